@@ -2,8 +2,8 @@
 //!
 //! Segments are made beforehand, in blocks that stay in the cache as those of a reader do; only the judgement is timed, as CPU
 //! time of the thread. Each
-//! line tells the median over the rounds, in ns for a segment.
-#![expect(clippy::print_stdout, reason = "a bench tells its result")]
+//! line has the median over the rounds, in ns for a segment.
+#![expect(clippy::print_stdout, reason = "a bench prints its result")]
 
 use holdup_packets::segment::{ACK, Address, Endpoint, Options, PSH, SYN, Segment};
 use holdup_packets::wireshark::{Limits, Table};
@@ -12,10 +12,10 @@ use std::hint::black_box;
 use std::time::Duration;
 
 const ROUNDS: usize = 7;
-/// Segments that are made at once.
+/// Segments per batch.
 const BLOCK: usize = 256;
 
-/// A connection that goes on: what each end has sent.
+/// An established connection: what each end has sent.
 #[derive(Clone, Copy)]
 struct Talk {
     next: [u32; 2],

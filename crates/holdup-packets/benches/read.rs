@@ -1,12 +1,15 @@
 //! What it costs to go over the frames of a capture in memory, and to make segments of them:
 //! `cargo bench -p holdup-packets --bench read`. Medians over the rounds; the capture is larger than any cache, and is copied
-//! into the reader's buffer as a file would be, which `copy alone` tells apart.
-#![expect(clippy::print_stdout, reason = "a bench tells its result")]
+//! into the reader's buffer as a file would be, which `copy alone` measures.
+#![expect(clippy::print_stdout, reason = "a bench prints its result")]
 
+#[path = "../tests/made/mod.rs"]
+mod made;
+
+use crate::made::layers::{self, Ipv4};
+use crate::made::{Pcap, PcapNg, Tcp, link};
 use holdup_packets::capture::{BUFFER_BYTES, Frames, Reader};
 use holdup_packets::decode::{Decoded, Decoder, Limits};
-use holdup_packets::made::layers::{self, Ipv4};
-use holdup_packets::made::{Pcap, PcapNg, Tcp, link};
 use holdup_packets::segment::{ACK, Address, Endpoint, Options, PSH};
 use std::hint::black_box;
 use std::io::Read;

@@ -2,8 +2,11 @@
 //! `FOLDER/capture` and `FOLDER/frame_decode`.
 #![allow(clippy::print_stderr, reason = "an example says what is wrong")]
 
-use holdup_packets::made::layers::{self, Ipv4, Ipv6};
-use holdup_packets::made::{Pcap, PcapNg, Tcp, link};
+#[path = "../tests/made/mod.rs"]
+mod made;
+
+use crate::made::layers::{self, Ipv4, Ipv6};
+use crate::made::{Pcap, PcapNg, Tcp, link};
 use holdup_packets::segment::{ACK, Address, Endpoint, Options, SYN};
 use std::io::{self, Write};
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What a bundle keeps of connections: numbers of all together, and those that were worst one by one.
+//! The evidence of a capture in a bundle: totals, and the worst connections.
 
 use crate::analyse::Flows;
 use crate::flows::Counts;
@@ -7,7 +7,7 @@ use holdup_model::captures::{CaptureFlow, Traffic};
 use holdup_model::evidence::EvidenceHistogram;
 use holdup_model::{EvidenceItem, Histogram};
 
-/// The numbers of connections together, by the names that the collector `capture` documents.
+/// Totals, under the names of the collector `capture`.
 pub fn items(flows: &Flows) -> Vec<EvidenceItem> {
     let (mut traffic, mut counts) = (Traffic::default(), Counts::default());
     for direction in flows.iter().flat_map(|flow| flow.directions) {
@@ -21,7 +21,7 @@ pub fn items(flows: &Flows) -> Vec<EvidenceItem> {
         EvidenceItem::new("tcp_payload_bytes", "bytes", payload_bytes as f64),
     ];
     if segments == 0 {
-        items.push(EvidenceItem::absent("tcp_marks_per_million", "1", "no segment was seen"));
+        items.push(EvidenceItem::absent("tcp_marks_per_million", "1", "no segments"));
     }
     for (kind, count) in counts.iter() {
         let rate = count as f64 * 1e6 / segments as f64;
@@ -31,15 +31,14 @@ pub fn items(flows: &Flows) -> Vec<EvidenceItem> {
     items
 }
 
-/// The times of connections, by the names of the collector; those without any are left out.
+/// Times, under the names of the collector, without empty ones.
 pub fn histograms(ack_rtt_ns: &Histogram, rto_ns: &Histogram) -> Vec<EvidenceHistogram> {
     let named = [("tcp_ack_rtt_ns", ack_rtt_ns), ("tcp_rto_ns", rto_ns)];
-    let seen = named.into_iter().filter(|(_, histogram)| histogram.count() > 0);
-    seen.map(|(name, h)| EvidenceHistogram { name: name.to_owned(), label: None, histogram: h.into() }).collect()
+    let filled = named.into_iter().filter(|(_, histogram)| histogram.count() > 0);
+    filled.map(|(name, h)| EvidenceHistogram { name: name.to_owned(), label: None, histogram: h.into() }).collect()
 }
 
-/// At most so many connections in their order, and how many others there are. When there are more, those with the most
-/// trouble are kept, then the largest.
+/// At most `most` connections in order of number, those with the most trouble, then the largest, and the number of others.
 pub fn worst_flows(flows: &Flows, most: usize) -> (Vec<CaptureFlow>, u64) {
     let mut kept = flows.top(most, |flow| (flow.trouble(), flow.traffic().segments));
     kept.sort_unstable_by_key(|flow| flow.stream);

@@ -1,23 +1,23 @@
-//! What `tshark -q -z expert` prints: how often Wireshark found what, without how much there was.
+//! Parses the output of `tshark -q -z expert`: counts without totals.
 
 use crate::kinds::Kind;
 use holdup_model::Problem;
 
-/// The longest text that is read, bytes.
+/// The size limit of a text, bytes.
 pub const MOST_BYTES: usize = 16 << 20;
 
 /// Counts of Wireshark's expert information about TCP.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Expert {
-    /// How often each kind was found; those of one kind with different words (`Duplicate ACK (#3)`) are added up.
+    /// The count of each kind; variants of a message (`Duplicate ACK (#3)`) are added up.
     pub kinds: Vec<(Kind, u64)>,
-    /// What else was found in TCP, in Wireshark's words.
+    /// Other messages about TCP.
     pub others: Vec<(String, u64)>,
-    /// How much was found in other protocols.
+    /// The number of messages about other protocols.
     pub of_other_protocols: u64,
 }
 
-/// How Wireshark 4.6's words about a kind begin.
+/// How Wireshark 4.6's messages begin.
 const WORDS: &[(&str, Kind)] = &[
     ("This frame is a (suspected) retransmission", Kind::Retransmission),
     ("This frame is a (suspected) fast retransmission", Kind::FastRetransmission),
@@ -56,25 +56,23 @@ const WORDS: &[(&str, Kind)] = &[
     ("The acknowledgment number field is nonzero", Kind::AckNonzero),
 ];
 
-/// Whether a text looks like what tshark prints.
+/// Whether a text looks like this output.
 pub fn is_expert(text: &str) -> bool {
     text.lines().take(200).any(is_head)
 }
 
-/// The line above the counts of one severity.
 fn is_head(line: &str) -> bool {
     line.split_whitespace().eq(["Frequency", "Group", "Protocol", "Summary"])
 }
 
-/// The kind that Wireshark's words are about.
 fn kind_of(summary: &str) -> Option<Kind> {
-    // The longest beginning that fits, so that no order of the list matters.
+    // The longest match, so that the order of the list does not matter.
     let fitting = WORDS.iter().filter(|(words, _)| summary.starts_with(words));
     fitting.max_by_key(|(words, _)| words.len()).map(|(_, kind)| *kind)
 }
 
 impl Expert {
-    /// How often a kind was found.
+    /// The count of a kind.
     pub fn get(&self, kind: Kind) -> u64 {
         self.kinds.iter().find(|(k, _)| *k == kind).map_or(0, |(_, n)| *n)
     }
@@ -94,16 +92,16 @@ impl Expert {
     }
 }
 
-/// Reads what `tshark -q -z expert` prints. Lines that are no counts (titles, warnings of the dynamic linker) are passed
-/// over; the order of the result is that of the text.
+/// Parses the output. Lines without counts (titles, warnings of the dynamic linker) are skipped; the result has the order of
+/// the text.
 ///
 /// # Errors
-/// When no head line is in it, when it is too long, or when a line below a head begins with a number that is not followed by
-/// group, protocol and words; the line's number is named.
+/// When the text has no header line or is too long, or when a line below a header begins with a number that is not followed by
+/// group, protocol and summary; with the number of the line.
 pub fn read(text: &str) -> Result<Expert, Problem> {
     if text.len() > MOST_BYTES {
         return Err(Problem::usage("expert information", format!("it is longer than {} MiB", MOST_BYTES >> 20))
-            .hint("give what `tshark -q -z expert -r FILE` prints"));
+            .hint("give the output of `tshark -q -z expert -r FILE`"));
     }
     let mut expert = Expert::default();
     let mut below_head = false;
@@ -129,8 +127,8 @@ pub fn read(text: &str) -> Result<Expert, Problem> {
         }
     }
     if !below_head {
-        return Err(Problem::usage("expert information", "there is no line `Frequency Group Protocol Summary` in it")
-            .hint("give what `tshark -q -z expert -r FILE` prints"));
+        return Err(Problem::usage("expert information", "it has no line `Frequency Group Protocol Summary`")
+            .hint("give the output of `tshark -q -z expert -r FILE`"));
     }
     Ok(expert)
 }

@@ -1,8 +1,8 @@
-//! What a segment can be marked as: Wireshark 4.6's marks under its names.
+//! The catalogue of marks: Wireshark 4.6's, under its names.
 
 pub use holdup_model::captures::MarkClass;
 
-/// Defines the kinds, their names and titles, in the order in which reports have them.
+/// Defines kinds in the order of reports.
 macro_rules! kinds {
     ($($kind:ident $field:literal $title:literal $class:ident;)*) => {
         /// A mark of a segment.
@@ -12,10 +12,10 @@ macro_rules! kinds {
         }
 
         impl Kind {
-            /// All of them, in the order in which reports have them.
+            /// All kinds, in the order of reports.
             pub const ALL: &[Kind] = &[$(Kind::$kind,)*];
 
-            /// Wireshark's field for it.
+            /// Wireshark's field.
             pub fn field(self) -> &'static str {
                 match self { $(Kind::$kind => $field,)* }
             }

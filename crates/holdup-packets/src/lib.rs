@@ -1,11 +1,12 @@
-//! Captures of packets, the TCP connections in them, and what went wrong in each.
+//! Captures of packets, their TCP connections, and what went wrong in them, under Wireshark's names.
 //!
-//! Data flows one way: a file's bytes become frames ([`capture`]), a frame becomes a [`segment`] of TCP ([`decode`]), each connection's
-//! segments are judged as they come ([`wireshark`]: the same marks under the same names), and what was judged is counted
-//! ([`flows`]). Two captures are then compared by rates (`compare`). [`analyse`] goes the way from bytes to counts.
+//! Data flows one way: [`capture`] turns bytes into frames, [`decode`] frames into a [`segment`], [`wireshark`] judges segments
+//! and gives marks, [`flows`] and [`spans`] hold the counts, [`analyse`] runs it all, [`summary`] describes one capture and
+//! [`compare`] compares several by rates. [`rfc`] is our own judgement beside Wireshark's, [`live`] and [`trace`] follow single
+//! connections over time.
 //!
-//! The crate opens no file, asks no clock and prints nothing; it reads from what it is given. [`made`] makes
-//! frames and captures from numbers, for tests.
+//! The crate opens no file, reads no clock and prints nothing. Start at `analyse/mod.rs`; docs/packets.md has the rules. Frames
+//! for tests are built by `tests/made`.
 
 #![forbid(unsafe_code)]
 
@@ -18,7 +19,6 @@ pub mod expert;
 pub mod flows;
 pub mod kinds;
 pub mod live;
-pub mod made;
 pub mod rfc;
 pub mod segment;
 mod sequence;

@@ -1,14 +1,14 @@
-//! Connections over time while they are judged: of packets that nobody keeps there is no second way through.
+//! Connections over time in one pass: the packets of a live capture are not stored.
 //!
-//! Which connections will be worst is not known while they run. So a fixed number of them is traced at a time, whatever comes:
+//! Which connections will be worst is not known while they run, so a fixed number is traced at a time:
 //!
-//! - A new connection is traced while there is room. Without room it takes the place of a traced one without trouble, if one of
-//!   the next few has none.
-//! - A connection that is not traced and meets more trouble than the least troubled traced one takes that one's place, and its
-//!   trace begins there.
+//! - A new connection is traced while there is a free slot. Otherwise it replaces a traced one without trouble, if one of the
+//!   next few slots has one.
+//! - A connection that is not traced and has more trouble than the least troubled traced one replaces it, and its trace begins
+//!   there.
 //!
-//! What that gives up: with more connections at once than places, the beginning of a trace, and where trouble moves on, the whole
-//! trace of one that had little. A connection that is not traced costs 8 bytes.
+//! The cost: with more concurrent connections than slots, the beginning of a trace is missing, and a connection that had little
+//! trouble for long may have none. A connection that is not traced costs 8 bytes.
 
 use crate::analyse::Flows;
 use crate::flows::Flow;
@@ -18,39 +18,36 @@ use crate::trace::{Tracer, shown, worst_of};
 use crate::wireshark::{Kinds, Marks};
 use holdup_model::captures::CaptureTrace;
 
-/// Connections that are traced at a time.
-pub const PLACES: usize = 128;
+/// The number of slots.
+pub const SLOTS: usize = 128;
 
-/// The most points that are kept of one direction of each.
+/// The largest number of points of a direction.
 pub const MOST_POINTS: usize = 1_000;
 
-/// Places that a new connection looks at for one without trouble.
-const LOOKS: usize = 8;
+/// Slots that a new connection examines.
+const EXAMINED: usize = 8;
 
-/// No place.
 const NONE: u16 = u16::MAX;
 
-/// What is known of a connection beside its trace.
+/// Of every connection.
 #[derive(Debug, Clone, Copy)]
 struct Tracked {
-    /// Marks of trouble so far.
     trouble: u32,
     place: u16,
 }
 
-/// A connection that is traced, both ways, because which way matters is not known either.
+/// A traced connection, in both directions, because which one matters is not known.
 struct Traced {
     stream: u32,
     ways: [Tracer; 2],
 }
 
-/// Traces of one capture while it is judged.
+/// The traces of one live capture.
 pub struct Live {
-    /// The kinds that are trouble.
     troubling: Kinds,
     tracked: Vec<Tracked>,
-    places: Vec<Traced>,
-    /// Where the next new connection looks for a place.
+    slots: Vec<Traced>,
+    /// The next slot to examine.
     hand: usize,
 }
 
@@ -58,17 +55,17 @@ impl Default for Live {
     fn default() -> Self {
         let mut troubling = Kinds::NONE;
         Kind::ALL.iter().filter(|kind| kind.class() == MarkClass::Trouble).for_each(|kind| troubling.add(*kind));
-        Live { troubling, tracked: Vec::new(), places: Vec::new(), hand: 0 }
+        Live { troubling, tracked: Vec::new(), slots: Vec::new(), hand: 0 }
     }
 }
 
 impl Live {
-    /// Sees a segment that was judged. The numbers of connections ascend from 0 as they begin.
-    pub fn see(&mut self, segment: &Segment, marks: &Marks) {
+    /// Adds a judged segment. Connections are numbered from 0 as they begin.
+    pub fn add(&mut self, segment: &Segment, marks: &Marks) {
         let stream = marks.stream as usize;
         if stream >= self.tracked.len() {
             self.tracked.resize(stream, Tracked { trouble: 0, place: NONE });
-            let place = self.place_for_new();
+            let place = self.slot_for_new();
             self.tracked.push(Tracked { trouble: 0, place: NONE });
             if let Some(place) = place {
                 self.begin(place, marks.stream, segment.at_ns);
@@ -79,27 +76,27 @@ impl Live {
             let tracked = &mut self.tracked[stream];
             tracked.trouble = tracked.trouble.saturating_add(count);
             if tracked.place == NONE
-                && let Some(place) = self.place_for(self.tracked[stream].trouble)
+                && let Some(place) = self.slot_for(self.tracked[stream].trouble)
             {
                 self.begin(place, marks.stream, segment.at_ns);
             }
         }
-        if let Some(traced) = self.places.get_mut(usize::from(self.tracked[stream].place)) {
-            let is_again = marks.kinds.has(Kind::Retransmission);
-            traced.ways.iter_mut().for_each(|way| way.see(segment, marks.direction, is_again));
+        if let Some(traced) = self.slots.get_mut(usize::from(self.tracked[stream].place)) {
+            let is_retransmission = marks.kinds.has(Kind::Retransmission);
+            traced.ways.iter_mut().for_each(|way| way.add(segment, marks.direction, is_retransmission));
         }
     }
 
-    fn trouble_at(&self, place: usize) -> u32 {
-        self.tracked[self.places[place].stream as usize].trouble
+    fn trouble_at(&self, slot: usize) -> u32 {
+        self.tracked[self.slots[slot].stream as usize].trouble
     }
 
-    fn place_for_new(&mut self) -> Option<usize> {
-        if self.places.len() < PLACES {
-            return Some(self.places.len());
+    fn slot_for_new(&mut self) -> Option<usize> {
+        if self.slots.len() < SLOTS {
+            return Some(self.slots.len());
         }
-        for _ in 0..LOOKS {
-            self.hand = (self.hand + 1) % PLACES;
+        for _ in 0..EXAMINED {
+            self.hand = (self.hand + 1) % SLOTS;
             if self.trouble_at(self.hand) == 0 {
                 return Some(self.hand);
             }
@@ -107,31 +104,32 @@ impl Live {
         None
     }
 
-    /// The place of the least troubled connection that has less than this.
-    fn place_for(&self, trouble: u32) -> Option<usize> {
-        let least = (0..self.places.len()).min_by_key(|place| self.trouble_at(*place))?;
+    /// The slot of the least troubled connection, if it has less trouble than this.
+    fn slot_for(&self, trouble: u32) -> Option<usize> {
+        let least = (0..self.slots.len()).min_by_key(|place| self.trouble_at(*place))?;
         (self.trouble_at(least) < trouble).then_some(least)
     }
 
     fn begin(&mut self, place: usize, stream: u32, at_ns: i64) {
         let traced = Traced { stream, ways: [0, 1].map(|way| Tracer::new(way, at_ns, MOST_POINTS)) };
-        match self.places.get_mut(place) {
+        match self.slots.get_mut(place) {
             Some(before) => {
                 self.tracked[before.stream as usize].place = NONE;
                 *before = traced;
             }
-            None => self.places.push(traced),
+            None => self.slots.push(traced),
         }
         self.tracked[stream as usize].place = place as u16;
     }
 
-    /// The memory that traces take, bytes, at the most.
+    /// The memory of the traces, bytes.
     pub fn memory_bytes(&self) -> u64 {
-        let points: usize = self.places.iter().flat_map(|p| &p.ways).map(Tracer::memory_bytes).sum();
+        let points: usize = self.slots.iter().flat_map(|p| &p.ways).map(Tracer::memory_bytes).sum();
         (points + self.tracked.capacity() * size_of::<Tracked>()) as u64
     }
 
-    /// The traces of the worst of those connections that are asked for, the worst first, and how many of the worst have none.
+    /// The traces of the worst connections among those that `is_asked` selects, the worst first, and the number of worst ones
+    /// without a trace.
     pub fn worst(mut self, flows: &Flows, most: usize, is_asked: impl Fn(&Flow) -> bool) -> (Vec<CaptureTrace>, usize) {
         let worst = worst_of(flows, most, is_asked);
         let traces: Vec<CaptureTrace> = worst.iter().filter_map(|flow| self.take(flow)).collect();
@@ -141,7 +139,7 @@ impl Live {
 
     fn take(&mut self, flow: &Flow) -> Option<CaptureTrace> {
         let place = usize::from(self.tracked.get(flow.stream as usize)?.place);
-        let traced = self.places.get_mut(place)?;
+        let traced = self.slots.get_mut(place)?;
         Some(traced.ways[usize::from(shown(flow))].finish("", flow))
     }
 }

@@ -1,4 +1,4 @@
-//! A segment of TCP as it stood in a frame.
+//! A TCP segment in a frame.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -15,7 +15,7 @@ pub const ACK: u16 = 0x010;
 /// URG.
 pub const URG: u16 = 0x020;
 
-/// The bits of an address of IPv6 in host order, the highest first: a number of 128 bits that stands without padding beside others.
+/// An IPv6 address in host order, most significant word first: 128 bits without the alignment, and so the padding, of `u128`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Wide([u32; 4]);
 
@@ -33,7 +33,7 @@ impl From<Wide> for u128 {
     }
 }
 
-/// An address of IPv4 or IPv6.
+/// An IPv4 or IPv6 address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Address {
     /// IPv4, in host order.
@@ -43,7 +43,7 @@ pub enum Address {
 }
 
 impl Address {
-    /// One of IPv6 by its bits.
+    /// An IPv6 address.
     #[inline]
     pub fn v6(bits: u128) -> Address {
         Address::V6(bits.into())
@@ -59,79 +59,78 @@ impl From<Address> for IpAddr {
     }
 }
 
-/// An end of a connection.
+/// An endpoint of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Endpoint {
-    /// The host.
+    /// Its address.
     pub address: Address,
     /// Its port.
     pub port: u16,
 }
 
-/// The options that any judgement needs. The blocks come first: behind the MSS they would be copied together with its two bytes
-/// that nobody wrote, in words that no write filled as a whole, which is waited for.
+/// The options that a judgement needs. The blocks come first: after `mss` they would be copied together with its two bytes of
+/// padding, and loading words that no single store wrote stalls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Options {
-    /// The blocks of a selective acknowledgement: first byte, and the byte after the last.
+    /// The blocks of a SACK: first byte, and the byte after the last.
     pub sacks: [(u32, u32); 4],
     /// TSval and TSecr.
     pub timestamps: Option<(u32, u32)>,
-    /// The largest segment that its sender takes, bytes.
+    /// MSS, bytes.
     pub mss: Option<u16>,
-    /// The shift of its sender's windows, at most 14 (RFC 7323, 2.3).
+    /// Window scale, at most 14 (RFC 7323, 2.3).
     pub window_shift: Option<u8>,
-    /// Whether selective acknowledgements are permitted.
+    /// SACK permitted.
     pub sack_permitted: bool,
-    /// How many blocks of a selective acknowledgement there are.
+    /// The number of SACK blocks.
     pub sack_count: u8,
-    /// Whether the capture ends inside of that option, so that there may be more of them.
+    /// Whether the capture truncates the SACK option.
     pub sacks_are_cut: bool,
-    /// Whether options of Multipath TCP are there.
+    /// Whether there are options of Multipath TCP.
     pub multipath: bool,
-    /// Whether a cookie of TCP Fast Open is there, not only the request for one (RFC 7413, 4.1.1).
+    /// Whether there is a TCP Fast Open cookie, not only the request for one (RFC 7413, 4.1.1).
     pub fast_open_cookie: bool,
-    /// Whether an option of MSS is there that has not 4 bytes, so that `mss` is `None`.
+    /// Whether there is an MSS option whose length is not 4, so that `mss` is `None`.
     pub mss_is_odd: bool,
-    /// Whether what was captured of them is not a list of options to its end: one says more bytes than the header has, or
-    /// something follows the end of the list.
+    /// Whether the captured options are malformed: an option exceeds the header, or data follows the end of the list.
     pub are_odd: bool,
 }
 
-/// A segment.
+/// A TCP segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Segment {
-    /// The number of the frame that it ended in, from 1.
+    /// The number of its (last) frame, from 1.
     pub frame: u32,
-    /// When that frame was captured, ns since the epoch.
+    /// The capture time of that frame, ns since the epoch.
     pub at_ns: i64,
-    /// Who sent it.
+    /// The sender.
     pub from: Endpoint,
-    /// To whom.
+    /// The receiver.
     pub to: Endpoint,
-    /// The sequence number of its first byte.
+    /// The sequence number.
     pub seq: u32,
-    /// The acknowledgement number, whether the flag is set or not.
+    /// The acknowledgement number, also without the ACK flag.
     pub ack: u32,
-    /// Bytes of payload by the IP header, captured or not; `None` where it cannot be known (a header that claims more than
-    /// the datagram has).
+    /// Payload bytes by the IP header, captured or not; `None` if unknown (a header longer than the datagram).
     pub payload_bytes: Option<u32>,
-    /// The flags: [`FIN`] and the others, and those of ECN above.
+    /// [`FIN`] and the others, with the ECN flags above.
     pub flags: u16,
-    /// The window as it stands in the header; 0 when it was not captured.
+    /// The unscaled window; 0 if it was not captured.
     pub window: u16,
-    /// Whether it stood in the error message of a router (ICMP), as what that is about.
+    /// Whether it was quoted in an ICMP error.
     pub in_error: bool,
-    /// Whether it is the first fragment of a datagram whose others cannot be had; its length is not known.
+    /// Whether it is the first fragment of an incomplete datagram; its length is unknown.
     pub is_fragment: bool,
-    /// Bytes of the header, as it says; below 20 it is bogus.
+    /// The header length; below 20 it is bogus.
     pub header_bytes: u8,
-    /// How many of them, or of the 20 that every header has, were captured; at least 14, so the window may be missing. Where it is
-    /// fewer, options may be missing, and tshark follows the connection but tells no marks of its sequence numbers.
+    /// The captured bytes of the header, or of its minimum of 20; at least 14, so the window may be missing. With fewer bytes
+    /// than the header has, options may be missing, and tshark follows the connection but gives no marks for its sequence
+    /// numbers.
     pub header_captured_bytes: u8,
-    /// IPv4's identification, `None` with IPv6.
+    /// The IPv4 identification.
     pub ip_id: Option<u16>,
-    /// Bytes of the frame on the wire.
+    /// The length of the frame on the wire.
     pub frame_bytes: u32,
     /// The options.
     pub options: Options,
@@ -140,7 +139,7 @@ pub struct Segment {
 const _: () = assert!(size_of::<Segment>() <= 152, "threads hand segments to each other");
 
 impl Segment {
-    /// Whether one of these flags is set.
+    /// Whether any of these flags is set.
     #[inline]
     pub fn has(&self, flags: u16) -> bool {
         self.flags & flags != 0

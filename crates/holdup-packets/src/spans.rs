@@ -1,36 +1,34 @@
-//! A capture cut into spans of time of equal length, while its end is not known yet.
+//! Spans of time of equal length, for a capture whose end is not known yet.
 //!
-//! Losses come in bursts that hit many connections at once. What such bursts do to the error of a rate is told by how much
-//! the rate differs from span to span, and only by that. The number of spans stays between [`MOST`] / 2 and [`MOST`]: when
-//! there are too many, each two become one of twice the length.
+//! Losses come in bursts across connections, and only the variation of a rate between spans shows their contribution to its
+//! error. There are [`MOST`] / 2 to [`MOST`] spans: if there are more, pairs are merged into spans of twice the length.
 
 use crate::kinds::Kind;
 use crate::spread::{Coarse, Fine, Spread};
 use holdup_model::captures::Traffic;
 use holdup_model::histogram::Histogram;
 
-/// The most spans that are kept.
+/// The largest number of spans.
 pub const MOST: usize = 32;
 
-/// The length of the first spans, as a power of two of ns: a millisecond.
+/// The initial length: 2^20 ns, about a millisecond.
 const FIRST_SHIFT: u32 = 20;
 
-/// What was seen in one span.
+/// The counters of one span.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Span {
-    /// Segments of connections.
+    /// Segments.
     pub segments: u64,
     /// Those with payload.
     pub data_segments: u64,
-    /// Bytes of payload.
+    /// Payload bytes.
     pub payload_bytes: u64,
-    /// How often each kind was seen, in the order of [`Kind::ALL`].
     counts: [u64; Kind::ALL.len()],
-    /// Payload of the segments that have some, bytes.
+    /// Payload bytes of segments with payload.
     pub payload: Fine,
-    /// Between two data segments of one direction, ns.
+    /// Time between data segments, ns.
     pub inter_arrival: Coarse,
-    /// From a segment to its acknowledgement, ns.
+    /// `tcp.analysis.ack_rtt`, ns.
     pub ack_rtt: Coarse,
 }
 
@@ -49,12 +47,12 @@ impl Default for Span {
 }
 
 impl Span {
-    /// How often a kind was seen.
+    /// The count of a kind.
     pub fn get(&self, kind: Kind) -> u64 {
         self.counts[kind as usize]
     }
 
-    /// What went by.
+    /// Its traffic.
     pub fn traffic(&self) -> Traffic {
         Traffic { segments: self.segments, data_segments: self.data_segments, payload_bytes: self.payload_bytes }
     }
@@ -104,8 +102,8 @@ impl Default for Spans {
 }
 
 impl Spans {
-    /// The span of a moment (ns since the epoch). The first moment that is asked for begins the first span; earlier ones,
-    /// which a capture has where clocks or queues disagree, are of it as well.
+    /// The span of a time (ns since the epoch). The first span begins with the first call; earlier times, which occur when
+    /// clocks or queues disagree, belong to it too.
     #[inline(always)]
     pub fn at(&mut self, at_ns: i64) -> &mut Span {
         let since = at_ns.wrapping_sub(self.first_ns.unwrap_or(0));
@@ -117,12 +115,11 @@ impl Spans {
         &mut self.spans[place]
     }
 
-    /// Has the first span begin at a moment, unless one has begun.
     pub(crate) fn begin_at(&mut self, at_ns: i64) {
         self.first_ns.get_or_insert(at_ns);
     }
 
-    /// Adds what others counted, which have begun at the same moment or have counted nothing.
+    /// Adds spans that have the same first time or are empty.
     pub(crate) fn add(&mut self, mut others: Spans) {
         if self.spans.is_empty() {
             *self = others;
@@ -140,7 +137,6 @@ impl Spans {
         self.spans.iter_mut().zip(&others.spans).for_each(|(mine, theirs)| mine.add(theirs));
     }
 
-    /// The place of any moment's span, which is there from now on.
     #[cold]
     #[inline(never)]
     fn place(&mut self, at_ns: i64) -> usize {
@@ -156,7 +152,7 @@ impl Spans {
         place
     }
 
-    /// Each two become one.
+    /// Merges pairs.
     fn fold(&mut self) {
         self.shift += 1;
         let half = self.spans.len().div_ceil(2);
@@ -170,24 +166,24 @@ impl Spans {
         self.spans.truncate(half);
     }
 
-    /// The length of a span, ns; the last one may be shorter.
+    /// The length of a span, ns; the last one may be incomplete.
     pub fn length_ns(&self) -> u64 {
         1 << self.shift
     }
 
-    /// When the first one begins, ns since the epoch; `None` when there is none.
+    /// The beginning of the first span, ns since the epoch.
     pub fn first_ns(&self) -> Option<i64> {
         self.first_ns
     }
 
-    /// Sizes, gaps or times of all spans together.
+    /// A histogram over all spans.
     pub fn sum<const BITS: u32>(&self, of: impl Fn(&Span) -> &Spread<BITS>) -> Histogram {
         let mut all = Spread::default();
         self.spans.iter().for_each(|span| all.add(of(span)));
         all.histogram()
     }
 
-    /// All of them, in order.
+    /// All spans in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Span> {
         self.spans.iter()
     }
@@ -219,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_moments_are_of_some_span() {
+    fn extreme_times_belong_to_some_span() {
         let mut spans = Spans::default();
         for at in [0, i64::MAX, i64::MIN, -1, 1, i64::MAX - 1] {
             spans.at(at).segment(1);

@@ -1,17 +1,17 @@
-//! How often each value was seen, counted in a few instructions.
+//! Histograms that count a value in a few instructions.
 
 use holdup_model::histogram::Histogram;
 
-/// Counts of values in buckets: those below 2^(BITS + 1) are told apart, and each octave above has 2^BITS of them.
+/// A histogram that distinguishes all values below 2^(BITS + 1) and has 2^BITS buckets per octave above.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Spread<const BITS: u32> {
     buckets: Vec<u32>,
 }
 
-/// Times, each to within 0.4 %.
+/// For times, to within 0.4 %.
 pub type Coarse = Spread<7>;
 
-/// Sizes and rare times, in the buckets that a [`Histogram`] has, so that nothing is lost on the way into one.
+/// For sizes and rare times, with the buckets of a [`Histogram`], so that the conversion is lossless.
 pub type Fine = Spread<10>;
 
 impl<const BITS: u32> Spread<BITS> {
@@ -25,7 +25,6 @@ impl<const BITS: u32> Spread<BITS> {
         }
     }
 
-    /// Counts the first value of a place that is not there yet.
     #[cold]
     #[inline(never)]
     fn begin(&mut self, place: usize) {
@@ -33,7 +32,7 @@ impl<const BITS: u32> Spread<BITS> {
         self.buckets[place] = 1;
     }
 
-    /// How many values.
+    /// The number of values.
     pub fn count(&self) -> u64 {
         self.buckets.iter().map(|n| u64::from(*n)).sum()
     }
@@ -44,7 +43,7 @@ impl<const BITS: u32> Spread<BITS> {
         ((value >> exponent) as usize) + ((exponent as usize) << BITS)
     }
 
-    /// The values that a bucket holds: the first, and the one after the last.
+    /// The first value of a bucket, and the one after the last.
     fn range(place: usize) -> (f64, f64) {
         let exponent = (place >> BITS).saturating_sub(1);
         let mantissa = place - (exponent << BITS);
@@ -52,7 +51,7 @@ impl<const BITS: u32> Spread<BITS> {
         (mantissa as f64 * unit, (mantissa + 1) as f64 * unit)
     }
 
-    /// The value at a quantile between 0 and 1: the middle of its bucket; `None` when empty.
+    /// A quantile (0 to 1): the middle of its bucket.
     pub fn quantile(&self, quantile: f64) -> Option<f64> {
         let rank = (quantile * self.count() as f64).ceil().max(1.0);
         let mut up_to = 0.0;
@@ -66,7 +65,7 @@ impl<const BITS: u32> Spread<BITS> {
         None
     }
 
-    /// The same as a histogram, each value as the middle of its bucket.
+    /// Converts, with each value as the middle of its bucket.
     pub fn histogram(&self) -> Histogram {
         let mut histogram = Histogram::new();
         for (place, n) in self.buckets.iter().enumerate().filter(|(_, n)| **n > 0) {
@@ -76,7 +75,6 @@ impl<const BITS: u32> Spread<BITS> {
         histogram
     }
 
-    /// Counts what another one has counted as well.
     pub(crate) fn add(&mut self, other: &Self) {
         if self.buckets.len() < other.buckets.len() {
             self.buckets.resize(other.buckets.len(), 0);
@@ -109,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fine_one_has_the_buckets_of_the_histogram() {
+    fn the_fine_one_has_the_buckets_of_the_histogram() {
         let (mut fine, mut direct) = (Fine::default(), Histogram::new());
         let mut value = 1_u64;
         while value < 1 << 41 {

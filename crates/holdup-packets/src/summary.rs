@@ -1,8 +1,8 @@
-//! What one capture holds: the rates of its marks, where the trouble is, how long things took.
+//! The summary of one capture: rates of marks, the connections with most trouble, round trips.
 
 use crate::analyse::Analysis;
 use crate::compare::{Pieces, rate};
-use crate::compare::{mark, quantiles, sorts};
+use crate::compare::{cluster_types, mark, quantiles};
 use crate::flows::{Counts, Flow};
 use crate::kinds::{Kind, MarkClass};
 use crate::rfc;
@@ -15,13 +15,12 @@ use holdup_model::captures::{
 use holdup_model::text::{count, list};
 use std::collections::BTreeMap;
 
-/// Marks that the first sentence names.
 const NAMED: usize = 3;
 
-/// From this share of the trouble on, the connection that has it is named in the first sentence.
+/// The first sentence names a connection with at least this share of the trouble.
 const CONCENTRATED: f64 = 0.1;
 
-/// Says what a capture holds, with its `most` worst parts.
+/// Summarises a capture, with its `most` worst parts.
 pub fn summarise(name: &str, analysis: &Analysis, by: Parts, most: usize) -> Capture {
     let pieces = Pieces::of(analysis);
     let marks: Vec<MarkCount> = Kind::ALL
@@ -36,7 +35,7 @@ pub fn summarise(name: &str, analysis: &Analysis, by: Parts, most: usize) -> Cap
     };
     let parts_in_all = if by == Parts::Flow { analysis.flows.len() } else { parts.len() } as u64;
     if by != Parts::Time {
-        // A stable sort: of those with the same trouble, the earlier one comes first.
+        // Stable: with equal trouble, the earlier one comes first.
         parts.sort_by_key(|part| std::cmp::Reverse((part.trouble, part.traffic.segments)));
         parts.truncate(most);
     }
@@ -50,7 +49,7 @@ pub fn summarise(name: &str, analysis: &Analysis, by: Parts, most: usize) -> Cap
         frame_bytes: pieces.frame_bytes,
         begin_unix_ns: analysis.first_ns,
         length_ns: (pieces.length_s() * 1e9) as u64,
-        clusters: sorts(&[&pieces], crate::compare::Base::Segments).first().copied(),
+        clusters: cluster_types(&[&pieces], crate::compare::Base::Segments).first().copied(),
         marks,
         judgement: None,
         distributions: quantiles::ALL.iter().filter_map(|named| quantiles::distribution(named, analysis)).collect(),
@@ -61,7 +60,7 @@ pub fn summarise(name: &str, analysis: &Analysis, by: Parts, most: usize) -> Cap
     }
 }
 
-/// Our own judgement, as reports have it: what was found at all.
+/// The findings and stalls of our own judgement that occurred.
 pub fn judgement(findings: &rfc::Findings) -> Vec<Judged> {
     let line = |id: &str, title: &str, count: u64, length_ns: Option<u64>| Judged {
         id: id.to_owned(),
@@ -77,12 +76,11 @@ pub fn judgement(findings: &rfc::Findings) -> Vec<Judged> {
     found.chain(stalls).filter(|line| line.count > 0).collect()
 }
 
-/// All connections, for machines.
+/// All connections, for JSON.
 pub fn all_flows(analysis: &Analysis) -> impl Iterator<Item = CaptureFlow> + '_ {
     analysis.flows.iter().map(|flow| one_flow(&flow))
 }
 
-/// A connection, for machines.
 pub(crate) fn one_flow(flow: &Flow) -> CaptureFlow {
     CaptureFlow {
         stream: flow.stream,
@@ -110,7 +108,6 @@ pub(crate) fn end(endpoint: &Endpoint) -> String {
     SocketAddr::new(endpoint.address.into(), endpoint.port).to_string()
 }
 
-/// A part with its marks in the order in which they are read.
 fn part(name: String, traffic: Traffic, counts: impl Iterator<Item = (Kind, u64)>) -> CapturePart {
     let mut marks: Vec<(Mark, u64)> = counts.filter(|(_, n)| *n > 0).map(|(kind, n)| (mark(kind), n)).collect();
     marks.sort_by_key(|(mark, n)| (mark.class, std::cmp::Reverse(*n)));
@@ -124,7 +121,7 @@ fn both(flow: &Flow) -> Counts {
     sum
 }
 
-/// The connections with the most trouble. Only of these the names are made: there may be a million others.
+/// Only the worst get names: there may be a million connections.
 fn flows(analysis: &Analysis, most: usize) -> Vec<CapturePart> {
     let part_of = |flow: &Flow| {
         let name = format!("#{} {} → {}", flow.stream, end(&flow.ends[0]), end(&flow.ends[1]));
@@ -134,7 +131,7 @@ fn flows(analysis: &Analysis, most: usize) -> Vec<CapturePart> {
     worst.iter().map(part_of).collect()
 }
 
-/// A connection is of both of its hosts; a mark is of the host that sent the segment.
+/// A connection belongs to both hosts, a mark to the sender of its segment.
 fn hosts(analysis: &Analysis) -> Vec<CapturePart> {
     let mut all: BTreeMap<IpAddr, (Traffic, Counts)> = BTreeMap::new();
     for flow in analysis.flows.iter() {
@@ -167,38 +164,37 @@ fn answer(pieces: &Pieces<'_>, marks: &[MarkCount], by: Parts, parts: &[CaptureP
     if trouble.is_empty() {
         return format!("{what}: none has a mark of trouble.");
     }
-    let told: Vec<String> = trouble
+    let rates: Vec<String> = trouble
         .iter()
         .take(NAMED)
         .map(|m| format!("{} {}", m.mark.plain_title(), number(m.rate.per_million_segments.unwrap_or(0.0))))
         .collect();
     let sum: u64 = trouble.iter().map(|m| m.rate.count).sum();
     let mut out = match trouble.len() {
-        1 => format!("{what}; the only mark of trouble, for each million segments: {}.", told.join("")),
-        _ => format!("{what}; the most frequent marks of trouble, for each million segments: {}.", list(&told)),
+        1 => format!("{what}; the only mark of trouble per million segments: {}.", rates.join("")),
+        _ => format!("{what}; most frequent marks of trouble per million segments: {}.", list(&rates)),
     };
     if by == Parts::Flow
         && pieces.analysis.flows.len() > 1
         && let Some(worst) = parts.first()
         && worst.trouble as f64 >= CONCENTRATED * sum as f64
     {
-        out.push_str(&format!(" {} of such marks are in {}.", percent(worst.trouble as f64 / sum as f64), worst.name));
+        out.push_str(&format!(" {} of these marks are in {}.", percent(worst.trouble as f64 / sum as f64), worst.name));
     }
     out
 }
 
-/// What was given up, and what was not TCP.
 fn notes(analysis: &Analysis) -> Vec<String> {
     let mut notes = Vec::new();
     let given = &analysis.given_up;
     let parts = [
-        (given.segments_beyond_flows, "segment", "of connections beyond --max-flows are in no count"),
+        (given.segments_beyond_flows, "segment", "of connections beyond --max-flows are not counted"),
         (
             given.unacknowledged,
             "segment",
-            "could not be kept until their acknowledgement, so that some marks may be missing",
+            "could not be tracked until their acknowledgement; some marks may be missing",
         ),
-        (given.fragments, "fragment", "of IP never came together"),
+        (given.fragments, "fragment", "of IP never formed a datagram"),
     ];
     for (n, noun, what) in parts {
         if n > 0 {
@@ -207,7 +203,7 @@ fn notes(analysis: &Analysis) -> Vec<String> {
     }
     if analysis.other_frames > 0 {
         notes.push(format!(
-            "{} no segment of TCP, or cut too short to tell.",
+            "{} not TCP, or too truncated to decide.",
             if analysis.other_frames == 1 {
                 "1 frame is".to_owned()
             } else {

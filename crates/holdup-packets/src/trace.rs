@@ -1,6 +1,6 @@
-//! Connections over time, for a picture: what one side sent, sent again, and had acknowledged.
+//! Connections over time, for a time–sequence picture: data, retransmissions and acknowledgements.
 //!
-//! This is a second way through a capture, for connections that the first one chose.
+//! This is a second pass over a capture, for connections chosen by the first.
 
 use crate::analyse::{Analysis, Flows};
 use crate::capture::{Chain, Frames as _};
@@ -13,15 +13,14 @@ use crate::wireshark::{Limits, Table};
 use holdup_model::Problem;
 use holdup_model::captures::{CaptureTrace, PointKind, TracePoint};
 
-/// The most points that are kept of a connection.
+/// The largest number of points of a connection.
 pub const MOST_POINTS: usize = 4_000;
 
-/// The connections with the most marks of trouble, at most so many; those without any are left out.
+/// The `most` connections with the most marks of trouble, without those that have none.
 pub fn worst(analysis: &Analysis, most: usize) -> Vec<Flow> {
     worst_of(&analysis.flows, most, |_| true)
 }
 
-/// The same of some connections.
 pub(crate) fn worst_of(flows: &Flows, most: usize, is_asked: impl Fn(&Flow) -> bool) -> Vec<Flow> {
     let trouble = |flow: &Flow| if is_asked(flow) { flow.trouble() } else { 0 };
     let mut worst = flows.top(most, trouble);
@@ -29,35 +28,32 @@ pub(crate) fn worst_of(flows: &Flows, most: usize, is_asked: impl Fn(&Flow) -> b
     worst
 }
 
-/// One direction of a connection while it is gone through, and what is acknowledged of it.
+/// Records one direction of a connection and its acknowledgements.
 pub(crate) struct Tracer {
     points: Vec<TracePoint>,
-    /// Of so many points that could have been kept one is.
+    /// One of this number of points is recorded.
     one_of: u32,
     first_ns: i64,
-    /// 0 when the first end sends what is shown.
+    /// 0 for the direction of the first segment.
     direction: u8,
-    /// The last sequence number, and the byte that it stands for.
+    /// The last sequence number and its byte offset.
     last: Option<(u32, i64)>,
-    /// Points that could have been kept since the last one that was, of data and of acknowledgements: where these take turns,
-    /// one count for both would keep one kind alone.
+    /// Points skipped since the last one, of data and of acknowledgements: if they alternate, one counter would select only one
+    /// kind.
     skipped: [u32; 2],
-    /// The most points that are kept.
     most: usize,
 }
 
-/// The direction of a connection that is shown: the one that carried more.
+/// The direction that is shown: the one with more payload.
 pub(crate) fn shown(flow: &Flow) -> u8 {
     u8::from(flow.directions[1].payload_bytes > flow.directions[0].payload_bytes)
 }
 
 impl Tracer {
-    /// One from a moment on.
     pub(crate) fn new(direction: u8, at_ns: i64, most: usize) -> Self {
         Tracer { points: Vec::new(), one_of: 1, first_ns: at_ns, direction, last: None, skipped: [0; 2], most }
     }
 
-    /// The points, as those of this connection of a capture.
     pub(crate) fn finish(&mut self, capture: &str, flow: &Flow) -> CaptureTrace {
         let (from, to) = (usize::from(self.direction), usize::from(1 - self.direction));
         let mut points = std::mem::take(&mut self.points);
@@ -74,22 +70,22 @@ impl Tracer {
         }
     }
 
-    /// The memory of its points, bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.points.capacity() * size_of::<TracePoint>()
     }
 
-    pub(crate) fn see(&mut self, segment: &Segment, direction: u8, is_again: bool) {
+    pub(crate) fn add(&mut self, segment: &Segment, direction: u8, is_retransmission: bool) {
         let (number, kind) = match (direction == self.direction, segment.payload_bytes) {
-            (true, Some(bytes)) if bytes > 0 => {
-                (segment.seq.wrapping_add(bytes), if is_again { PointKind::SentAgain } else { PointKind::Data })
-            }
+            (true, Some(bytes)) if bytes > 0 => (
+                segment.seq.wrapping_add(bytes),
+                if is_retransmission { PointKind::SentAgain } else { PointKind::Data },
+            ),
             (false, _) if segment.has(ACK) => (segment.ack, PointKind::Ack),
             _ => return,
         };
-        // Sequence numbers wrap; the nearest to the last one is meant (RFC 9293, 3.4).
+        // Sequence numbers wrap: take the nearest to the last one (RFC 9293, 3.4).
         let byte = self.last.map_or(0, |(last, byte)| byte.saturating_add(i64::from(number.wrapping_sub(last) as i32)));
-        // An acknowledgement may be of anything; what is sent goes on from what was sent.
+        // An acknowledgement may have any number; data continues from data.
         if kind != PointKind::Ack || self.last.is_none() {
             self.last = Some((number, byte));
         }
@@ -107,21 +103,21 @@ impl Tracer {
         }
     }
 
-    /// Leaves out every second point of each kind, of those that were sent again only when there are no others to leave out.
+    /// Drops every second point of each kind; of retransmissions only if there is nothing else to drop.
     fn thin(&mut self) {
         self.one_of = self.one_of.saturating_mul(2);
-        let again = self.points.iter().filter(|p| p.kind == PointKind::SentAgain).count();
-        let spare_again = again < self.most / 2;
+        let retransmissions = self.points.iter().filter(|p| p.kind == PointKind::SentAgain).count();
+        let spare_retransmissions = retransmissions < self.most / 2;
         let mut counts = [0_u32; 3];
         self.points.retain(|p| {
             let n = &mut counts[p.kind as usize];
             *n += 1;
-            (spare_again && p.kind == PointKind::SentAgain) || n.is_multiple_of(2)
+            (spare_retransmissions && p.kind == PointKind::SentAgain) || n.is_multiple_of(2)
         });
     }
 }
 
-/// Goes through a capture again for some of its connections. Bytes count from the first number that is seen of each.
+/// Traces some connections of a capture. Bytes count from the first number of each.
 ///
 /// # Errors
 /// As [`Frames::next`].
@@ -134,7 +130,7 @@ pub fn trace(frames: &mut Chain<'_>, name: &str, flows: &[Flow], limits: Limits)
         let Decoded::Segment(ref segment) = decoder.decode(&frame) else { continue };
         let Some(marks) = table.judge(segment) else { continue };
         if let Some(i) = flows.iter().position(|flow| flow.stream == marks.stream) {
-            tracers[i].see(segment, marks.direction, marks.kinds.has(Kind::Retransmission));
+            tracers[i].add(segment, marks.direction, marks.kinds.has(Kind::Retransmission));
         }
     }
     Ok(tracers.iter_mut().zip(flows).map(|(tracer, flow)| tracer.finish(name, flow)).collect())

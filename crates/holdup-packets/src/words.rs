@@ -1,4 +1,4 @@
-//! Numbers as sentences have them.
+//! Numbers in sentences.
 
 use holdup_model::Estimate;
 use holdup_model::text::grouped;

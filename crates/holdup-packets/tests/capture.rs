@@ -1,10 +1,12 @@
-//! Files of captures are read as they were made; what is cut ends early, what is damaged is told with its offset, and no bytes
-//! make it panic.
+//! Capture files are read as they were built: truncated ones end early, damage is reported with its offset, no bytes cause a
+//! panic.
 
+mod made;
+
+use crate::made::{Pcap, PcapNg, Tcp, link};
 use holdup_packets::analyse::{Options, analyse};
 use holdup_packets::capture::{Chain, Cut, Frames, Link, Reader};
 use holdup_packets::decode::{Decoder, Limits};
-use holdup_packets::made::{Pcap, PcapNg, Tcp, link};
 use holdup_packets::segment::{ACK, Address, Endpoint};
 use proptest::prelude::*;
 use std::io::{Read, Write};
@@ -17,25 +19,25 @@ fn tcp(payload_bytes: usize) -> Vec<u8> {
 }
 
 /// What was read of a frame: its number, time, interface and length on the wire, and how much of it was captured.
-type Told = (u32, i64, u32, u32, usize);
+type Row = (u32, i64, u32, u32, usize);
 
 /// All frames until the end or an error, and where it was cut.
-fn read(bytes: &[u8]) -> (Vec<Told>, Option<Cut>, Option<String>) {
+fn read(bytes: &[u8]) -> (Vec<Row>, Option<Cut>, Option<String>) {
     let mut reader = match Reader::new(bytes) {
         Ok(reader) => reader,
         Err(problem) => return (Vec::new(), None, Some(problem.to_string())),
     };
-    let (told, problem) = drain(&mut reader);
-    (told, reader.cut(), problem)
+    let (rows, problem) = drain(&mut reader);
+    (rows, reader.cut(), problem)
 }
 
-fn drain(frames: &mut impl Frames) -> (Vec<Told>, Option<String>) {
-    let mut told = Vec::new();
+fn drain(frames: &mut impl Frames) -> (Vec<Row>, Option<String>) {
+    let mut rows = Vec::new();
     loop {
         match frames.next() {
-            Ok(Some(f)) => told.push((f.number, f.at_ns, f.interface, f.wire_bytes, f.captured.len())),
-            Ok(None) => return (told, None),
-            Err(problem) => return (told, Some(problem.to_string())),
+            Ok(Some(f)) => rows.push((f.number, f.at_ns, f.interface, f.wire_bytes, f.captured.len())),
+            Ok(None) => return (rows, None),
+            Err(problem) => return (rows, Some(problem.to_string())),
         }
     }
 }
@@ -121,7 +123,7 @@ fn times_beyond_all_calendars_can_be_subtracted() {
     pcapng.section(false);
     for offset_s in [i64::MIN, i64::MAX] {
         let interface = pcapng.interface_with(link::ETHERNET, 0, Some(9), Some(offset_s));
-        // The same bytes twice: the time since they were sent first is told.
+        // The same bytes twice: the time since the first transmission.
         pcapng.frame(interface, 0, &tcp(100));
     }
     let bytes = pcapng.into_bytes();
@@ -159,7 +161,7 @@ fn a_cut_capture_keeps_what_was_whole() {
 }
 
 #[test]
-fn damage_is_told_with_its_offset() {
+fn damage_is_reported_with_its_offset() {
     let mut pcap = Pcap::new(link::ETHERNET);
     let mut pcapng = PcapNg::new();
     pcapng.interface(link::ETHERNET);
@@ -173,19 +175,19 @@ fn damage_is_told_with_its_offset() {
         (&pcap, 24 + 70 + 8, 300_000, 1, "offset 94: a frame of 300000 bytes"),
         (&pcapng, second + 4, 13, 1, "offset 136: a block of 13 bytes"),
         (&pcapng, second + 4, 8, 1, "offset 136: a block of 8 bytes"),
-        (&pcapng, second + 4, 84, 1, "offset 136: a block of 84 bytes that ends as one of"),
+        (&pcapng, second + 4, 84, 1, "offset 136: a block of 84 bytes that ends with the length"),
         (&pcapng, second + 4, 0x7fff_fff0, 1, "offset 136: a block of 2147483632 bytes, more than"),
         (&pcapng, second + 8, 3, 1, "offset 136: a frame of interface 3"),
         (&pcapng, second + 20, 57, 1, "offset 136: a frame of 57 bytes in a block that has room for 56"),
-        (&pcapng, 8, 0x1234_5678, 0, "offset 0: a section that does not tell the order"),
+        (&pcapng, 8, 0x1234_5678, 0, "offset 0: a section without a byte-order magic"),
     ];
     for (bytes, at, value, frames, expect) in cases {
         let mut bytes = bytes.to_vec();
         bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
-        let (told, _, problem) = read(&bytes);
+        let (rows, _, problem) = read(&bytes);
         let problem = problem.unwrap_or_default();
         assert!(
-            told.len() == frames && problem.contains(expect) && problem.contains("\nhint: "),
+            rows.len() == frames && problem.contains(expect) && problem.contains("\nhint: "),
             "{expect}: {problem}"
         );
     }
@@ -193,8 +195,8 @@ fn damage_is_told_with_its_offset() {
         (&b""[..], "it is empty"),
         (b"abc", "it is empty, or shorter"),
         (b"hello there", "it begins with 68 65 6c 6c"),
-        (&pcap[..20], "the header of the file is not whole"),
-        (b"BZh91AY&SY", "packed by bzip2"),
+        (&pcap[..20], "the file header is incomplete"),
+        (b"BZh91AY&SY", "compressed with bzip2"),
     ] {
         let problem = read(bytes).2.unwrap_or_default();
         assert!(problem.contains(expect) && problem.contains("\nhint: "), "{expect}: {problem}");
@@ -211,7 +213,7 @@ fn after_an_error_there_is_no_frame() {
     assert!(reader.next().is_err());
     assert_eq!(reader.next(), Ok(None));
 
-    // What is skipped is gone over before its end tells that it is damaged, and a whole frame follows.
+    // Skipped blocks are checked at their end, and a complete frame follows.
     let mut made = PcapNg::new();
     made.interface(link::ETHERNET);
     made.block(5, &[0; 8]);
@@ -283,8 +285,8 @@ fn a_chain_counts_on() {
     };
     let files = [file(2, true, 0), file(0, false, 0), file(2, false, 3), file(1, true, 0)];
     let mut chain = Chain::new(files.iter().map(|bytes| Reader::new(&bytes[..])));
-    let (told, problem) = drain(&mut chain);
-    let numbers: Vec<(u32, u32)> = told.iter().map(|frame| (frame.0, frame.2)).collect();
+    let (rows, problem) = drain(&mut chain);
+    let numbers: Vec<(u32, u32)> = rows.iter().map(|frame| (frame.0, frame.2)).collect();
     assert_eq!((numbers, problem), (vec![(1, 1), (2, 1), (3, 3), (4, 5)], None));
     assert_eq!(chain.cuts(), [(2, Cut { offset: 24 + 70, lost_bytes: 67 })]);
 
@@ -311,9 +313,9 @@ fn frames_longer_than_the_buffer_and_short_reads() {
         made.frame(0, i * 1000, &vec![1; 500_000]);
     }
     let bytes = made.into_bytes();
-    let told = drain(&mut Reader::new(Drops(&bytes[..])).unwrap());
+    let rows = drain(&mut Reader::new(Drops(&bytes[..])).unwrap());
     let expect = (0..3).map(|i| (i + 1, i64::from(i) * 1000, 0, 500_000, 500_000)).collect();
-    assert_eq!(told, (expect, None));
+    assert_eq!(rows, (expect, None));
 }
 
 /// Reads and decodes all there is; returns how many frames there were.

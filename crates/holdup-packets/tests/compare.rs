@@ -24,7 +24,7 @@ fn row(c: &CaptureComparison, kind: Kind) -> &MarkComparison {
 }
 
 #[test]
-fn what_got_worse_comes_first_and_what_is_of_the_capture_is_said_to_be() {
+fn the_worst_mark_comes_first_and_capture_artefacts_are_named() {
     let a = World::new(1)
         .with(Kind::FastRetransmission, 0.001)
         .with(Kind::DuplicateAck, 0.01)
@@ -37,11 +37,7 @@ fn what_got_worse_comes_first_and_what_is_of_the_capture_is_said_to_be() {
     assert_eq!(c.verdict, FindingVerdict::Supported);
     assert!(c.answer.starts_with("Got worse the most: fast retransmission ×"), "{}", c.answer);
     assert!(c.answer.contains("Also worse: duplicate ACK ×"), "{}", c.answer);
-    assert!(
-        c.details.iter().any(|d| d.contains("tells of the capture itself, or of what was lost")),
-        "{:?}",
-        c.details
-    );
+    assert!(c.details.iter().any(|d| d.contains("comes from the capture itself, or from loss")), "{:?}", c.details);
     let fast = row(&c, Kind::FastRetransmission);
     let e = fast.per_segment.ratio.as_ref().expect("a ratio");
     assert!(e.low <= 10.0 && 10.0 <= e.high && e.high / e.low < 2.0, "{e:?}");
@@ -69,7 +65,7 @@ fn the_same_network_twice_is_seldom_called_worse() {
 }
 
 #[test]
-fn one_connection_is_cut_into_spans_and_that_is_said() {
+fn one_connection_is_cut_into_spans_as_a_note_says() {
     let one = |seed, rate| World { flows: 1, segments: 50_000, ..World::new(seed) }.with(Kind::Retransmission, rate);
     let c = two(&one(1, 0.001), &one(2, 0.004));
     let r = row(&c, Kind::Retransmission);
@@ -102,10 +98,10 @@ fn what_is_new_has_a_bound_and_what_is_too_little_is_undecided() {
 }
 
 #[test]
-fn nothing_at_all_is_an_answer() {
+fn captures_without_marks_are_compared() {
     let c = two(&World::new(1), &World::new(2));
     assert_eq!(c.verdict, FindingVerdict::Refuted);
-    assert!(c.answer.starts_with("Nothing got worse: there is no mark of trouble in"), "{}", c.answer);
+    assert!(c.answer.starts_with("Nothing got worse: no mark of trouble in"), "{}", c.answer);
     assert!(c.marks.is_empty());
 }
 
@@ -130,7 +126,7 @@ fn larger_segments_make_rates_by_segment_and_by_byte_differ() {
     let b = World { payload: 14_480, segments: 1000, ..World::new(2) }.with(Kind::DuplicateAck, 0.02);
     let c = two(&a, &b);
     assert_eq!(row(&c, Kind::DuplicateAck).moved, Moved::Worse);
-    assert!(c.details.iter().any(|d| d.contains("By bytes of payload it is not worse for certain")), "{:?}", c.details);
+    assert!(c.details.iter().any(|d| d.contains("By bytes of payload this is not certain")), "{:?}", c.details);
 }
 
 #[test]

@@ -106,9 +106,9 @@ fn what_one_side_lacks_is_worse_when_it_is_many() {
 }
 
 #[test]
-fn what_is_no_list_is_refused_with_its_line() {
+fn malformed_lists_are_refused_with_the_line() {
     let reason = |text: &str| read(text).expect_err("a problem").to_string();
-    assert!(reason("").contains("there is no line"));
+    assert!(reason("").contains("it has no line"));
     let head = "   Frequency      Group           Protocol  Summary\n";
     assert!(reason(&format!("{head}  12   Sequence\n")).contains("line 2: there is no protocol"));
     assert!(reason(&format!("{head}  99999999999999999999   Sequence  TCP  x\n")).contains("too large"));

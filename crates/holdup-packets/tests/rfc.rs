@@ -55,7 +55,7 @@ impl Session {
         self.segments.push(Segment { at_ns: self.at_ns, ..segment });
     }
 
-    /// So many ms later the client's bytes from an offset on, as the so-manyth packet that it sent.
+    /// `ms` later, the client's bytes from an offset on, as its packet number `id`.
     fn data(&mut self, after_ms: i64, offset: u32, length: u32, packet: u16) -> &mut Self {
         let options =
             Options { timestamps: self.has_clock.then_some((1_000 + u32::from(packet), 7)), ..Options::default() };
@@ -148,7 +148,7 @@ fn what_was_sent_before_what_follows_it_was_overtaken() {
         for (has_clock, has_ids) in [(true, true), (true, false), (false, true)] {
             let mut s = Session::open(base);
             (s.has_clock, s.has_ids) = (has_clock, has_ids);
-            // 80 ms later: by time alone nobody would call that reordered.
+            // 80 ms later: by time alone this is not reordered.
             s.data(1, 0, 1000, 1).data(0, 2000, 1000, 3).data(80, 1000, 1000, 2).ack(1, 3000, &[]);
             s.finds(&[(Finding::Reordered, 1)]);
         }
@@ -171,13 +171,13 @@ fn what_comes_again_was_lost_behind_needless_or_doubled() {
         let mut known = Session::open(base);
         known.data(1, 0, 1000, 1).ack(1, 1000, &[]).data(30, 0, 1000, 2).ack(1, 1000, &[(0, 1000)]);
         known.finds(&[(Finding::Needless, 1)]);
-        let mut told_later = Session::open(base);
-        told_later.data(1, 0, 1000, 1).data(30, 0, 1000, 2).ack(1, 1000, &[]).ack(1, 1000, &[(0, 1000)]);
-        told_later.finds(&[(Finding::Needless, 1)]);
+        let mut reported_later = Session::open(base);
+        reported_later.data(1, 0, 1000, 1).data(30, 0, 1000, 2).ack(1, 1000, &[]).ack(1, 1000, &[(0, 1000)]);
+        reported_later.finds(&[(Finding::Needless, 1)]);
         let mut doubled = Session::open(base);
         doubled.data(1, 0, 1000, 1).data(0, 0, 1000, 1).ack(1, 1000, &[]);
         doubled.finds(&[(Finding::Doubled, 1)]);
-        // Without its number the same packet cannot be told from one that was sent again.
+        // Without its number a copied packet looks like a retransmission.
         doubled.segments.iter_mut().for_each(|s| s.ip_id = None);
         doubled.finds(&[(Finding::LostBehind, 1)]);
     });
@@ -221,7 +221,7 @@ fn overtaken_without_numbers_is_known_by_a_clock_that_ticks_faster_than_a_round_
 }
 
 #[test]
-fn what_came_twice_beyond_a_hole_is_told_inside_of_the_second_block() {
+fn a_dsack_above_a_gap_is_inside_the_second_block() {
     both(|base| {
         let mut s = Session::open(base);
         s.data(1, 0, 1000, 1).data(0, 2000, 1000, 3).data(0, 3000, 1000, 4).data(9, 2000, 1000, 5);
@@ -247,7 +247,7 @@ fn what_is_acknowledged_and_was_never_seen_was_not_captured() {
         let mut swapped = Session::open(base);
         swapped.data(1, 0, 1000, 1).ack(1, 2000, &[]).data(0, 1000, 1000, 2).data(1, 2000, 1000, 3).ack(1, 3000, &[]);
         swapped.finds(&[(Finding::Reordered, 1)]);
-        // Nobody says anything.
+        // No information.
         let mut open = Session::open(base);
         open.data(1, 0, 1000, 1).data(0, 2000, 1000, 3);
         open.finds(&[(Finding::Open, 1)]);

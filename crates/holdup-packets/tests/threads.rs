@@ -7,13 +7,15 @@ mod noise;
 #[path = "against_tshark/odd.rs"]
 mod odd;
 
+mod made;
+
+use crate::made::layers::Ipv4;
+use crate::made::{Pcap, PcapNg, Tcp, link};
 use dice::Dice;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use holdup_packets::analyse::{Options, analyse};
 use holdup_packets::capture::{Block, Chain, Cut, Frame, Frames as _, MOST_FRAMES, Reader};
-use holdup_packets::made::layers::Ipv4;
-use holdup_packets::made::{Pcap, PcapNg, Tcp, link};
 use holdup_packets::segment::{ACK, Address, Endpoint, SYN};
 use std::collections::VecDeque;
 use std::io::{Cursor, Read, Write as _};
@@ -35,7 +37,7 @@ fn capture() -> Vec<u8> {
     pcap.into_bytes()
 }
 
-/// Gives at most so many bytes at once, and fails after so many in all.
+/// Returns few bytes per read, and fails after a total.
 struct Slow {
     bytes: Cursor<Vec<u8>>,
     most: usize,

@@ -1,12 +1,14 @@
 //! A connection over time.
 
+mod made;
+
+use crate::made::{Pcap, Tcp, link};
 use holdup_model::captures::PointKind;
 use holdup_packets::analyse::Analysis;
 use holdup_packets::analyse::{Options, analyse};
 use holdup_packets::capture::{Chain, Frames as _, Reader};
 use holdup_packets::decode::{self, Decoded, Decoder};
-use holdup_packets::live::{self, Live, PLACES};
-use holdup_packets::made::{Pcap, Tcp, link};
+use holdup_packets::live::{self, Live, SLOTS};
 use holdup_packets::segment::{ACK, Address, Endpoint};
 use holdup_packets::trace::{MOST_POINTS, trace, worst};
 use holdup_packets::wireshark::{Limits, Table};
@@ -71,7 +73,7 @@ fn live(bytes: &[u8]) -> (Analysis, Live) {
     while let Some(frame) = frames.next().expect("a frame") {
         let Decoded::Segment(segment) = decoder.decode(&frame) else { continue };
         let marks = table.judge(&segment).expect("it is counted");
-        live.see(&segment, &marks);
+        live.add(&segment, &marks);
     }
     (table.finish(), live)
 }
@@ -90,7 +92,7 @@ fn a_trace_that_is_kept_while_judging_is_that_of_a_second_way() {
     assert_eq!(traces[0].points.iter().filter(|p| p.kind == PointKind::SentAgain).count(), 200);
 }
 
-/// Many connections at once, each of which sends so many times, and sends again as often as its number says.
+/// Concurrent connections, each of which sends `times` segments and retransmits as often as its number.
 fn many(connections: u32, rounds: u32, again: impl Fn(u32, u32) -> bool) -> Vec<u8> {
     let server = Endpoint { address: Address::V4(2), port: 80 };
     let mut capture = Pcap::new(link::ETHERNET).with_nanoseconds();
@@ -110,8 +112,8 @@ fn many(connections: u32, rounds: u32, again: impl Fn(u32, u32) -> bool) -> Vec<
 
 #[test]
 fn the_worst_of_many_more_than_there_is_room_for_are_kept() {
-    let connections = 40 * PLACES as u32;
-    // Trouble comes to a few after all have begun, the most of it to the last one.
+    let connections = 40 * SLOTS as u32;
+    // Trouble begins for a few after all have begun, most of it for the last one.
     let is_again = |c: u32, round: u32| c.is_multiple_of(1_000) && round > 1 && round <= 2 + c / 1_000;
     let (analysis, live) = live(&many(connections, 9, is_again));
     let most = 3;
@@ -119,7 +121,7 @@ fn the_worst_of_many_more_than_there_is_room_for_are_kept() {
     let (traces, without) = live.worst(&analysis.flows, most, |_| true);
     let streams: Vec<u32> = traces.iter().map(|t| t.stream).collect();
     assert_eq!((streams, without), (vec![5_000, 4_000, 3_000], 0));
-    // What came before the trouble was given up, and the time tells it.
+    // The part before the trouble is missing, as the time shows.
     assert_eq!(traces[1].points[0].at_ns, 2_000_000_500);
     assert_eq!(traces[1].points.iter().filter(|p| p.kind == PointKind::SentAgain).count(), 5);
     assert_eq!(traces[1].points.iter().filter(|p| p.kind == PointKind::Data).count(), 6);
@@ -131,7 +133,7 @@ fn the_worst_of_many_more_than_there_is_room_for_are_kept() {
 fn short_connections_one_after_the_other_are_traced_from_their_begin() {
     let server = Endpoint { address: Address::V4(2), port: 80 };
     let mut capture = Pcap::new(link::ETHERNET).with_nanoseconds();
-    for c in 0..20 * PLACES as u32 {
+    for c in 0..20 * SLOTS as u32 {
         let client = Endpoint { address: Address::V4(0x0a00_0000 + c), port: 1000 };
         for i in 0..10 {
             let at = i64::from(c) * 10_000_000 + i64::from(i) * 1_000;

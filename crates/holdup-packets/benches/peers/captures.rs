@@ -1,6 +1,6 @@
 //! The captures that programs are compared on, made from numbers: the same bytes every time.
 
-use holdup_packets::made::{Pcap, Tcp, link};
+use crate::made::{Pcap, Tcp, link};
 use holdup_packets::segment::{ACK, Address, Endpoint, FIN, Options, PSH, SYN};
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
@@ -24,10 +24,10 @@ pub(crate) const ALL: &[Capture] = &[
     Capture { name: "flows-100000", make: |m| m.requests(100_000, 2), snap_bytes: 262_144 },
 ];
 
-/// Of 1,000 data segments so many are lost once and sent again.
+/// Lost and retransmitted data segments per 1,000.
 const LOST: u64 = 2;
 
-/// Writes frames, some of them at once, so that a capture need not fit into memory.
+/// Writes frames in batches, so that a capture need not fit into memory.
 pub(crate) struct Maker {
     file: BufWriter<File>,
     pending: Pcap,
@@ -61,7 +61,7 @@ impl Maker {
         self.file.write_all(&pending.into_bytes()[24..]).expect("the capture can be written");
     }
 
-    /// So many streams side by side, each of so many pairs of segments of 1,448 bytes with an acknowledgement after them.
+    /// Concurrent streams, each of pairs of segments of 1,448 bytes followed by an acknowledgement.
     fn bulk(&mut self, streams: u32, pairs: u32) {
         let mut talks: Vec<Talk> = (0..streams).map(Talk::new).collect();
         for talk in &mut talks {
@@ -77,7 +77,7 @@ impl Maker {
         }
     }
 
-    /// So many connections at random one after the other, each with so many requests and answers.
+    /// Connections in random order, each with some requests and answers.
     fn requests(&mut self, connections: u32, requests: u32) {
         let mut talks: Vec<Talk> = (0..connections).map(Talk::new).collect();
         let mut left: Vec<u32> = vec![requests + 2; connections as usize];

@@ -1,11 +1,14 @@
 //! Programs that analyse captures, on the same files in one interleaved run.
 //!
 //! `cargo bench -p holdup-packets --bench peers -- --holdup PATH [--tshark PATH] [--tcptrace PATH] [--runs N] [--only NAME]
-//! [--capture FILE]` makes the captures, runs every program on every one, on one CPU and in turn, and tells medians, and ratios
+//! [--capture FILE]` makes the captures, runs every program on every one, on one CPU and in turn, and prints medians, and ratios
 //! to `holdup packets`. tshark has every protocol switched off but those that TCP needs, which is its fastest.
-#![expect(clippy::print_stdout, reason = "a bench tells its result")]
+#![expect(clippy::print_stdout, reason = "a bench prints its result")]
 
 mod captures;
+
+#[path = "../../tests/made/mod.rs"]
+mod made;
 
 use holdup_packets::analyse::{Options, analyse};
 use holdup_packets::capture::{Chain, Reader};
@@ -41,7 +44,7 @@ impl Program {
         let begin = Instant::now();
         let mut command = Command::new("taskset");
         command.args(["-c", self.cpus]).args(&self.words).args(captures).stdout(Stdio::null()).stderr(Stdio::null());
-        #[expect(clippy::zombie_processes, reason = "wait4 waits for it and tells its memory as well")]
+        #[expect(clippy::zombie_processes, reason = "wait4 waits for it and returns its memory as well")]
         let child = command.spawn().expect("taskset starts");
         let (status, most_bytes) = wait(child.id());
         // A comparison ends with 3 where nothing can be said.
@@ -55,7 +58,7 @@ fn wait(pid: u32) -> (i32, u64) {
     let mut status = 0;
     // SAFETY: a C structure of numbers, for which zero is a value.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: both live through the call; the child is ours and nobody else waits for it.
+    // SAFETY: both live through the call; the child is ours and only waited for here.
     let waited = unsafe { libc::wait4(pid as libc::pid_t, &raw mut status, 0, &raw mut usage) };
     assert_eq!(waited, pid as libc::pid_t, "wait4");
     (status, usage.ru_maxrss as u64 * 1024)

@@ -1,4 +1,4 @@
-//! From the frames of a capture to what was counted of it.
+//! Runs a capture through decoder and judgement, on one thread or several.
 
 mod parts;
 mod result;
@@ -15,18 +15,17 @@ use holdup_model::Problem;
 use holdup_model::text::count;
 use parts::Parts;
 
-/// The most threads that go through a capture together.
+/// The largest number of threads for one capture.
 pub const MOST_THREADS: usize = 16;
 
-/// What may be kept of a capture, and how it is gone through.
+/// Limits and threads of an analysis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
-    /// Connections.
+    /// The largest number of connections.
     pub flows: u32,
-    /// How many threads go through it together, the calling one among them; at most [`MOST_THREADS`]. The outcome is the same to
-    /// the last count.
+    /// The number of threads, the calling one included; at most [`MOST_THREADS`]. The result is identical for any number.
     pub threads: usize,
-    /// Whether our own judgement ([`rfc`]) is made beside Wireshark's.
+    /// Whether to add our own judgement ([`rfc`]).
     pub with_own: bool,
 }
 
@@ -36,27 +35,27 @@ impl Default for Options {
     }
 }
 
-/// A capture that was analysed.
+/// An analysed capture.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Analysed {
-    /// What was counted.
+    /// The counts.
     pub analysis: Analysis,
-    /// Frames that are no segment of TCP, by why.
+    /// Frames without a TCP segment, by reason.
     pub others: Others,
-    /// Our own judgement of all connections together, where it was asked for.
+    /// Our own judgement of all connections, if requested.
     pub own: Option<rfc::Findings>,
 }
 
-/// Frames that are no segment of TCP.
+/// Frames without a TCP segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Others {
-    /// Of another protocol, or of one that is not understood.
+    /// Another or an unsupported protocol.
     pub not_tcp: u64,
-    /// Captured too short to tell.
+    /// Too little captured.
     pub cut: u64,
-    /// With a header that cannot be as it is.
+    /// A malformed header.
     pub malformed: u64,
-    /// Parts of datagrams of which others are missing, or come later.
+    /// Fragments of incomplete datagrams.
     pub fragments: u64,
 }
 
@@ -83,33 +82,32 @@ impl Others {
 }
 
 impl Analysed {
-    /// Why there is no connection, for an error: `there is no TCP in its 12 frames: 12 of other protocols`.
+    /// For an error: `there is no TCP in its 12 frames: 12 of other protocols`.
     pub fn why_none(&self) -> String {
         if self.analysis.frames == 0 {
-            return "there is no frame in it".to_owned();
+            return "it has no frames".to_owned();
         }
         let frames = |n: u64| count(usize::try_from(n).unwrap_or(usize::MAX), "frame");
         let Others { not_tcp, cut, malformed, fragments } = self.others;
-        let told: Vec<String> = [
+        let reasons: Vec<String> = [
             (not_tcp, "of other protocols"),
-            (cut, "cut too short to tell"),
-            (malformed, "with a header that cannot be"),
-            (fragments, "that are fragments of datagrams that never came together"),
+            (cut, "too truncated to decide"),
+            (malformed, "with a malformed header"),
+            (fragments, "that are fragments of incomplete datagrams"),
         ]
         .iter()
         .filter(|(n, _)| *n > 0)
         .map(|(n, what)| format!("{n} {what}"))
         .collect();
-        format!("there is no TCP in its {}: {}", frames(self.analysis.frames), told.join(", "))
+        format!("there is no TCP in its {}: {}", frames(self.analysis.frames), reasons.join(", "))
     }
 }
 
-/// What was gone through beside segments.
 #[derive(Debug, Clone, Copy)]
 struct Read {
     frames: u64,
     others: Others,
-    /// When the first and the last frame were captured; the other way round before there is one.
+    /// Earliest and latest; reversed before the first frame.
     times_ns: (i64, i64),
 }
 
@@ -135,10 +133,10 @@ impl Read {
     }
 }
 
-/// Reads a capture to its end, as Wireshark 4.6 judges it.
+/// Analyses a capture to its end.
 ///
 /// # Errors
-/// As [`Frames::next`], and when there can be no thread.
+/// As [`Frames::next`], and when a thread cannot be started.
 pub fn analyse(frames: &mut Chain<'_>, options: &Options) -> Result<Analysed, Problem> {
     let mut parts = Parts::new(options);
     let mut decoder = Decoder::new(decode::Limits::default());
@@ -146,8 +144,8 @@ pub fn analyse(frames: &mut Chain<'_>, options: &Options) -> Result<Analysed, Pr
     if let Some(part) = parts.single() {
         decode(frames, &mut decoder, &mut read, |segment| part.judge(segment))?;
     } else {
-        threads::go_through(frames, &mut decoder, &mut parts, &mut read)?;
-        // What threads have left.
+        threads::run(frames, &mut decoder, &mut parts, &mut read)?;
+        // The rest, which the threads left.
         decode(frames, &mut decoder, &mut read, |segment| parts.judge(segment))?;
     }
     let (mut analysis, own) = parts.finish();
@@ -160,7 +158,6 @@ pub fn analyse(frames: &mut Chain<'_>, options: &Options) -> Result<Analysed, Pr
     Ok(Analysed { analysis, others: read.others, own })
 }
 
-/// Hands every segment over.
 #[inline]
 fn decode(
     frames: &mut Chain<'_>,
@@ -171,7 +168,7 @@ fn decode(
     while let Some(frame) = frames.next()? {
         read.frame(&frame);
         match decoder.decode(&frame) {
-            // By reference: a copy of what was just written in parts is waited for.
+            // By reference: loading a copy of fields that were just stored separately stalls.
             Decoded::Segment(ref segment) => each(segment),
             Decoded::Other(why) => read.others.add(why),
         }

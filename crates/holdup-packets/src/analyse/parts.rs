@@ -1,4 +1,4 @@
-//! The connections of a capture in parts, each with a table of its own.
+//! The connections of a capture in parts, each with its own table.
 
 use super::Options;
 use super::result::{Analysis, finish};
@@ -6,14 +6,13 @@ use crate::rfc;
 use crate::segment::Segment;
 use crate::wireshark::{Limits, Table, part};
 
-/// What is judged of some connections: by whom all their segments go.
+/// Judges all segments of its connections.
 pub(super) struct Part {
     pub(super) table: Table,
     own: Option<rfc::Judge>,
 }
 
 impl Part {
-    /// Judges the next segment of its connections.
     #[inline]
     pub(super) fn judge(&mut self, segment: &Segment) {
         let Some(own) = &mut self.own else { return self.table.count(segment) };
@@ -23,27 +22,24 @@ impl Part {
     }
 }
 
-/// All connections.
 pub(super) struct Parts {
     /// Of all parts together.
     pub(super) limits: Limits,
     pub(super) all: Vec<Part>,
-    /// How many segments can be judged before any limit can be reached.
+    /// The number of segments before any limit can be reached.
     room: u32,
 }
 
-/// With room for fewer segments the limits are looked at with each.
+/// With less room, limits are checked for each segment.
 const LEAST_ROOM: u32 = 1024;
 
 impl Parts {
-    /// One part for each thread.
     pub(super) fn new(options: &Options) -> Self {
         let limits = Limits { flows: options.flows, ..Limits::default() }.possible();
         let part = |_| Part { table: Table::new(limits), own: options.with_own.then(rfc::Judge::default) };
         Parts { limits, all: (0..options.threads.clamp(1, super::MOST_THREADS)).map(part).collect(), room: 0 }
     }
 
-    /// The only part, if there are no others.
     pub(super) fn single(&mut self) -> Option<&mut Part> {
         match self.all.as_mut_slice() {
             [part] => Some(part),
@@ -51,7 +47,7 @@ impl Parts {
         }
     }
 
-    /// Judges the next segment in its part, within the limits of all together.
+    /// Judges the next segment in its part, within the common limits.
     #[inline]
     pub(super) fn judge(&mut self, segment: &Segment) {
         match self.room.checked_sub(1) {
@@ -70,13 +66,13 @@ impl Parts {
         let part = part([segment.from, segment.to], self.all.len());
         let part = &mut self.all[part];
         let mine = part.table.used();
-        // What others use is not there for this one.
+        // Less what the other parts use.
         part.table.limit(Limits {
             flows: self.limits.flows.saturating_sub(used.flows - mine.flows),
             unacknowledged: self.limits.unacknowledged.saturating_sub(used.unacknowledged - mine.unacknowledged),
         });
         part.judge(segment);
-        // What one has begun to count the others begin with as well.
+        // All parts count spans from the same time.
         let Some(first_ns) = self.all.iter().find_map(|part| part.table.first_ns()) else { return };
         self.all.iter_mut().for_each(|part| part.table.begin_at(first_ns));
         let room = room(self.limits, self.all.iter().map(|part| part.table.used()));
@@ -86,7 +82,6 @@ impl Parts {
         }
     }
 
-    /// What was counted, and what was found where it was asked for.
     pub(super) fn finish(self) -> (Analysis, Option<rfc::Findings>) {
         let mut tables = Vec::with_capacity(self.all.len());
         let mut findings: Option<rfc::Findings> = None;
@@ -100,7 +95,6 @@ impl Parts {
     }
 }
 
-/// What all parts use together.
 fn total(used: impl Iterator<Item = Limits>) -> Limits {
     used.fold(Limits { flows: 0, unacknowledged: 0 }, |a, b| Limits {
         flows: a.flows.saturating_add(b.flows),
@@ -108,8 +102,7 @@ fn total(used: impl Iterator<Item = Limits>) -> Limits {
     })
 }
 
-/// How many segments there is room for beside what parts use: each takes at most one connection, and one place among those that are
-/// not acknowledged.
+/// The number of segments that surely fit: each needs at most one connection and one unacknowledged segment.
 pub(super) fn room(limits: Limits, used: impl Iterator<Item = Limits>) -> u32 {
     let used = total(used);
     let flows = limits.flows.saturating_sub(used.flows);

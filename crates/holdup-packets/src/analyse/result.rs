@@ -6,34 +6,34 @@ use crate::wireshark::{Judged, Table, finish as finish_tables};
 use core::cmp::Reverse;
 use holdup_model::histogram::Histogram;
 
-/// What a capture held.
+/// The result of an analysis.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Analysis {
-    /// Frames read.
+    /// Frames.
     pub frames: u64,
-    /// Segments of TCP among them.
+    /// TCP segments.
     pub segments: u64,
-    /// Frames that are something else, or of which too little was captured to tell.
+    /// Frames that are not TCP, or of which too little was captured.
     pub other_frames: u64,
-    /// When the first and the last frame were captured, ns since the epoch.
+    /// The earliest time of a frame, ns since the epoch.
     pub first_ns: i64,
-    /// The last.
+    /// The latest time of a frame.
     pub last_ns: i64,
     /// All connections, in the order of their numbers.
     pub flows: Flows,
-    /// Initial round trips, ns.
+    /// `tcp.analysis.initial_rtt`, ns.
     pub initial_rtt_ns: Histogram,
-    /// From a segment to its acknowledgement (`tcp.analysis.ack_rtt`), ns.
+    /// `tcp.analysis.ack_rtt`, ns.
     pub ack_rtt_ns: Histogram,
-    /// From a segment to its retransmission (`tcp.analysis.rto`), ns.
+    /// `tcp.analysis.rto`, ns.
     pub rto_ns: Histogram,
-    /// Payload of the segments that have some, bytes.
+    /// Payload bytes of segments with payload.
     pub payload_bytes: Histogram,
-    /// Between two data segments of one direction, between which that direction sent nothing else, ns.
+    /// Time between two data segments of one direction with no other segment of it between them, ns.
     pub inter_arrival_ns: Histogram,
-    /// The segments of the connections above, by spans of time.
+    /// The same segments by spans of time.
     pub spans: Spans,
-    /// What was given up.
+    /// What was dropped.
     pub given_up: GivenUp,
 }
 
@@ -64,8 +64,7 @@ pub(super) fn finish(tables: Vec<Table>) -> Analysis {
     }
 }
 
-/// The connections of a capture, in the order of their numbers. They are made when they are asked for: of a million of them most
-/// are only counted.
+/// The connections of a capture, by number. Each is built on request, because most of a million are only counted.
 #[derive(Debug, Clone)]
 pub struct Flows(Source);
 
@@ -76,7 +75,7 @@ enum Source {
 }
 
 impl Flows {
-    /// How many there are.
+    /// The number of connections.
     pub fn len(&self) -> usize {
         match &self.0 {
             Source::Listed(flows) => flows.len(),
@@ -84,12 +83,12 @@ impl Flows {
         }
     }
 
-    /// Whether there is none.
+    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// One by its number, which must be one of them.
+    /// A connection by its number, which must exist.
     pub fn get(&self, stream: u32) -> Flow {
         match &self.0 {
             Source::Listed(flows) => flows[stream as usize].clone(),
@@ -97,12 +96,12 @@ impl Flows {
         }
     }
 
-    /// All, one after the other.
+    /// All connections.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Flow> + '_ {
         (0..self.len() as u32).map(|stream| self.get(stream))
     }
 
-    /// Those with the most of something, at most so many, the most first; of those with the same, the earlier first.
+    /// The `most` connections with the largest `of`, in descending order, the earlier first if equal.
     pub(crate) fn top<T: Ord + Copy>(&self, most: usize, of: impl Fn(&Flow) -> T) -> Vec<Flow> {
         let mut all: Vec<(Reverse<T>, u32)> = self.iter().map(|flow| (Reverse(of(&flow)), flow.stream)).collect();
         if most < all.len() {
@@ -115,7 +114,7 @@ impl Flows {
 }
 
 impl FromIterator<Flow> for Flows {
-    /// They must come in the order of their numbers, from 0.
+    /// In the order of their numbers, from 0.
     fn from_iter<I: IntoIterator<Item = Flow>>(flows: I) -> Self {
         Flows(Source::Listed(flows.into_iter().collect()))
     }

@@ -1,12 +1,11 @@
-//! A capture that several threads go through together.
+//! Analysing one capture on several threads.
 //!
-//! Each thread has a part of the connections, and does whatever can be done next: it judges what was read of its part, in the
-//! order of the capture; else, one at a time, it reads the next block of frames, and lists which of them are of which part. So
-//! none waits for another that has more to do. Only the places of frames are handed on: a thread decodes the frames of its
-//! part where they were read, because a segment that goes through memory costs as much as its decoding. What is counted
-//! depends on the order of a connection's segments alone, but for the limits of all connections together: before
-//! one of them can be reached, the threads end and leave the rest of the capture to the caller. They do so too where frames
-//! are long, because there nearly all of the work is to read them, one block after the other.
+//! Each thread owns a part of the connections. It judges the listed frames of its part in the order of the capture; otherwise,
+//! one thread at a time, it reads the next block of frames and lists which frames belong to which part. So no thread waits for
+//! one that has more to do. Only positions of frames are passed on: a thread decodes its frames in the shared buffer, because
+//! passing a segment through memory costs as much as decoding it. The result depends only on the order of each connection's
+//! segments, except for the common limits: before one can be reached, the threads stop and leave the rest to the caller. They
+//! also stop if frames are long, because then reading dominates and cannot be shared.
 
 use super::parts::{Part, Parts, room};
 use super::{Others, Read};
@@ -19,23 +18,23 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-/// How many blocks may be under way.
+/// The largest number of blocks in progress.
 const WAITING: usize = 8;
 
-/// By so many blocks it is seen how long frames are.
+/// The length of frames is estimated from these blocks.
 const FIRST_BLOCKS: usize = 16;
 
-/// Frames that are longer, bytes, are gone through by one thread at least as fast.
+/// Longer frames, bytes, are no slower on one thread.
 const LONG_BYTES: usize = 512;
 
-/// How often a thread looks for a change before it sleeps.
-const LOOKS: usize = 50;
+/// Spins before a thread sleeps.
+const SPINS: usize = 50;
 
-/// Goes through a capture, until its end or until it might come to a limit.
+/// Analyses a capture until its end, or until a limit could be reached.
 ///
 /// # Errors
-/// As [`Chain::block`], and when there can be no thread.
-pub(super) fn go_through(
+/// As [`Chain::block`], and when a thread cannot be started.
+pub(super) fn run(
     frames: &mut Chain<'_>,
     decoder: &mut Decoder,
     parts: &mut Parts,
@@ -44,10 +43,10 @@ pub(super) fn go_through(
     let count = parts.all.len();
     let used = parts.all.iter().map(|part| part.table.used()).collect();
     let spare_blocks = parts.all.iter().map(|_| Vec::new()).collect();
-    let office = Office {
+    let shared = Shared {
         frames: Mutex::new(frames),
         fragments: Mutex::new(decoder),
-        desk: Mutex::new(Desk { judged: vec![0; count], used, spare_blocks, ..Desk::default() }),
+        progress: Mutex::new(Progress { judged: vec![0; count], used, spare_blocks, ..Progress::default() }),
         changed: Condvar::new(),
         limits: parts.limits,
     };
@@ -55,108 +54,95 @@ pub(super) fn go_through(
         let mut threads = parts.all.iter_mut().enumerate();
         let first = threads.next();
         for (index, part) in threads {
-            let office = &office;
+            let shared = &shared;
             thread::Builder::new()
                 .name("holdup-judge".to_owned())
-                .spawn_scoped(scope, move || office.work(index, part))
+                .spawn_scoped(scope, move || shared.work(index, part))
                 .map_err(|e| {
-                    office.fail();
+                    shared.fail();
                     Problem::host("a thread that judges", e.to_string())
                 })?;
         }
         if let Some((index, part)) = first {
-            office.work(index, part);
+            shared.work(index, part);
         }
         Ok(())
     })?;
-    let desk = office.desk.into_inner().unwrap_or_else(PoisonError::into_inner);
-    read.add(&desk.read);
-    desk.problem.map_or(Ok(()), Err)
+    let progress = shared.progress.into_inner().unwrap_or_else(PoisonError::into_inner);
+    read.add(&progress.read);
+    progress.problem.map_or(Ok(()), Err)
 }
 
-/// What the threads share.
-struct Office<'a, 'f> {
-    /// Of the thread that reads.
+struct Shared<'a, 'f> {
+    /// For the thread that reads.
     frames: Mutex<&'a mut Chain<'f>>,
-    /// Who remembers fragments, which must come in their order.
+    /// Reassembles fragments, which must come in order.
     fragments: Mutex<&'a mut Decoder>,
-    desk: Mutex<Desk>,
+    progress: Mutex<Progress>,
     changed: Condvar,
     limits: Limits,
 }
 
-/// What is under way.
 #[derive(Default)]
-struct Desk {
-    /// The blocks that are not yet judged in all parts, by the order of the capture; `None` before its frames are listed.
+struct Progress {
+    /// The blocks that are not yet judged in all parts, in order; `None` until its frames are listed.
     blocks: VecDeque<Option<Listed>>,
-    /// How many came before those.
+    /// The number of blocks before them.
     gone: usize,
-    /// How many blocks each part has judged.
     judged: Vec<usize>,
-    /// What each part used of the limits then.
+    /// The usage of each part then.
     used: Vec<Limits>,
-    /// How many changes were told.
+    /// The number of notifications.
     changes: usize,
-    /// How many threads sleep until one is.
+    /// Sleeping threads.
     waiting: usize,
-    /// Frames and bytes of all blocks.
     size: (usize, usize),
-    /// Whether a thread reads.
     is_reading: bool,
-    /// Whether nothing more is read.
     is_over: bool,
-    /// Whether a thread has panicked, or is missing.
+    /// A thread panicked or could not be started.
     has_failed: bool,
     problem: Option<Problem>,
     read: Read,
     spare: Vec<List>,
-    /// Blocks by the thread whose they are: its CPU has them in its cache.
+    /// By thread, whose CPU has them in its cache.
     spare_blocks: Vec<Vec<Block>>,
 }
 
-/// A block whose frames are listed by parts.
 struct Listed {
     block: Arc<Block>,
-    /// The thread that read it.
     reader: usize,
     lists: Vec<List>,
-    /// When its first segment was captured that a host sent.
+    /// The time of its first segment that is not in an ICMP error.
     first_ns: Option<i64>,
 }
 
-/// The segments of one part in a block.
 #[derive(Default)]
 struct List {
-    /// Places of frames, or [`OTHER`] for the next of the others.
+    /// Positions of frames, or [`OTHER`] for the next of `others`.
     places: Vec<u32>,
-    /// Segments that are made from more than one frame, or of headers that take long to go through.
+    /// Reassembled segments, and those with headers that are slow to decode.
     others: Vec<Segment>,
 }
 
-/// No place of a frame.
 const OTHER: u32 = u32::MAX;
 
-/// What a thread does next.
 enum Next {
     Judge(Arc<Block>, List, Option<i64>),
     Read(Block),
     End,
 }
 
-impl Desk {
-    /// How many blocks were read.
+impl Progress {
     fn begun(&self) -> usize {
         self.gone + self.blocks.len()
     }
 
-    /// Whether another block may be read; when it might come to a limit, none is any more.
+    /// Whether another block may be read: never again once a limit could be reached.
     fn has_room(&mut self, limits: Limits) -> bool {
         self.is_over |= room(limits, self.used.iter().copied()) < (WAITING * MOST_FRAMES) as u32;
         !self.is_over && !self.is_reading && self.blocks.len() < WAITING
     }
 
-    /// What a part has to judge next.
     fn judgeable(&mut self, index: usize) -> Option<Next> {
         let place = self.judged[index] - self.gone;
         let Listed { block, lists, first_ns, .. } = self.blocks.get_mut(place)?.as_mut()?;
@@ -164,53 +150,50 @@ impl Desk {
     }
 }
 
-impl Office<'_, '_> {
-    fn desk(&self) -> MutexGuard<'_, Desk> {
-        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+impl Shared<'_, '_> {
+    fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until something has changed.
-    fn wait<'d>(&'d self, desk: MutexGuard<'d, Desk>) -> MutexGuard<'d, Desk> {
-        let changes = desk.changes;
-        drop(desk);
-        // To be woken takes as long as reading a block, so what comes at once is waited for awake.
-        for _ in 0..LOOKS {
+    fn wait<'d>(&'d self, progress: MutexGuard<'d, Progress>) -> MutexGuard<'d, Progress> {
+        let changes = progress.changes;
+        drop(progress);
+        // Waking takes as long as reading a block, so short waits spin.
+        for _ in 0..SPINS {
             thread::yield_now();
-            let desk = self.desk();
-            if desk.changes != changes {
-                return desk;
+            let progress = self.progress();
+            if progress.changes != changes {
+                return progress;
             }
         }
-        let mut desk = self.desk();
-        while desk.changes == changes {
-            desk.waiting += 1;
-            desk = self.changed.wait(desk).unwrap_or_else(PoisonError::into_inner);
-            desk.waiting -= 1;
+        let mut progress = self.progress();
+        while progress.changes == changes {
+            progress.waiting += 1;
+            progress = self.changed.wait(progress).unwrap_or_else(PoisonError::into_inner);
+            progress.waiting -= 1;
         }
-        desk
+        progress
     }
 
-    /// Tells of a change those who wait, after the desk is left: they want it at once.
-    fn tell(&self, mut desk: MutexGuard<'_, Desk>) {
-        desk.changes += 1;
-        let waits = desk.waiting > 0;
-        drop(desk);
+    /// Notifies waiting threads after releasing the lock, which they need.
+    fn notify(&self, mut progress: MutexGuard<'_, Progress>) {
+        progress.changes += 1;
+        let waits = progress.waiting > 0;
+        drop(progress);
         if waits {
             self.changed.notify_all();
         }
     }
 
-    /// Has all threads end.
     fn fail(&self) {
-        let mut desk = self.desk();
-        desk.has_failed = true;
-        self.tell(desk);
+        let mut progress = self.progress();
+        progress.has_failed = true;
+        self.notify(progress);
     }
 
-    /// A thread's life.
     fn work(&self, index: usize, part: &mut Part) {
-        /// Nobody waits for a thread that panicked.
-        struct Alarm<'a, 'b, 'f>(&'a Office<'b, 'f>);
+        /// Ends the other threads if this one panics.
+        struct Alarm<'a, 'b, 'f>(&'a Shared<'b, 'f>);
         impl Drop for Alarm<'_, '_, '_> {
             fn drop(&mut self) {
                 if thread::panicking() {
@@ -234,77 +217,74 @@ impl Office<'_, '_> {
         }
     }
 
-    /// What a thread does next, after waiting for it.
     fn next(&self, index: usize) -> Next {
-        let mut desk = self.desk();
+        let mut progress = self.progress();
         loop {
-            if desk.has_failed {
+            if progress.has_failed {
                 return Next::End;
             }
-            if let Some(judge) = desk.judgeable(index) {
+            if let Some(judge) = progress.judgeable(index) {
                 return judge;
             }
-            if desk.has_room(self.limits) {
-                desk.is_reading = true;
-                return Next::Read(desk.spare_blocks[index].pop().unwrap_or_default());
+            if progress.has_room(self.limits) {
+                progress.is_reading = true;
+                return Next::Read(progress.spare_blocks[index].pop().unwrap_or_default());
             }
-            if desk.is_over && !desk.is_reading && desk.judged[index] == desk.begun() {
+            if progress.is_over && !progress.is_reading && progress.judged[index] == progress.begun() {
                 return Next::End;
             }
-            desk = self.wait(desk);
+            progress = self.wait(progress);
         }
     }
 
-    /// Tells that a list was judged, and gives it back.
+    /// Returns a judged list.
     fn judged(&self, index: usize, mut list: List, others: &Others, used: Limits) {
         list.places.clear();
         list.others.clear();
-        let mut desk = self.desk();
-        desk.spare.push(list);
-        desk.read.others.add_all(others);
-        desk.judged[index] += 1;
-        desk.used[index] = used;
-        let by_all = desk.judged.iter().min().map_or(0, |judged| judged - desk.gone);
+        let mut progress = self.progress();
+        progress.spare.push(list);
+        progress.read.others.add_all(others);
+        progress.judged[index] += 1;
+        progress.used[index] = used;
+        let by_all = progress.judged.iter().min().map_or(0, |judged| judged - progress.gone);
         if by_all > 0 {
-            let was_full = desk.blocks.len() == WAITING;
+            let was_full = progress.blocks.len() == WAITING;
             for _ in 0..by_all {
-                let judged = desk.blocks.pop_front().flatten();
+                let judged = progress.blocks.pop_front().flatten();
                 let block = judged.and_then(|Listed { block, reader, .. }| Some((reader, Arc::into_inner(block)?)));
-                block.into_iter().for_each(|(reader, block)| desk.spare_blocks[reader].push(block));
+                block.into_iter().for_each(|(reader, block)| progress.spare_blocks[reader].push(block));
             }
-            desk.gone += by_all;
-            if was_full || desk.is_over {
-                self.tell(desk);
+            progress.gone += by_all;
+            if was_full || progress.is_over {
+                self.notify(progress);
             }
         }
     }
 
-    /// Reads the next block, and lists its frames.
     fn read(&self, index: usize, mut block: Block, decoder: &mut Decoder) {
         let more = self.frames.lock().unwrap_or_else(PoisonError::into_inner).block(&mut block);
-        let mut desk = self.desk();
-        desk.is_reading = false;
+        let mut progress = self.progress();
+        progress.is_reading = false;
         if more != Ok(true) {
-            (desk.is_over, desk.problem) = (true, more.err());
-            return self.tell(desk);
+            (progress.is_over, progress.problem) = (true, more.err());
+            return self.notify(progress);
         }
-        let number = desk.begun();
-        desk.blocks.push_back(None);
-        desk.size = (desk.size.0 + block.len(), desk.size.1 + block.bytes());
-        desk.is_over |= number + 1 == FIRST_BLOCKS && desk.size.1 > LONG_BYTES * desk.size.0;
-        let parts = desk.judged.len();
-        let lists = (0..parts).map(|_| desk.spare.pop().unwrap_or_default()).collect();
-        self.tell(desk);
+        let number = progress.begun();
+        progress.blocks.push_back(None);
+        progress.size = (progress.size.0 + block.len(), progress.size.1 + block.bytes());
+        progress.is_over |= number + 1 == FIRST_BLOCKS && progress.size.1 > LONG_BYTES * progress.size.0;
+        let parts = progress.judged.len();
+        let lists = (0..parts).map(|_| progress.spare.pop().unwrap_or_default()).collect();
+        self.notify(progress);
         let mut listed = Listed { block: Arc::new(block), reader: index, lists, first_ns: None };
         let read = self.list(&mut listed, number, decoder);
-        let mut desk = self.desk();
-        desk.read.add(&read);
-        let place = number - desk.gone;
-        desk.blocks[place] = Some(listed);
-        self.tell(desk);
+        let mut progress = self.progress();
+        progress.read.add(&read);
+        let place = number - progress.gone;
+        progress.blocks[place] = Some(listed);
+        self.notify(progress);
     }
 
-    /// Lists the frames of a block by parts, and tells what is no segment.
     fn list(&self, listed: &mut Listed, number: usize, decoder: &mut Decoder) -> Read {
         let Listed { block, lists, first_ns, .. } = listed;
         let parts = lists.len();
@@ -329,22 +309,22 @@ impl Office<'_, '_> {
         read
     }
 
-    /// Decodes a frame; a fragment when the frames of all blocks before its own are listed.
+    /// Decodes a frame; a fragment only after all frames of earlier blocks are listed.
     fn decode(&self, frame: &Frame<'_>, number: usize, decoder: &mut Decoder) -> Decoded {
         let decoded = decoder.decode(frame);
         if decoded != Decoded::Other(Why::Fragment) {
             return decoded;
         }
-        let mut desk = self.desk();
-        while !desk.has_failed && desk.blocks.iter().take(number - desk.gone).any(Option::is_none) {
-            desk = self.wait(desk);
+        let mut progress = self.progress();
+        while !progress.has_failed && progress.blocks.iter().take(number - progress.gone).any(Option::is_none) {
+            progress = self.wait(progress);
         }
-        drop(desk);
+        drop(progress);
         self.fragments.lock().unwrap_or_else(PoisonError::into_inner).decode(frame)
     }
 }
 
-/// Judges the segments of a list, and tells what in it was none.
+/// Judges the segments of a list; returns the frames without one.
 fn judge(block: &Block, list: &List, decoder: &mut Decoder, part: &mut Part) -> Others {
     let mut none = Others::default();
     let mut others = list.others.iter();
@@ -353,7 +333,7 @@ fn judge(block: &Block, list: &List, decoder: &mut Decoder, part: &mut Part) -> 
             others.next().into_iter().for_each(|segment| part.judge(segment));
             continue;
         }
-        // By reference, as without threads.
+        // By reference, as on one thread.
         match decoder.decode(&block.frame(*place as usize)) {
             Decoded::Segment(ref segment) => part.judge(segment),
             Decoded::Other(why) => none.add(why),

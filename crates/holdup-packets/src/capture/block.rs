@@ -1,38 +1,36 @@
-//! Frames of one buffer together, to be gone through by another thread than the one that reads.
+//! A buffer with its frames, to pass from the reading thread to others.
 
 use super::{Found, Frame};
 
-/// The most frames of a block.
+/// The largest number of frames in a block.
 pub const MOST_FRAMES: usize = 4096;
 
-/// Frames that were found, with the buffer that they are in.
+/// Frames with their buffer.
 #[derive(Debug, Default)]
 pub struct Block {
     pub(super) bytes: Vec<u8>,
-    /// Places in `bytes`.
     pub(super) found: Vec<Found>,
-    /// How many frames there were before.
     pub(super) frames_before: u32,
 }
 
 impl Block {
-    /// How many frames it has.
+    /// The number of frames.
     pub fn len(&self) -> usize {
         self.found.len()
     }
 
-    /// Whether it has none.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.found.is_empty()
     }
 
-    /// How many bytes its frames take, with what is between them.
+    /// The bytes from the first frame to the end of the last.
     pub fn bytes(&self) -> usize {
         let end = self.found.last().map_or(0, |last| last.start + last.length as usize);
         end - self.found.first().map_or(0, |first| first.start)
     }
 
-    /// One by its place, from 0.
+    /// A frame by its index.
     #[inline(always)]
     pub fn frame(&self, place: usize) -> Frame<'_> {
         let Found { start, length, wire_bytes, at_ns, link, interface } = self.found[place];
@@ -40,7 +38,7 @@ impl Block {
         Frame { number: self.frames_before + 1 + place as u32, at_ns, link, interface, captured, wire_bytes }
     }
 
-    /// All, in order.
+    /// All frames in order.
     #[inline]
     pub fn frames(&self) -> impl ExactSizeIterator<Item = Frame<'_>> {
         (0..self.len()).map(|place| self.frame(place))

@@ -1,40 +1,39 @@
-//! Files one after another as one capture.
+//! Several files as one capture.
 
 use super::{Block, Cut, Frame, Frames, Reader};
 use holdup_model::Problem;
 
-/// Reads captures one after another, as a capture that was written into files in turn: numbers of frames and interfaces go
-/// on. Their order is the caller's, and each is opened when the one before it has ended.
+/// Reads files one after another as one capture: frame and interface numbers continue. A file is opened when the one before it
+/// has ended.
 pub struct Chain<'a> {
     files: Files<'a>,
     reader: Option<Reader<'a>>,
-    /// How many files were begun.
     begun: usize,
     frames: u32,
     interfaces: u32,
     cuts: Vec<(usize, Cut)>,
 }
 
-/// Opens one file after the other. It is no type of the caller's, so that the loops over frames are made in this crate.
+/// A trait object, so that the loops over frames are compiled in this crate.
 type Files<'a> = Box<dyn Iterator<Item = Result<Reader<'a>, Problem>> + Send + 'a>;
 
 impl<'a> Chain<'a> {
-    /// Reads what an iterator opens.
+    /// Reads the files that an iterator opens.
     pub fn new(files: impl Iterator<Item = Result<Reader<'a>, Problem>> + Send + 'a) -> Self {
         Chain { files: Box::new(files), reader: None, begun: 0, frames: 0, interfaces: 0, cuts: Vec::new() }
     }
 
-    /// Reads one capture.
+    /// Reads one file.
     pub fn one(reader: Reader<'a>) -> Self {
         Chain::new(std::iter::once(Ok(reader)))
     }
 
-    /// The files, by their place from 0, that are cut; of those that were read to the end.
+    /// The truncated files among those read to the end, by index.
     pub fn cuts(&self) -> &[(usize, Cut)] {
         &self.cuts
     }
 
-    /// Goes to the next frames together, of one file; `false` after the last. The block's buffer is used for what is read.
+    /// Fills a block with the next frames of one file, in the block's own buffer; `false` after the last.
     ///
     /// # Errors
     /// As [`Frames::next`].
@@ -51,7 +50,6 @@ impl<'a> Chain<'a> {
         }
     }
 
-    /// Opens the next file; `false` when there is none.
     #[cold]
     fn open(&mut self) -> Result<bool, Problem> {
         if let Some(reader) = self.reader.take() {

@@ -1,4 +1,5 @@
-//! Captures that are packed by gzip or zstd, told by how they begin.
+//! Captures compressed with gzip or zstd, recognised by their magic numbers. This crate is pure and reads no xz, so it does not
+//! share the reader of `holdup-kernels`, and a truncated stream is no error here.
 
 use flate2::bufread::MultiGzDecoder;
 use holdup_model::Problem;
@@ -7,13 +8,13 @@ use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 use std::error::Error;
 use std::io::{self, BufRead, BufReader, Cursor, ErrorKind, Read};
 
-/// How much of a packed source is read at once, bytes.
+/// The read buffer of a compressed source.
 const PACKED_BYTES: usize = 64 << 10;
 
-/// A source, unpacked where it is packed.
+/// A decompressed source.
 pub(super) struct Unpacked<'a> {
     source: Box<dyn Read + Send + 'a>,
-    /// Whether a packed source broke off. One that is being written does, and what was unpacked before is whole.
+    /// Whether the compressed source was truncated, as one that is being written is.
     pub(super) is_cut: bool,
 }
 
@@ -29,10 +30,10 @@ impl Read for Unpacked<'_> {
     }
 }
 
-/// Unpacks a source where it is packed.
+/// Decompresses a source, if it is compressed.
 ///
 /// # Errors
-/// When the source cannot be read, or is packed by something else.
+/// When the source cannot be read, or has another compression.
 pub(super) fn unpacked<'a>(mut source: impl Read + Send + 'a) -> Result<Unpacked<'a>, Problem> {
     let mut begin = Vec::with_capacity(4);
     source.by_ref().take(4).read_to_end(&mut begin).map_err(|e| {
@@ -41,8 +42,8 @@ pub(super) fn unpacked<'a>(mut source: impl Read + Send + 'a) -> Result<Unpacked
     let kind = begin.clone();
     let whole = Cursor::new(begin).chain(source);
     let refused = |by: &str, with: &str| {
-        Problem::usage("capture", format!("it is packed by {by}, which is not read"))
-            .hint(format!("unpack it on the way: {with} -dc FILE | holdup packets -"))
+        Problem::usage("capture", format!("it is compressed with {by}, which is not supported"))
+            .hint(format!("decompress it first: {with} -dc FILE | holdup packets -"))
     };
     let source: Box<dyn Read + Send + 'a> = match kind.as_slice() {
         [0x1f, 0x8b, ..] => Box::new(MultiGzDecoder::new(BufReader::with_capacity(PACKED_BYTES, whole))),
@@ -58,7 +59,7 @@ pub(super) fn unpacked<'a>(mut source: impl Read + Send + 'a) -> Result<Unpacked
     Ok(Unpacked { source, is_cut: false })
 }
 
-/// Frames of zstd one after another, skippable ones among them. Each is checked against its checksum.
+/// Reads several zstd frames, skips skippable ones, and verifies checksums, which `ruzstd` does not.
 struct Zstd<R> {
     whole: R,
     decoder: FrameDecoder,
@@ -90,7 +91,6 @@ impl<R: BufRead> Read for Zstd<R> {
 }
 
 impl<R: BufRead> Zstd<R> {
-    /// Bytes of the frame, none at its end.
     fn read_frame(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let Zstd { whole, decoder, .. } = self;
         while decoder.can_collect() == 0 && !decoder.is_finished() {
@@ -101,13 +101,13 @@ impl<R: BufRead> Zstd<R> {
             && let (Some(said), Some(is)) = (decoder.get_checksum_from_data(), decoder.get_calculated_checksum())
             && said != is
         {
-            return Err(io::Error::new(ErrorKind::InvalidData, "zstd: the checksum of the data does not fit"));
+            return Err(io::Error::new(ErrorKind::InvalidData, "zstd: the checksum of the data does not match"));
         }
         Ok(read)
     }
 }
 
-/// An error of the decoder of zstd, as the end of the source where that is behind it.
+/// Maps an error of the decoder to `UnexpectedEof` if the source ended.
 fn of_zstd(error: FrameDecoderError) -> io::Error {
     let mut reason: Option<&(dyn Error + 'static)> = Some(&error);
     while let Some(inner) = reason {

@@ -1,8 +1,7 @@
-//! The bytes of a capture become frames.
+//! Reads the frames of a capture.
 //!
-//! A [`Reader`] knows pcap and pcapng by how they begin, and gzip and zstd around them. Frames are slices of its one buffer:
-//! a frame is told, used, and gone with the next, unless whole buffers of them are given away ([`Block`]). [`Chain`] reads
-//! files one after another as one capture.
+//! A [`Reader`] recognises pcap and pcapng, and gzip and zstd around them. Frames are slices of its buffer and valid until the
+//! next one, unless whole buffers are passed on ([`Block`]). [`Chain`] reads several files as one capture.
 
 mod block;
 mod chain;
@@ -19,27 +18,26 @@ use std::fmt;
 use std::io::Read;
 use stream::Stream;
 
-/// How much of a file is read at once, bytes. A larger buffer leaves the cache of a core, a smaller one makes more calls.
+/// The read buffer, bytes. A larger one leaves the cache of a core, a smaller one needs more system calls.
 pub const BUFFER_BYTES: usize = 256 << 10;
 
 /// The buffer of a [`Block`], bytes.
 pub const BLOCK_BYTES: usize = 128 << 10;
 
-/// The longest captured part of a frame that is believed, unless the file says that it has longer ones: 256 KiB, as with
-/// Wireshark.
+/// The longest accepted frame, unless the file announces longer ones: 256 KiB, as in Wireshark.
 pub const MOST_FRAME_BYTES: u32 = 256 << 10;
 
-/// The longest block that the buffer grows for, bytes, whatever the file says.
+/// The limit of the buffer's growth, bytes.
 pub const MOST_BLOCK_BYTES: u32 = 16 << 20;
 
-/// What a frame begins with.
+/// The link layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Link {
     /// Ethernet (1).
     Ethernet,
-    /// BSD loopback, the family in the order of the machine that captured (0).
+    /// BSD loopback, family in the capturing host's byte order (0).
     Null,
-    /// BSD loopback, the family in network order (108).
+    /// BSD loopback, family in network order (108).
     Loop,
     /// An IP packet of either version (12, 14, 101).
     Raw,
@@ -51,12 +49,12 @@ pub enum Link {
     CookedV1,
     /// Linux cooked, version 2 (276).
     CookedV2,
-    /// Another one by its number, of which nothing is understood.
+    /// Another link type, which is not supported.
     Other(u32),
 }
 
 impl Link {
-    /// By the number that files have for it (<https://www.tcpdump.org/linktypes.html>).
+    /// By its number in files (<https://www.tcpdump.org/linktypes.html>).
     pub fn from_number(number: u32) -> Self {
         match number {
             0 => Link::Null,
@@ -72,24 +70,23 @@ impl Link {
     }
 }
 
-/// What was captured of a frame.
+/// A captured frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Frame<'a> {
     /// Its number, from 1.
     pub number: u32,
-    /// When it was captured, ns since the epoch; 0 where the file has no time for it.
+    /// The capture time, ns since the epoch; 0 if the file has none.
     pub at_ns: i64,
-    /// What it begins with.
+    /// The link layer.
     pub link: Link,
-    /// The interface, counted from 0 over all sections of a file and all files of a chain.
+    /// The interface number over all sections and files.
     pub interface: u32,
-    /// What was captured of it.
+    /// The captured bytes.
     pub captured: &'a [u8],
-    /// How long it was on the wire, bytes.
+    /// Its length on the wire, bytes.
     pub wire_bytes: u32,
 }
 
-/// A frame that was found in the buffer.
 #[derive(Debug, Clone, Copy)]
 struct Found {
     start: usize,
@@ -100,28 +97,31 @@ struct Found {
     interface: u32,
 }
 
-/// A capture that ends in the middle of something: it was cut, or is still being written. What was whole before is not
-/// touched by it.
+/// A capture that ends within a frame: it was truncated or is still being written. The frames before are whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cut {
-    /// Where the last thing begins that is not whole: bytes from the start of the capture, unpacked.
+    /// The offset of the incomplete record in the decompressed capture.
     pub offset: u64,
-    /// How much is there of it, bytes.
+    /// The number of its bytes.
     pub lost_bytes: u64,
 }
 
 impl fmt::Display for Cut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the capture is cut: its last {} bytes, at offset {}, are not read", self.lost_bytes, self.offset)
+        write!(
+            f,
+            "the capture is truncated: its last {} bytes, at offset {}, are not read",
+            self.lost_bytes, self.offset
+        )
     }
 }
 
-/// What gives frames one after another.
+/// A source of frames.
 pub trait Frames {
     /// The next frame, `None` after the last.
     ///
     /// # Errors
-    /// When the source cannot be read, or what it gives is no capture or damaged; after that there are no more frames.
+    /// When the source cannot be read, is not a capture or is damaged; after that there are no more frames.
     fn next(&mut self) -> Result<Option<Frame<'_>>, Problem>;
 }
 
@@ -134,17 +134,17 @@ enum Format {
 pub struct Reader<'a> {
     stream: Stream<'a>,
     format: Format,
-    /// How many frames were told, of captures before this one too.
+    /// The number of frames so far, earlier files included.
     frames: u32,
     cut: Option<Cut>,
     is_done: bool,
 }
 
 impl<'a> Reader<'a> {
-    /// Reads how a capture begins, packed or not.
+    /// Reads the beginning of a capture, compressed or not.
     ///
     /// # Errors
-    /// When the source cannot be read, is empty, or begins as no capture does.
+    /// When the source cannot be read, is empty, or is not a capture.
     pub fn new(source: impl Read + Send + 'a) -> Result<Self, Problem> {
         let mut stream = Stream::new(compressed::unpacked(source)?);
         let format = match stream.magic()? {
@@ -154,7 +154,7 @@ impl<'a> Reader<'a> {
         Ok(Reader { stream, format, frames: 0, cut: None, is_done: false })
     }
 
-    /// Has numbers of frames and interfaces go on after those of captures that were read before.
+    /// Continues the numbers of frames and interfaces of earlier files.
     #[must_use]
     fn after(mut self, frames: u32, interfaces: u32) -> Self {
         self.frames = frames;
@@ -165,15 +165,15 @@ impl<'a> Reader<'a> {
         self
     }
 
-    /// Where the capture was cut, when it was and its end has been reached.
+    /// Where the capture is truncated, once its end has been reached.
     pub fn cut(&self) -> Option<Cut> {
         self.cut
     }
 
-    /// Goes to the next frame. It is apart from [`Reader::found`] because a loop cannot give away what it borrows.
+    /// Advances to the next frame. Separate from [`Reader::found`], because a loop cannot return what it borrows.
     ///
-    /// What is usual, a frame that is whole in the buffer, is found without a call, so that what is known of it stays in
-    /// registers; what else there is between frames is gone over by [`Reader::ready`].
+    /// A frame that is complete in the buffer is found without a call, so that its fields stay in registers; [`Reader::ready`]
+    /// handles everything else between frames.
     #[inline(always)]
     fn advance(&mut self) -> Result<Option<Found>, Problem> {
         loop {
@@ -188,7 +188,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Makes a frame be the next thing in the buffer, and whole; `false` after the last.
+    /// Makes the next frame complete in the buffer; `false` after the last.
     #[inline(never)]
     fn ready(&mut self) -> Result<bool, Problem> {
         if self.is_done {
@@ -197,7 +197,7 @@ impl<'a> Reader<'a> {
         let ready = match &mut self.format {
             _ if self.frames == u32::MAX => {
                 Err(Problem::usage("capture", format!("it has more than {} frames", u32::MAX))
-                    .hint("cut it by editcap -c, and give its parts one by one"))
+                    .hint("split it with editcap -c, and analyse the parts"))
             }
             Format::Pcap(header) => header.ready(&mut self.stream),
             Format::PcapNg(sections) => sections.ready(&mut self.stream),
@@ -205,14 +205,14 @@ impl<'a> Reader<'a> {
         if ready != Ok(true) {
             self.is_done = true;
             self.cut = self.stream.cut();
-            // What is in the buffer still would else be found when the next frame is asked for.
+            // Otherwise the next call would find it in the buffer.
             self.stream.drop_rest();
         }
         ready
     }
 
-    /// Reads on into the block's own buffer, and goes to the frames that are whole in it, at most [`MOST_FRAMES`]; `false` after the
-    /// last. What is left at its end is kept here.
+    /// Reads into the block's buffer and takes the complete frames in it, at most [`MOST_FRAMES`]; `false` after the last.
+    /// Incomplete data stays here.
     fn block(&mut self, block: &mut Block) -> Result<bool, Problem> {
         block.found.clear();
         self.stream.change_buffer(&mut block.bytes, BLOCK_BYTES);
@@ -229,7 +229,7 @@ impl<'a> Reader<'a> {
         is_there
     }
 
-    /// The next frame where it is whole in the buffer, and how long it is with what is around it.
+    /// The next frame, if it is complete in the buffer, and the length of its record.
     #[inline(always)]
     fn buffered(&self) -> Option<(Found, usize)> {
         let found = match &self.format {
@@ -239,7 +239,6 @@ impl<'a> Reader<'a> {
         found.filter(|_| self.frames < u32::MAX)
     }
 
-    /// How many interfaces there were in the captures before this one, and in it.
     fn interfaces(&self) -> u32 {
         match &self.format {
             Format::Pcap(header) => header.interface + 1,
@@ -262,14 +261,12 @@ impl Frames for Reader<'_> {
     }
 }
 
-/// A capture that says what cannot be, with the offset at which it does.
 #[cold]
 fn damaged(offset: u64, why: impl Into<String>) -> Problem {
     Problem::usage(format!("capture, at offset {offset}"), why)
-        .hint("the capture is damaged there; editcap or pcapfix may save what follows")
+        .hint("the capture is damaged there; editcap or pcapfix may recover what follows")
 }
 
-/// A number of 32 bits in one of both orders.
 #[inline]
 fn number(bytes: [u8; 4], is_big_endian: bool) -> u32 {
     if is_big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) }

@@ -1,28 +1,26 @@
-//! pcap (draft-ietf-opsawg-pcap), and what Alexey Kuznetzov's patch of old made of it.
+//! pcap (draft-ietf-opsawg-pcap), and Alexey Kuznetzov's modified format.
 
 use super::stream::Stream;
 use super::{Found, Link, MOST_BLOCK_BYTES, MOST_FRAME_BYTES, damaged, number};
 use holdup_model::Problem;
 
-/// What the header of the file says.
+/// The file header.
 pub(super) struct Header {
     link: Link,
-    /// The number of its interface.
     pub(super) interface: u32,
     is_big_endian: bool,
-    /// How many ns the lesser unit of a time has.
+    /// The unit of the fraction of a second, ns.
     unit_ns: i64,
-    /// Bytes of the header of a frame: 16, or 24 where an interface and a protocol follow its lengths.
+    /// 16, or 24 in the modified format.
     frame_header_bytes: usize,
     most_bytes: u32,
 }
 
 impl Header {
-    /// Reads the header of a file, whose first four bytes were looked at.
     pub(super) fn read(stream: &mut Stream, magic: Option<[u8; 4]>) -> Result<Self, Problem> {
         let Some(magic) = magic else {
             return Err(Problem::usage("capture", "it is empty, or shorter than four bytes")
-                .hint("give a file that tcpdump, dumpcap or the like has written"));
+                .hint("give a file from tcpdump, dumpcap or the like"));
         };
         let (is_big_endian, unit_ns, frame_header_bytes) = match magic {
             [0xa1, 0xb2, 0xc3, 0xd4] => (true, 1000, 16),
@@ -34,24 +32,24 @@ impl Header {
             [a, b, c, d] => {
                 return Err(Problem::usage(
                     "capture",
-                    format!("it begins with {a:02x} {b:02x} {c:02x} {d:02x}, as neither pcap nor pcapng does"),
+                    format!("it begins with {a:02x} {b:02x} {c:02x} {d:02x}, which is neither pcap nor pcapng"),
                 )
-                .hint("editcap -F pcapng makes a file of pcapng from those of other programs"));
+                .hint("editcap -F pcapng converts other formats"));
             }
         };
         stream.has(24)?;
         let Some(header) = stream.head::<24>() else {
-            return Err(damaged(0, "the header of the file is not whole"));
+            return Err(damaged(0, "the file header is incomplete"));
         };
         stream.take(24);
         let word = |i: usize| number(std::array::from_fn(|k| header[4 * i + k]), is_big_endian);
         let most_bytes = word(4).clamp(MOST_FRAME_BYTES, MOST_BLOCK_BYTES);
-        // The highest bits say whether a checksum ends each frame, and how long it is; it stands where padding does.
+        // The highest bits describe a checksum after each frame, which counts as padding.
         let link = Link::from_number(word(5) & 0x03ff_ffff);
         Ok(Header { link, interface: 0, is_big_endian, unit_ns, frame_header_bytes, most_bytes })
     }
 
-    /// The frame that comes next, where it is whole in the buffer, and how long it is with its header.
+    /// The next frame, if it is complete in the buffer, and its length with its header.
     #[inline(always)]
     pub(super) fn frame(&self, stream: &Stream) -> Option<(Found, usize)> {
         let header = stream.head::<16>()?;
@@ -66,7 +64,7 @@ impl Header {
         Some((Found { start, length, wire_bytes, at_ns, link: self.link, interface: self.interface }, whole))
     }
 
-    /// Makes a frame be whole in the buffer; `false` where none is left.
+    /// Makes the next frame complete in the buffer; `false` after the last.
     pub(super) fn ready(&self, stream: &mut Stream) -> Result<bool, Problem> {
         if !stream.has(self.frame_header_bytes)? {
             return Ok(false);
@@ -74,7 +72,7 @@ impl Header {
         let Some(header) = stream.head::<16>() else { return Ok(false) };
         let [_, _, length, _] = self.words(header);
         if length > self.most_bytes {
-            let why = format!("a frame of {length} bytes, more than the {} that can be", self.most_bytes);
+            let why = format!("a frame of {length} bytes, more than the limit of {}", self.most_bytes);
             return Err(damaged(stream.offset(), why));
         }
         stream.has(self.frame_header_bytes + length as usize)

@@ -1,10 +1,10 @@
-//! pcapng (draft-ietf-opsawg-pcapng): sections, interfaces, frames. What else there is of blocks is skipped.
+//! pcapng (draft-ietf-opsawg-pcapng): sections, interfaces, frames. Other blocks are skipped.
 
 use super::stream::Stream;
 use super::{Found, Link, MOST_BLOCK_BYTES, MOST_FRAME_BYTES, damaged, number};
 use holdup_model::Problem;
 
-/// The type of the block that begins a section, the same in both orders.
+/// The block type of a section header, the same in both byte orders.
 pub(super) const SECTION: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
 
 const INTERFACE: u32 = 1;
@@ -12,22 +12,19 @@ const OLD_PACKET: u32 = 2;
 const SIMPLE_PACKET: u32 = 3;
 const ENHANCED_PACKET: u32 = 6;
 
-/// The options of an interface that are read.
 const OPTION_END: u16 = 0;
 const OPTION_RESOLUTION: u16 = 9;
 const OPTION_OFFSET: u16 = 14;
 
-/// The most interfaces that a section may describe. Each takes 32 bytes here.
+/// The limit of interfaces in a section, 32 bytes each.
 const MOST_INTERFACES: usize = 1 << 16;
 
-/// What a unit of an interface's times is.
+/// The time unit of an interface.
 #[derive(Debug, Clone, Copy)]
 enum Unit {
-    /// So many ns.
     Nanoseconds(u64),
-    /// So many of them are one ns.
     PerNanosecond(u64),
-    /// A second has 2 to this power.
+    /// 2 to this power per second.
     Binary(u8),
 }
 
@@ -51,38 +48,35 @@ impl Interface {
             }
         };
         let at_ns = ns.saturating_add(self.offset_s.saturating_mul(1_000_000_000));
-        // From 1823 to 2116: the time between two of them is a number too.
+        // 1823 to 2116, so that differences do not overflow.
         at_ns.clamp(-(i64::MAX / 2), i64::MAX / 2)
     }
 }
 
-/// The section that is being read, and its interfaces.
+/// The current section and its interfaces.
 #[derive(Default)]
 pub(super) struct Sections {
     is_big_endian: bool,
     interfaces: Vec<Interface>,
-    /// The number of the first of them, counted over all sections.
+    /// The number of the first one over all sections.
     first_interface: u32,
 }
 
-/// A block's type and length.
 #[derive(Clone, Copy)]
 struct Block {
     kind: u32,
     length: u32,
 }
 
-/// What cannot be of a block.
 #[derive(Clone, Copy)]
 enum Damage {
     Length,
-    /// It ends as one of another length.
+    /// It ends with another length.
     End(u32),
-    /// It is too short for what it is.
     Short,
-    /// It is of an interface that was not described.
+    /// An undefined interface.
     Interface(u32),
-    /// A frame of a length for which there is no room, and the room.
+    /// A frame longer than the room in its block.
     Room(u32, u32),
 }
 
@@ -91,8 +85,8 @@ impl Block {
     fn damaged(self, damage: Damage, interfaces: usize, offset: u64) -> Problem {
         let length = self.length;
         let why = match damage {
-            Damage::Length => format!("a block of {length} bytes, which cannot be"),
-            Damage::End(end) => format!("a block of {length} bytes that ends as one of {end}"),
+            Damage::Length => format!("a block of {length} bytes, which is impossible"),
+            Damage::End(end) => format!("a block of {length} bytes that ends with the length {end}"),
             Damage::Short => "a frame whose block is too short".to_owned(),
             Damage::Interface(index) => format!("a frame of interface {index}, and the section has {interfaces}"),
             Damage::Room(length, room) => format!("a frame of {length} bytes in a block that has room for {room}"),
@@ -102,12 +96,10 @@ impl Block {
 }
 
 impl Sections {
-    /// Has the numbers of interfaces begin after those of captures that were read before.
     pub(super) fn count_from(&mut self, interfaces: u32) {
         self.first_interface = interfaces;
     }
 
-    /// How many interfaces were described, in sections and captures before too.
     pub(super) fn interfaces(&self) -> u32 {
         self.first_interface + self.interfaces.len() as u32
     }
@@ -119,7 +111,7 @@ impl Sections {
         Some(Block { kind, length })
     }
 
-    /// The frame that comes next, where its block is whole in the buffer and good, and how long the block is.
+    /// The next frame, if its block is complete in the buffer and valid, and the length of the block.
     #[inline(always)]
     pub(super) fn frame(&self, stream: &Stream) -> Option<(Found, usize)> {
         let block = self.block(stream)?;
@@ -131,7 +123,7 @@ impl Sections {
         Some((found, block.length as usize))
     }
 
-    /// Goes over blocks until one with a frame, and has that be whole in the buffer; `false` where none is left.
+    /// Skips blocks until one with a frame, and makes that complete in the buffer; `false` after the last.
     pub(super) fn ready(&mut self, stream: &mut Stream) -> Result<bool, Problem> {
         loop {
             if !stream.has(12)? {
@@ -158,7 +150,7 @@ impl Sections {
                 continue;
             }
             if length > MOST_BLOCK_BYTES {
-                let why = format!("a block of {length} bytes, more than the {MOST_BLOCK_BYTES} that can be");
+                let why = format!("a block of {length} bytes, more than the limit of {MOST_BLOCK_BYTES}");
                 return Err(damaged(offset, why));
             }
             if !stream.has(length as usize)? {
@@ -174,30 +166,29 @@ impl Sections {
         }
     }
 
-    /// Begins a section, by the bytes that tell the order of its numbers.
+    /// Begins a section with its byte-order magic.
     #[cold]
     fn begin(&mut self, order: [u8; 4], offset: u64) -> Result<(), Problem> {
         self.is_big_endian = match order {
             [0x1a, 0x2b, 0x3c, 0x4d] => true,
             [0x4d, 0x3c, 0x2b, 0x1a] => false,
-            _ => return Err(damaged(offset, "a section that does not tell the order of its bytes")),
+            _ => return Err(damaged(offset, "a section without a byte-order magic")),
         };
         self.first_interface += self.interfaces.len() as u32;
         self.interfaces.clear();
         Ok(())
     }
 
-    /// A block says its length at its end again.
+    /// The length is repeated at the end of a block.
     #[inline(always)]
     fn check_end(&self, block: Block, end: Option<[u8; 4]>) -> Result<(), Damage> {
         let end = end.map_or(0, |end| number(end, self.is_big_endian));
         if end == block.length { Ok(()) } else { Err(Damage::End(end)) }
     }
 
-    /// Reads a block that describes an interface.
     fn describe(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Problem> {
         if bytes.len() < 20 {
-            return Err(damaged(offset, "an interface whose description is too short"));
+            return Err(damaged(offset, "an interface description that is too short"));
         }
         if self.interfaces.len() >= MOST_INTERFACES {
             return Err(damaged(offset, format!("more than {MOST_INTERFACES} interfaces in a section")));
@@ -209,7 +200,7 @@ impl Sections {
         while options.len() >= 4 {
             let (code, length) = (self.short(options, 0), usize::from(self.short(options, 2)));
             let Some(value) = options.get(4..4 + length) else {
-                return Err(damaged(offset, "an interface with an option that goes on beyond its block"));
+                return Err(damaged(offset, "an interface with an option that exceeds its block"));
             };
             match (code, value) {
                 (OPTION_END, _) => break,
@@ -227,7 +218,6 @@ impl Sections {
         Ok(())
     }
 
-    /// The frame of a block, which begins at a place of the buffer.
     #[inline(always)]
     fn packet(&self, block: Block, bytes: &[u8], position: usize) -> Result<Found, Damage> {
         let (index, head_bytes) = match block.kind {
@@ -258,20 +248,20 @@ impl Sections {
         Ok(Found { start, length, wire_bytes, at_ns, link: interface.link, interface: interface_number })
     }
 
-    /// A number of 32 bits, 0 beyond the end.
+    /// 0 beyond the end.
     #[inline(always)]
     fn word(&self, bytes: &[u8], at: usize) -> u32 {
         bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |word| number(*word, self.is_big_endian))
     }
 
-    /// A number of 16 bits, 0 beyond the end.
+    /// 0 beyond the end.
     fn short(&self, bytes: &[u8], at: usize) -> u16 {
         let pair = bytes.get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or_default();
         if self.is_big_endian { u16::from_be_bytes(pair) } else { u16::from_le_bytes(pair) }
     }
 }
 
-/// The unit that `if_tsresol` tells: a power of ten, or of two where the highest bit is set.
+/// The unit in `if_tsresol`: a power of ten, or of two with the highest bit.
 fn unit(resolution: u8, offset: u64) -> Result<Unit, Problem> {
     match resolution {
         power if power & 0x80 != 0 => Ok(Unit::Binary(power & 0x7f)),

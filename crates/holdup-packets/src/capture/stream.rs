@@ -1,19 +1,18 @@
-//! One buffer over a source, with the offset that its bytes have in it.
+//! A buffer over a source, with its offset in the source.
 
 use super::compressed::Unpacked;
 use super::{BUFFER_BYTES, Cut};
 use holdup_model::Problem;
 use std::io::{self, ErrorKind, Read as _};
 
-/// A source of which a part is in the buffer.
 pub(super) struct Stream<'a> {
     source: Unpacked<'a>,
-    /// As long as what it can hold.
+    /// Its length is its capacity.
     buffer: Vec<u8>,
-    /// What of the buffer is yet to be used.
+    /// The unread part of the buffer.
     at: usize,
     end: usize,
-    /// Where the buffer begins in the source, bytes.
+    /// The offset of the buffer in the source.
     base: u64,
     has_ended: bool,
     is_cut: bool,
@@ -25,53 +24,50 @@ impl<'a> Stream<'a> {
         Stream { source, buffer, at: 0, end: 0, base: 0, has_ended: false, is_cut: false }
     }
 
-    /// The first four bytes; `None` where there are fewer.
     pub(super) fn magic(&mut self) -> Result<Option<[u8; 4]>, Problem> {
         Ok(if self.has(4)? { self.head() } else { None })
     }
 
-    /// Whether so many bytes are in the buffer, after reading what is missing. `false` tells that the source has fewer.
+    /// Reads until `bytes` bytes are in the buffer; `false` if the source has fewer.
     #[inline]
     pub(super) fn has(&mut self, bytes: usize) -> Result<bool, Problem> {
         if self.end - self.at >= bytes { Ok(true) } else { self.fill(bytes) }
     }
 
-    /// The next bytes, `None` where not so many are in the buffer.
+    /// The next bytes, if they are in the buffer.
     #[inline(always)]
     pub(super) fn next(&self, bytes: usize) -> Option<&[u8]> {
         self.buffer.get(self.at..self.end)?.get(..bytes)
     }
 
-    /// Where in the buffer the next byte is.
     #[inline(always)]
     pub(super) fn position(&self) -> usize {
         self.at
     }
 
-    /// The next bytes, as many as the array has; `None` where they are not in the buffer.
+    /// The next bytes, if they are in the buffer.
     #[inline(always)]
     pub(super) fn head<const N: usize>(&self) -> Option<[u8; N]> {
         self.buffer[self.at..self.end].first_chunk().copied()
     }
 
-    /// Goes over bytes that are in the buffer.
+    /// Skips bytes in the buffer.
     #[inline(always)]
     pub(super) fn take(&mut self, bytes: usize) {
         self.at = self.end.min(self.at + bytes);
     }
 
-    /// Bytes of the buffer.
     #[inline(always)]
     pub(super) fn slice(&self, start: usize, length: usize) -> &[u8] {
         &self.buffer[start..start + length]
     }
 
-    /// The offset of the next byte.
+    /// In the source.
     pub(super) fn offset(&self) -> u64 {
         self.base + self.at as u64
     }
 
-    /// Goes over bytes without keeping them; `false` where the source has fewer.
+    /// Skips bytes; `false` if the source has fewer.
     pub(super) fn skip(&mut self, mut bytes: u64) -> Result<bool, Problem> {
         loop {
             let step = bytes.min((self.end - self.at) as u64);
@@ -86,12 +82,11 @@ impl<'a> Stream<'a> {
         }
     }
 
-    /// Has nothing be in the buffer.
     pub(super) fn drop_rest(&mut self) {
         self.at = self.end;
     }
 
-    /// What is left when no whole frame is: bytes of one, or a packed stream that broke off.
+    /// An incomplete frame at the end, or a truncated compressed stream.
     pub(super) fn cut(&self) -> Option<Cut> {
         let lost_bytes = (self.end - self.at) as u64;
         let is_cut = self.has_ended && (lost_bytes > 0 || self.is_cut);
@@ -103,13 +98,13 @@ impl<'a> Stream<'a> {
         while self.end - self.at < bytes && !self.has_ended {
             if let Err(e) = self.read(bytes) {
                 let place = format!("capture, after {} bytes", self.base + self.end as u64);
-                return Err(Problem::host(place, e.to_string()).hint("what was read before is whole"));
+                return Err(Problem::host(place, e.to_string()).hint("the frames before are complete"));
             }
         }
         Ok(self.end - self.at >= bytes)
     }
 
-    /// Moves what is left to the front, and reads behind it.
+    /// Moves the unread bytes to the front, and reads after them.
     fn read(&mut self, bytes: usize) -> io::Result<()> {
         self.move_to_front(bytes);
         loop {
@@ -133,7 +128,7 @@ impl<'a> Stream<'a> {
         }
     }
 
-    /// Goes on in another buffer, of at least so many bytes, and leaves the one that it had there.
+    /// Swaps the buffer with another of at least `bytes` bytes, and copies the unread bytes.
     pub(super) fn change_buffer(&mut self, other: &mut Vec<u8>, bytes: usize) {
         let left = self.end - self.at;
         other.resize(other.len().max(bytes).max(left), 0);

@@ -1,4 +1,4 @@
-//! What two captures say, in sentences.
+//! The sentences of a comparison.
 
 use super::pieces::Pieces;
 use crate::kinds::{Kind, MarkClass};
@@ -7,19 +7,18 @@ use holdup_model::captures::{CaptureComparison, Clusters, MarkComparison, Moved}
 use holdup_model::outcome::FindingVerdict;
 use holdup_model::text::{capital, count, factor, list};
 
-/// Marks that are named after the first.
 const NAMED: usize = 4;
 
-/// From this share of segments on, that the capture missed some is said.
+/// From this share of segments on, a note reports missed segments.
 const MISSED: f64 = 1e-3;
 
-/// From this share of segments on, that the capture holds super-packets is said.
+/// From this share of segments on, a note reports super-packets.
 const MERGED: f64 = 0.01;
 
-/// Mean sizes that differ by more than this make rates by segment and by byte differ.
+/// From this ratio of mean sizes on, rates by segment and by byte differ noticeably.
 const SIZES_DIFFER: f64 = 1.2;
 
-/// Says what got worse first, and what to bear in mind.
+/// Writes answer, details and notes.
 pub(super) fn write(one: &mut CaptureComparison, a: &Pieces<'_>, b: &Pieces<'_>) {
     let trouble: Vec<&MarkComparison> = one.marks.iter().filter(|m| m.mark.class == MarkClass::Trouble).collect();
     let mut worse: Vec<&MarkComparison> = trouble.iter().copied().filter(|m| m.moved == Moved::Worse).collect();
@@ -40,15 +39,15 @@ pub(super) fn write(one: &mut CaptureComparison, a: &Pieces<'_>, b: &Pieces<'_>)
     one.notes = notes(one, a, b);
 }
 
-/// The worsening that is as good as certain: the near end of the interval.
+/// The lower bound of the worsening.
 fn credible(row: &MarkComparison) -> f64 {
     row.per_segment.ratio.as_ref().map(|e| e.low).or(row.per_segment.at_least).unwrap_or(0.0)
 }
 
-/// Whether the far end of the interval is within the margin: whatever it is, it is not worse.
+/// Whether the upper bound is within the margin.
 fn is_no_worse(row: &MarkComparison, margin: f64) -> bool {
-    let far = row.per_segment.ratio.as_ref().map(|e| e.high).or(row.per_segment.at_most);
-    far.is_some_and(|high| high <= 1.0 + margin)
+    let high = row.per_segment.ratio.as_ref().map(|e| e.high).or(row.per_segment.at_most);
+    high.is_some_and(|high| high <= 1.0 + margin)
 }
 
 /// `×30.1 (21.2 to 43.1)`, `at least ×12`.
@@ -76,8 +75,8 @@ fn names(rows: &[&MarkComparison]) -> String {
 
 fn got_worse(first: &MarkComparison, others: &[&MarkComparison]) -> String {
     let rates = match (first.baseline.per_million_segments, first.other.per_million_segments) {
-        (Some(0.0), Some(b)) => format!(": {} for each million segments, and none before", number(b)),
-        (Some(a), Some(b)) => format!(": {} for each million segments instead of {}", number(b), number(a)),
+        (Some(0.0), Some(b)) => format!(": {} per million segments, and none before", number(b)),
+        (Some(a), Some(b)) => format!(": {} per million segments instead of {}", number(b), number(a)),
         _ => String::new(),
     };
     let mut out = format!("Got worse the most: {}{rates}.", named(first));
@@ -91,23 +90,23 @@ fn nothing_worse(trouble: &[&MarkComparison], a: &Pieces<'_>, b: &Pieces<'_>) ->
     if trouble.is_empty() {
         let segments = |p: &Pieces<'_>| number(p.traffic.segments as f64);
         return format!(
-            "Nothing got worse: there is no mark of trouble in {} segments before and {} after.",
+            "Nothing got worse: no mark of trouble in {} segments before and {} after.",
             segments(a),
             segments(b)
         );
     }
     let rows = count(trouble.len(), "mark");
-    format!("Nothing got worse: {rows} of trouble, and none of them is more frequent than before.")
+    format!("Nothing got worse: {rows} of trouble, none more frequent than before.")
 }
 
-/// The open row that comes first: the one that may be the worst.
+/// The undecided row that may be the worst.
 fn most_open<'a>(open: &[&'a MarkComparison]) -> Option<&'a MarkComparison> {
-    let far = |row: &MarkComparison| match &row.per_segment.ratio {
+    let high = |row: &MarkComparison| match &row.per_segment.ratio {
         Some(e) => e.high,
         None => f64::INFINITY,
     };
     let sure = |row: &MarkComparison| row.p_adjusted.unwrap_or(2.0);
-    open.iter().copied().min_by(|a, b| sure(a).total_cmp(&sure(b)).then(far(b).total_cmp(&far(a))))
+    open.iter().copied().min_by(|a, b| sure(a).total_cmp(&sure(b)).then(high(b).total_cmp(&high(a))))
 }
 
 fn undecided(open: &[&MarkComparison]) -> String {
@@ -121,9 +120,11 @@ fn undecided(open: &[&MarkComparison]) -> String {
     });
     out.push('.');
     match first.traffic_needed {
-        Some(times) => out.push_str(&format!(" About {} times as much traffic would probably tell.", number(times))),
+        Some(times) => {
+            out.push_str(&format!(" About {} times as much traffic would probably decide it.", number(times)));
+        }
         None if first.per_segment.ratio.is_some() => {
-            out.push_str(" Far more traffic than this would be needed to tell.");
+            out.push_str(" Far more traffic would be needed.");
         }
         None => {}
     }
@@ -139,22 +140,21 @@ fn moved(rows: &[&MarkComparison], how: Moved) -> Option<String> {
     (!found.is_empty()).then(|| names(&found))
 }
 
-/// Rows that moved with the capture.
 fn capture_artefacts(rows: &[MarkComparison]) -> Option<String> {
     let moved = |m: &&MarkComparison| {
         m.mark.class == MarkClass::CaptureArtefact && matches!(m.moved, Moved::More | Moved::Less)
     };
     let found: Vec<&MarkComparison> = rows.iter().filter(moved).collect();
     (!found.is_empty()).then(|| {
-        let verb = if found.len() == 1 { "tells" } else { "tell" };
+        let verb = if found.len() == 1 { "comes" } else { "come" };
         format!(
-            "{} {verb} of the capture itself, or of what was lost or overtaken before it: --engine rfc tells which.",
+            "{} {verb} from the capture itself, or from loss and reordering before it: --engine rfc distinguishes these.",
             capital(&names(&found))
         )
     })
 }
 
-/// Where segments have another size, the rows that are no worse by bytes.
+/// The rows that are not worse by bytes.
 fn by_bytes(worse: &[&MarkComparison], a: &Pieces<'_>, b: &Pieces<'_>) -> Option<String> {
     let size = |p: &Pieces<'_>| p.traffic.payload_bytes as f64 / p.traffic.data_segments.max(1) as f64;
     let (before, after) = (size(a), size(b));
@@ -169,27 +169,26 @@ fn by_bytes(worse: &[&MarkComparison], a: &Pieces<'_>, b: &Pieces<'_>) -> Option
     match (parts.is_empty(), differ) {
         (true, _) => None,
         (false, true) => Some(format!(
-            "By bytes of payload it is not worse for certain: {}. Segments with payload have {} bytes on average instead of \
-             {}, so that the same bytes make another number of segments.",
+            "By bytes of payload this is not certain: {}. Segments with payload have {} bytes on average instead of \
+             {}, so the same bytes give another number of segments.",
             list(&parts),
             number(after),
             number(before)
         )),
-        (false, false) => Some(format!("By bytes of payload it is not worse for certain: {}.", list(&parts))),
+        (false, false) => Some(format!("By bytes of payload this is not certain: {}.", list(&parts))),
     }
 }
 
 fn notes(one: &CaptureComparison, a: &Pieces<'_>, b: &Pieces<'_>) -> Vec<String> {
-    let mut notes = vec![
-        "The two captures were not interleaved: what else changed between them is part of every ratio.".to_owned(),
-    ];
+    let mut notes =
+        vec!["The captures were not interleaved: every ratio includes whatever else changed between them.".to_owned()];
     let share = |p: &Pieces<'_>, kind| p.count(kind) as f64 / p.traffic.segments.max(1) as f64;
     for (name, p) in [(&one.baseline, a), (&one.other, b)] {
         let missed = share(p, Kind::LostSegment) + share(p, Kind::AckLostSegment);
         if missed > MISSED {
             notes.push(format!(
-                "{name}: {} for each million segments tell of segments that were not captured; marks that follow from them may \
-                 be the capture's and not the network's.",
+                "{name}: {} marks per million segments indicate segments that were not captured; marks that follow from them may \
+                 be capture artefacts.",
                 number(missed * 1e6)
             ));
         }
@@ -206,7 +205,6 @@ fn notes(one: &CaptureComparison, a: &Pieces<'_>, b: &Pieces<'_>) -> Vec<String>
     notes
 }
 
-/// What the intervals rest on.
 fn rests_on(one: &CaptureComparison) -> Option<String> {
     let with = |by| one.marks.iter().filter(|m| m.per_segment.clusters == Some(by)).count();
     match (with(Clusters::Connections), with(Clusters::Spans)) {

@@ -1,9 +1,8 @@
-//! Counts of two captures, where nobody knows out of how many.
+//! Compares counts of two captures without totals.
 //!
-//! A ratio of counts is no ratio of rates: with half of the traffic, the same rate gives half of the count. What can be said
-//! is how much traffic the other side may have had before a row turns, and, when its traffic is known from and to, which
-//! rows are higher or lower for all of it. How marks come in bunches cannot be known from counts, so that a row says up to
-//! which size of a bunch it holds.
+//! A ratio of counts is not a ratio of rates: with half of the traffic, the same rate gives half of the count. A row therefore
+//! states the traffic at which it reverses and, for a known range of traffic, whether it is higher or lower for all of it.
+//! Counts do not show how marks cluster, so a row also states up to which cluster size it holds.
 
 use super::marks::mark;
 use crate::expert::Expert;
@@ -14,10 +13,9 @@ use holdup_model::text::count;
 use holdup_model::text::{factor, list};
 use holdup_stats::{ALPHA, students_t};
 
-/// Degrees of freedom at which t is normal.
 const NORMAL: f64 = 1e9;
 
-/// Compares two lists of counts. `traffic` is B's number of segments by A's, from and to, where something is known of it.
+/// Compares two lists of counts. `traffic` is the range of B's segments by A's, if known.
 pub fn compare_counts(
     baseline: (&str, &Expert),
     other: (&str, &Expert),
@@ -27,7 +25,7 @@ pub fn compare_counts(
     let mut pairs: Vec<(Mark, u64, u64)> =
         Kind::ALL.iter().map(|kind| (mark(*kind), a.get(*kind), b.get(*kind))).filter(|(_, a, b)| a + b > 0).collect();
     pairs.extend(others(a, b));
-    // Every row may be wrong by chance, so that each has its part of the level.
+    // Bonferroni.
     let level = ALPHA / pairs.len().max(1) as f64;
     let rows: Vec<CountRow> =
         pairs.into_iter().map(|(mark, in_a, in_b)| row(mark, in_a, in_b, traffic, level)).collect();
@@ -49,7 +47,6 @@ pub fn compare_counts(
     }
 }
 
-/// What Wireshark found in TCP beside our kinds.
 fn others(a: &Expert, b: &Expert) -> Vec<(Mark, u64, u64)> {
     let find = |of: &Expert, words: &str| of.others.iter().find(|(w, _)| w == words).map_or(0, |(_, n)| *n);
     let mut words: Vec<&String> = a.others.iter().map(|(w, _)| w).collect();
@@ -75,10 +72,10 @@ fn row(mark: Mark, a: u64, b: u64, traffic: Option<(f64, f64)>, level: f64) -> C
     }
 }
 
-/// What a row says for all traffic from and to, and how far events may come in bunches before it says nothing.
+/// The verdict of a row for a range of traffic, and the largest cluster size for which it holds.
 fn said((a, b): (f64, f64), (least, most): (f64, f64), level: f64) -> (CountsSay, Option<f64>) {
-    let higher = bunches((a, b), most, level);
-    let lower = bunches((b, a), 1.0 / least, level);
+    let higher = clusters((a, b), most, level);
+    let lower = clusters((b, a), 1.0 / least, level);
     match (higher, lower) {
         (Some(n), _) => (CountsSay::Higher, Some(n)),
         (None, Some(n)) => (CountsSay::Lower, Some(n)),
@@ -86,13 +83,12 @@ fn said((a, b): (f64, f64), (least, most): (f64, f64), level: f64) -> (CountsSay
     }
 }
 
-/// The largest bunches with which `many` out of `work` times the work is still too many to be chance beside `few`; `None`
-/// when it is not even with events that come one by one.
-fn bunches((few, many): (f64, f64), work: f64, level: f64) -> Option<f64> {
+/// The largest clusters for which `many` events in `work` times the work are significantly more than `few`.
+fn clusters((few, many): (f64, f64), work: f64, level: f64) -> Option<f64> {
     let largest = if many <= 0.0 {
         0.0
     } else if few <= 0.0 {
-        // All of them on one side, by chance: the conditional test of holdup_stats::rate_bound, solved for the bunches.
+        // All on one side: the conditional test of holdup_stats::rate_bound, solved for the cluster size.
         many * (work / (1.0 + work)).ln() / (level / 2.0).ln()
     } else {
         let z = students_t::quantile(1.0 - level / 2.0, NORMAL)?;
@@ -112,8 +108,8 @@ fn answer(rows: &[CountRow], (a, b): (&str, &str), traffic: Option<(f64, f64)>) 
         turning.sort_by(|x, y| y.ratio_of_counts.unwrap_or(0.0).total_cmp(&x.ratio_of_counts.unwrap_or(0.0)));
         return match turning.first() {
             Some(first) => format!(
-                "Undecided: these are counts, and nobody says out of how many segments. {} has a higher rate unless {b} carried \
-                 more than {} of {a}'s segments; the other rows turn earlier.",
+                "Undecided: these are counts without totals. {} has a higher rate unless {b} carried \
+                 more than {} of {a}'s segments; the other rows reverse earlier.",
                 holdup_model::text::capital(first.mark.plain_title()),
                 factor(first.ratio_of_counts.unwrap_or(0.0))
             ),
@@ -146,7 +142,6 @@ fn answer(rows: &[CountRow], (a, b): (&str, &str), traffic: Option<(f64, f64)>) 
     }
 }
 
-/// The least that a rate grew by.
 fn least_rate(row: &CountRow) -> f64 {
     row.ratio_of_rates.map_or(f64::INFINITY, |(low, _)| low)
 }
@@ -160,16 +155,16 @@ fn notes(rows: &[CountRow], traffic: Option<(f64, f64)>) -> Vec<String> {
         .collect();
     if !capture.is_empty() {
         notes.push(format!(
-            "These rows measure what the capture missed or how it merged segments, and move with it: {}.",
+            "These rows are capture artefacts (missed, merged or reordered segments): {}.",
             list(&capture)
         ));
     }
     notes.push(match traffic {
-        None => "Say what is known of the traffic: --traffic 0.25..1 when the second capture has from a quarter to all of the \
-                 first's segments. The captures themselves decide it: `holdup packets A.pcap B.pcap`."
+        None => "Give the known range of traffic: --traffic 0.25..1 if the second capture has a quarter to all of the first's \
+                 segments. The captures themselves decide it: `holdup packets A.pcap B.pcap`."
             .to_owned(),
-        Some(_) => "A row holds as long as its marks do not come in larger bunches than the last column says. How they do come \
-                    is in the captures, not in their counts: `holdup packets A.pcap B.pcap`."
+        Some(_) => "A row holds unless its marks come in larger clusters than the last column. Counts do not show clusters, captures \
+                    do: `holdup packets A.pcap B.pcap`."
             .to_owned(),
     });
     notes

@@ -1,6 +1,6 @@
-//! Every mark of two captures: rates, ratio, verdict.
+//! The marks of two captures: rates, ratios, verdicts.
 
-use super::pieces::{Base, Pieces, sorts, why_none};
+use super::pieces::{Base, Pieces, cluster_types, why_none};
 use crate::kinds::{Kind, MarkClass};
 use holdup_model::captures::{Clusters, Mark, MarkComparison, MarkRate, Moved, RateRatio};
 use holdup_model::{Estimate, Verdict};
@@ -8,11 +8,8 @@ use holdup_stats::{
     ALPHA, CONFIDENCE, Cluster, Effect, NoEstimate, cluster_rate, holm, judge_corrected, rate_bound, rate_unpaired,
 };
 
-/// What is said of a row that measures the capture.
-const CAPTURE_ARTEFACT: &str =
-    "measures what the capture missed or how it merged segments, and says little of the network";
+const CAPTURE_ARTEFACT: &str = "a capture artefact: missed, merged or reordered segments, not the network";
 
-/// What is known of the ratio of two rates.
 struct Ratio {
     shown: RateRatio,
     effect: Option<Effect>,
@@ -20,7 +17,7 @@ struct Ratio {
     p: Option<f64>,
 }
 
-/// A mark of two captures, before all of them are judged together.
+/// A mark in two captures, before the correction over all rows.
 pub(super) struct Row {
     comparison: MarkComparison,
     effect: Option<Effect>,
@@ -33,12 +30,11 @@ impl Row {
     }
 }
 
-/// A kind as reports name it.
 pub(crate) fn mark(kind: Kind) -> Mark {
     Mark { field: kind.field().to_owned(), title: kind.title().to_owned(), class: kind.class() }
 }
 
-/// A kind's rates in one capture, with intervals from pieces of the sort that makes them the widest.
+/// A kind's rates in one capture, with the widest interval of all cluster types.
 pub(crate) fn rate(side: &Pieces<'_>, kind: Kind) -> MarkRate {
     let count = side.count(kind);
     let by = |base: Base| {
@@ -48,7 +44,7 @@ pub(crate) fn rate(side: &Pieces<'_>, kind: Kind) -> MarkRate {
     let interval = |base: Base| {
         let each = sorts_of(&[side], kind, base).into_iter().filter_map(|sort| {
             let e = cluster_rate(&side.clusters(sort, kind, base), CONFIDENCE).ok()?;
-            // A segment has a mark once at most.
+            // A segment has a mark at most once.
             let most = if base == Base::Segments { base.unit() } else { f64::INFINITY };
             Some((e.low * base.unit(), (e.high * base.unit()).min(most)))
         });
@@ -63,17 +59,16 @@ pub(crate) fn rate(side: &Pieces<'_>, kind: Kind) -> MarkRate {
     }
 }
 
-/// The sorts of pieces that a kind's error is taken from. What connections do at their begin and end tells nothing by when
-/// they begin, so that spans are for what happens while they go on.
+/// The cluster types for a kind's error. Marks of connection setup and teardown depend on when connections begin, which says
+/// nothing about bursts, so spans are not used for them.
 fn sorts_of(sides: &[&Pieces<'_>], kind: Kind, base: Base) -> Vec<Clusters> {
-    let all = sorts(sides, base);
+    let all = cluster_types(sides, base);
     match kind.class() == MarkClass::Normal && all.contains(&Clusters::Connections) {
         true => vec![Clusters::Connections],
         false => all,
     }
 }
 
-/// Every kind that one of the two has.
 pub(super) fn rows(a: &Pieces<'_>, b: &Pieces<'_>) -> Vec<Row> {
     let seen = Kind::ALL.iter().filter(|kind| a.count(**kind) + b.count(**kind) > 0);
     seen.map(|kind| row(a, b, *kind)).collect()
@@ -104,7 +99,6 @@ fn any_ratio(a: &Pieces<'_>, b: &Pieces<'_>, kind: Kind, base: Base) -> Ratio {
     }
 }
 
-/// Both sides have it.
 fn ratio(a: &Pieces<'_>, b: &Pieces<'_>, kind: Kind, base: Base) -> Ratio {
     let mut why = why_none(&[a, b]);
     let mut best: Option<(Estimate, Effect, Clusters)> = None;
@@ -131,7 +125,6 @@ fn ratio(a: &Pieces<'_>, b: &Pieces<'_>, kind: Kind, base: Base) -> Ratio {
     }
 }
 
-/// Only `with` has it.
 fn bound(
     with: &Pieces<'_>,
     without: &Pieces<'_>,
@@ -140,7 +133,7 @@ fn bound(
     place: impl Fn(f64) -> (Option<f64>, Option<f64>),
 ) -> Ratio {
     let work = base.of(&without.traffic) as f64;
-    // Where pieces are few, all marks may be one bunch: a single piece says so.
+    // With too few clusters, all marks may be one cluster.
     let whole = || vec![Cluster { events: with.count(kind) as f64, work: base.of(&with.traffic) as f64 }];
     let mut each: Vec<(Option<Clusters>, Vec<Cluster>)> =
         sorts_of(&[with], kind, base).into_iter().map(|by| (Some(by), with.clusters(by, kind, base))).collect();
@@ -167,7 +160,7 @@ pub(super) fn nothing(why: String) -> RateRatio {
     RateRatio { ratio: None, at_least: None, at_most: None, clusters: None, absent: Some(why) }
 }
 
-/// A ratio whose interval rests on how spans of time differ, or why there is none.
+/// A ratio with an interval from spans, or the reason why there is none.
 pub(super) fn over_spans(effect: Result<Effect, NoEstimate>) -> RateRatio {
     match effect.and_then(|effect| effect.estimate(CONFIDENCE)) {
         Ok(estimate) => RateRatio {
@@ -181,7 +174,6 @@ pub(super) fn over_spans(effect: Result<Effect, NoEstimate>) -> RateRatio {
     }
 }
 
-/// Judges all rows together.
 pub(super) fn judge<'a>(rows: impl Iterator<Item = &'a mut Row>, margin: f64) {
     let mut rows: Vec<&mut Row> = rows.collect();
     let p: Vec<f64> = rows.iter().map(|row| row.p.unwrap_or(f64::NAN)).collect();

@@ -1,9 +1,8 @@
-//! Two captures against each other: what got worse for each segment, and how sure that is.
+//! Compares captures: what got worse per segment, and how certain that is.
 //!
-//! A mark's rate is its count by the segments, or by the bytes of payload, of all connections. How sure a ratio of two rates
-//! is depends on how the marks fall: they come in bunches, in some connections more than in others, and in bursts that hit
-//! many connections at once. So the error is taken from pieces that may be called independent: from the connections, where
-//! there are enough of them, and from spans of time; the wider of the two intervals is shown, and which one it was.
+//! A mark's rate is its count by the segments, or payload bytes, of all connections. Marks cluster: some connections have more,
+//! and bursts hit many connections together. The error is therefore taken from clusters: connections, if there are enough, and
+//! spans of time. The wider interval is shown, with its cluster type.
 
 mod answer;
 mod counts;
@@ -17,23 +16,23 @@ use holdup_model::captures::CaptureComparison;
 
 pub use counts::compare_counts;
 pub(crate) use marks::{mark, rate};
-pub(crate) use pieces::{Base, Pieces, sorts};
+pub(crate) use pieces::{Base, Pieces, cluster_types};
 
-/// How captures are compared.
+/// Options of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Options {
-    /// The margin of the verdicts, as a share: 0.02 is "within 2 %".
+    /// The equivalence margin: 0.02 is "within 2 %".
     pub margin: f64,
 }
 
 impl Default for Options {
-    /// 2 %, as plans have it.
+    /// As in plans.
     fn default() -> Self {
         Options { margin: 0.02 }
     }
 }
 
-/// Compares captures, each against the first. Holm's correction is over the marks of all of them.
+/// Compares captures with the first, with Holm's correction over all rows.
 pub fn compare(baseline: (&str, &Analysis), others: &[(&str, &Analysis)], options: &Options) -> Vec<CaptureComparison> {
     let a = Pieces::of(baseline.1);
     let b: Vec<Pieces<'_>> = others.iter().map(|(_, analysis)| Pieces::of(analysis)).collect();

@@ -1,4 +1,4 @@
-//! A capture cut into pieces that may be called independent.
+//! A capture cut into clusters that are approximately independent.
 
 use crate::analyse::Analysis;
 use crate::kinds::Kind;
@@ -6,32 +6,28 @@ use crate::spans::Span;
 use holdup_model::captures::{Clusters, Traffic};
 use holdup_stats::Cluster;
 
-/// Fewer connections, or spans of time with something in them, say too little of how much they differ.
+/// The smallest number of connections, or of spans with traffic, for an error estimate.
 pub(crate) const FEWEST: usize = 8;
 
-/// Connections are pieces when they come to so many of one size; with fewer, one or two decide everything.
+/// The smallest effective number of connections; with fewer, one or two dominate.
 const FEWEST_EFFECTIVE: f64 = 4.0;
 
-/// What rates are by.
+/// The denominator of rates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Base {
-    /// Segments.
     Segments,
-    /// Bytes of payload.
     Bytes,
 }
 
-/// A capture with its totals.
 pub(crate) struct Pieces<'a> {
     pub(crate) analysis: &'a Analysis,
     pub(crate) traffic: Traffic,
-    /// Bytes of frames on the wire.
     pub(crate) frame_bytes: u64,
-    /// How often each kind was seen, in the order of the catalogue.
+    /// By kind.
     totals: Vec<u64>,
-    /// What each connection did, by [`Base`].
+    /// Of each connection, by [`Base`].
     work: Vec<[f64; 2]>,
-    /// Of each kind, in the order of the catalogue: the connections that have it, and how often. Most have few kinds.
+    /// By kind: connections with their counts. Most have few kinds.
     events: Vec<Vec<(u32, u32)>>,
 }
 
@@ -43,7 +39,7 @@ impl Base {
         }
     }
 
-    /// What a rate is shown by: a million segments, a GB.
+    /// Per million segments, per GB.
     pub(crate) fn unit(self) -> f64 {
         match self {
             Base::Segments => 1e6,
@@ -77,17 +73,14 @@ impl<'a> Pieces<'a> {
         pieces
     }
 
-    /// How often a kind was seen.
     pub(crate) fn count(&self, kind: Kind) -> u64 {
         self.totals[kind as usize]
     }
 
-    /// Seconds from the first frame to the last.
     pub(crate) fn length_s(&self) -> f64 {
         self.analysis.last_ns.saturating_sub(self.analysis.first_ns).max(0) as f64 / 1e9
     }
 
-    /// The marks of a kind and the work, piece by piece.
     pub(crate) fn clusters(&self, by: Clusters, kind: Kind, base: Base) -> Vec<Cluster> {
         match by {
             Clusters::Connections => {
@@ -105,7 +98,7 @@ impl<'a> Pieces<'a> {
         }
     }
 
-    /// Whether pieces of this sort are many enough.
+    /// Whether there are enough clusters of this type.
     pub(crate) fn has(&self, by: Clusters, base: Base) -> bool {
         let sizes = |all: &mut dyn Iterator<Item = f64>| {
             let (mut n, mut sum, mut squares) = (0, 0.0, 0.0);
@@ -129,18 +122,17 @@ impl<'a> Pieces<'a> {
     }
 }
 
-/// The sorts of pieces that all sides have enough of.
-pub(crate) fn sorts(sides: &[&Pieces<'_>], base: Base) -> Vec<Clusters> {
+/// The cluster types of which all sides have enough.
+pub(crate) fn cluster_types(sides: &[&Pieces<'_>], base: Base) -> Vec<Clusters> {
     let all = [Clusters::Connections, Clusters::Spans];
     all.into_iter().filter(|by| sides.iter().all(|side| side.has(*by, base))).collect()
 }
 
-/// Why there are none.
 pub(crate) fn why_none(sides: &[&Pieces<'_>]) -> String {
     let few = |p: &Pieces<'_>| holdup_model::text::count(p.analysis.flows.len(), "connection");
     let parts: Vec<String> = sides.iter().map(|p| few(p)).collect();
     format!(
-        "{} and fewer than {FEWEST} spans of time with traffic are too few pieces to see how rates scatter",
+        "{} and fewer than {FEWEST} spans of time with traffic are too few to estimate the variance",
         parts.join(" against ")
     )
 }

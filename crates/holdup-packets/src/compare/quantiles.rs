@@ -1,7 +1,7 @@
-//! Sizes, gaps and round trips of two captures.
+//! Quantiles of sizes, gaps and round trips of two captures.
 //!
-//! Values of one capture that follow each other resemble each other, so that the error of a quantile is no sampling error:
-//! it is taken from how the quantile differs from span to span.
+//! Consecutive values are correlated, so a sampling error would be wrong: the error of a quantile is taken from its variation
+//! between spans.
 
 use super::marks::{nothing, over_spans};
 use super::pieces::{FEWEST, Pieces};
@@ -12,18 +12,15 @@ use holdup_model::Histogram;
 use holdup_model::captures::{Distribution, QuantileComparison, RateRatio};
 use holdup_stats::{BlockValue, Effect, MIN_SAMPLES_BEYOND, quantiles::is_thin};
 
-/// A distribution of a capture.
+/// A distribution.
 pub(crate) struct Named {
-    /// With its unit last.
     pub(crate) name: &'static str,
     pub(crate) title: &'static str,
-    /// All values.
     pub(crate) of: fn(&Analysis) -> &Histogram,
-    /// A quantile of those of a span; `None` where they are not kept.
+    /// A quantile within a span, if spans have the distribution.
     in_span: Option<fn(&Span, f64) -> Option<f64>>,
 }
 
-/// Those that are shown, in order.
 pub(crate) const ALL: [Named; 5] = [
     Named { name: "initial_rtt_ns", title: "round trip of the handshake", of: |a| &a.initial_rtt_ns, in_span: None },
     Named {
@@ -47,10 +44,8 @@ pub(crate) const ALL: [Named; 5] = [
     },
 ];
 
-/// The quantiles that are shown.
 pub(crate) const QUANTILES: [f64; 3] = [0.5, 0.9, 0.99];
 
-/// A distribution of one capture; `None` where it has no values.
 pub(crate) fn distribution(named: &Named, analysis: &Analysis) -> Option<Distribution> {
     let histogram = (named.of)(analysis);
     let value = |q: f64| Some((q, histogram.quantile_ns(q)? as f64, is_thin(histogram, q)));
@@ -82,15 +77,14 @@ pub(super) fn rows(a: &Pieces<'_>, b: &Pieces<'_>) -> Vec<QuantileComparison> {
     rows
 }
 
-/// A quantile, when there are enough values on both sides of it.
+/// A quantile with enough values on both sides.
 fn among_enough<const BITS: u32>(values: &Spread<BITS>, quantile: f64) -> Option<f64> {
     let needed = MIN_SAMPLES_BEYOND / (1.0 - quantile).min(quantile) - 1e-6;
     if values.count() as f64 >= needed { values.quantile(quantile) } else { None }
 }
 
-/// The ratio of the spans' quantiles.
 fn shift(sides: [&Pieces<'_>; 2], named: &Named, quantile: f64) -> RateRatio {
-    let Some(in_span) = named.in_span else { return nothing("it is not kept for each span".to_owned()) };
+    let Some(in_span) = named.in_span else { return nothing("spans do not have it".to_owned()) };
     let values = |p: &Pieces<'_>| -> Vec<BlockValue> {
         let of = |(i, span): (usize, &Span)| {
             let value = in_span(span, quantile)?.max(1.0);

@@ -1,11 +1,10 @@
-//! What went by in two captures, in all and for each second.
+//! The traffic of two captures, total and per second.
 
 use super::marks::{nothing, over_spans};
 use super::pieces::{FEWEST, Pieces};
 use holdup_model::captures::{RateRatio, TotalComparison, Traffic};
 use holdup_stats::{Cluster, rate_unpaired};
 
-/// What is counted in a span.
 type Count = fn(&Traffic) -> u64;
 
 pub(super) fn rows(a: &Pieces<'_>, b: &Pieces<'_>) -> Vec<TotalComparison> {
@@ -37,7 +36,7 @@ pub(super) fn rows(a: &Pieces<'_>, b: &Pieces<'_>) -> Vec<TotalComparison> {
     ]
 }
 
-/// Each span with its length, the last one as far as the capture reached.
+/// Spans with their lengths; the last ends with the capture.
 fn by_time(p: &Pieces<'_>, count: Count) -> Vec<Cluster> {
     let length = p.analysis.spans.length_ns();
     let reached = (p.length_s() * 1e9) as u64;

@@ -1,5 +1,5 @@
-//! The most usual frames at once: Ethernet, with a VLAN or not, or Linux cooked, or IP alone; an IP header without options or
-//! extensions; TCP, all of its header captured.
+//! The fast path for common frames: Ethernet (with or without a VLAN), Linux cooked or raw IP; an IP header without options or
+//! extensions; a complete TCP header.
 
 use super::Decoded;
 use super::tcp::{self, PROTOCOL};
@@ -10,7 +10,7 @@ const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;
 const VLAN: u16 = 0x8100;
 
-/// A constant is written where it is wanted; what [`Options::default`] gives is made elsewhere and copied.
+/// A constant is stored in place; the result of [`Options::default`] would be copied.
 const NO_OPTIONS: Options = Options {
     mss: None,
     window_shift: None,
@@ -25,10 +25,10 @@ const NO_OPTIONS: Options = Options {
     are_odd: false,
 };
 
-/// Where in such a frame what is.
+/// The parts of such a frame.
 pub(super) struct FastFrame<'a> {
     ip: Ip<'a>,
-    /// What the packet holds by its header, bytes.
+    /// The IP payload length.
     length: u32,
     header: &'a [u8; 20],
     header_bytes: u8,
@@ -40,7 +40,7 @@ enum Ip<'a> {
     V6(&'a [u8; 40]),
 }
 
-/// The EtherType of the packet in a frame, and how many bytes come before it.
+/// The EtherType, and the length of the link-layer header.
 #[inline(always)]
 fn packet(link: Link, captured: &[u8]) -> Option<(u16, usize)> {
     if link != Link::Ethernet {
@@ -52,7 +52,7 @@ fn packet(link: Link, captured: &[u8]) -> Option<(u16, usize)> {
     })
 }
 
-/// Who sent what must be a segment if anything, and to whom; `None` where more of the frame must be looked at.
+/// The endpoints of the only possible segment; `None` if the fast path does not apply.
 #[inline(always)]
 pub(super) fn ends(frame: &Frame<'_>) -> Option<[Endpoint; 2]> {
     let (kind, header_bytes) = packet(frame.link, frame.captured)?;
@@ -72,26 +72,26 @@ pub(super) fn ends(frame: &Frame<'_>) -> Option<[Endpoint; 2]> {
     Some([Endpoint { address: from, port: from_port }, Endpoint { address: to, port: to_port }])
 }
 
-/// A header of 20 bytes, no fragment, and TCP in it.
+/// A 20-byte header, not a fragment, with TCP.
 #[inline(always)]
 fn is_plain_v4(ip: &[u8; 20]) -> bool {
     ip[0] == 0x45 && ip[9] == PROTOCOL && u16::from_be_bytes([ip[6], ip[7]]) & 0x3fff == 0
 }
 
-/// No extension, and TCP in it.
+/// No extension header, with TCP.
 #[inline(always)]
 fn is_plain_v6(ip: &[u8; 40]) -> bool {
     ip[0] >> 4 == 6 && ip[6] == PROTOCOL
 }
 
-/// Finds a usual frame; `None` leaves any other one to the way through all layers, which comes to the same.
+/// Parses a common frame; all others take the path through all layers, which gives the same result.
 #[inline(always)]
 pub(super) fn fast_frame<'a>(frame: &Frame<'a>) -> Option<FastFrame<'a>> {
     let captured = frame.captured;
     let (kind, header_bytes) = packet(frame.link, captured)?;
     let packet = captured.get(header_bytes..)?;
     let wire_bytes = frame.wire_bytes.max(captured.len() as u32) - header_bytes as u32;
-    // Both headers together: one comparison with what is there.
+    // Both headers together, for one bounds check.
     let (ip, length, header, rest) = match kind {
         IPV4 => {
             let (headers, rest) = packet.split_first_chunk::<40>()?;
@@ -121,7 +121,6 @@ pub(super) fn fast_frame<'a>(frame: &Frame<'a>) -> Option<FastFrame<'a>> {
     Some(FastFrame { ip, length, header, header_bytes, options })
 }
 
-/// The protocol in a frame that is not Ethernet, and where it begins.
 #[inline(never)]
 fn not_ethernet(link: Link, captured: &[u8]) -> Option<(u16, usize)> {
     match link {
@@ -133,8 +132,7 @@ fn not_ethernet(link: Link, captured: &[u8]) -> Option<(u16, usize)> {
 }
 
 impl FastFrame<'_> {
-    /// The segment. Each kind of options makes one of its own, and it is made where it is wanted: what was written in parts
-    /// and is copied as a whole at once is waited for.
+    /// Each combination builds the segment in place: loading a copy of fields that were just stored separately stalls.
     #[inline(always)]
     pub(super) fn decoded(&self, frame: &Frame<'_>) -> Decoded {
         match (&self.ip, self.options.try_into().map(timestamps)) {
@@ -191,21 +189,19 @@ fn ends_v6(ip: &[u8; 40]) -> (Address, Address, Option<u16>) {
     (address(8), address(24), None)
 }
 
-/// The timestamps in options that have nothing else, as Linux writes them: nothing, nothing, timestamps.
+/// The timestamps in options as Linux writes them: NOP, NOP, timestamps.
 #[inline(always)]
 fn timestamps([a, b, c, d, e, f, g, h, i, j, k, l]: &[u8; 12]) -> Option<(u32, u32)> {
-    // Four bytes at once: one comparison.
+    // One comparison of four bytes.
     let is_alone = u32::from_be_bytes([*a, *b, *c, *d]) == 0x0101_080a;
     is_alone.then_some((u32::from_be_bytes([*e, *f, *g, *h]), u32::from_be_bytes([*i, *j, *k, *l])))
 }
 
-/// Options that are timestamps alone.
 #[inline(always)]
 fn alone(timestamps: (u32, u32)) -> Options {
     Options { timestamps: Some(timestamps), ..NO_OPTIONS }
 }
 
-/// A number of 16 bits in network order.
 #[inline(always)]
 fn short(bytes: &[u8], at: usize) -> Option<u16> {
     bytes.get(at..)?.first_chunk().map(|pair| u16::from_be_bytes(*pair))

@@ -5,7 +5,6 @@ use super::view::View;
 use super::{Context, Layer, Why};
 use crate::segment::Address;
 
-/// What an IP header leads to.
 pub(super) enum Internet<'a> {
     Inside(Layer, View<'a>),
     Fragment(Fragment<'a>),
@@ -19,7 +18,7 @@ pub(super) fn v4<'a>(view: View<'a>, context: &mut Context) -> Result<Internet<'
         return Err(Why::Malformed);
     }
     let total = match view.short(2)? {
-        // Segments that the card is to cut are captured before it fills in the length.
+        // TSO segments are captured before the card sets the length.
         0 => view.wire(),
         total => total.into(),
     };
@@ -43,7 +42,7 @@ pub(super) fn v4<'a>(view: View<'a>, context: &mut Context) -> Result<Internet<'
     }
     let length = total - header_bytes;
     if inside.was_captured(length) {
-        // tshark's own key: two datagrams in which these come to the same are one to it.
+        // tshark's key, which may coincide for two datagrams.
         let id = ip_id ^ u16::from(protocol) ^ context.vlan;
         let key = Key { from: context.from, to: context.to, id: id.into() };
         return Ok(Internet::Fragment(Fragment { key, next: protocol, offset_bytes, length, has_more, inside }));
@@ -55,7 +54,7 @@ pub(super) fn v4<'a>(view: View<'a>, context: &mut Context) -> Result<Internet<'
     Ok(Internet::Inside(Layer::Protocol(protocol), inside))
 }
 
-/// Where a packet goes at last that has a source route yet to go (RFC 791, 3.1): connections are between that and the source.
+/// The final destination of an unfinished source route (RFC 791, 3.1): connections are between it and the source.
 fn source_route(mut options: &[u8]) -> Option<Address> {
     loop {
         options = match options {
@@ -87,8 +86,8 @@ pub(super) fn v6<'a>(view: View<'a>, context: &mut Context) -> Result<Internet<'
     extensions(next, inside.limit(length), length, context)
 }
 
-/// The length of a packet that says 0, by the option of jumbograms (RFC 2675), which is for those beyond 65,535 bytes. Without
-/// it there is nothing in the packet: tshark takes an IPv6 packet for one that the card is to cut only where it is told to.
+/// The length of a packet with length 0: from the jumbogram option (RFC 2675), for more than 65,535 bytes. Without it the
+/// packet is empty: tshark assumes TSO for IPv6 only on request.
 fn jumbo(next: u8, inside: View<'_>) -> Result<u32, Why> {
     if next != 0 {
         return Ok(0);
@@ -105,8 +104,7 @@ fn jumbo(next: u8, inside: View<'_>) -> Result<u32, Why> {
     Ok(0)
 }
 
-/// Goes over extension headers of IPv6 (RFC 8200, 4). The length is what the packet says of itself: a fragment that the frame
-/// has no room for is none.
+/// Skips IPv6 extension headers (RFC 8200, 4). `length` is the packet's own: a fragment that exceeds the frame is not one.
 fn extensions<'a>(
     mut next: u8,
     mut view: View<'a>,
@@ -115,13 +113,13 @@ fn extensions<'a>(
 ) -> Result<Internet<'a>, Why> {
     loop {
         let header_bytes = match next {
-            // Options hop by hop, options for the destination, Shim6.
+            // Hop-by-hop options, destination options, Shim6.
             0 | 60 | 140 => 8 * (usize::from(view.byte(1)?) + 1),
             43 => {
                 context.to = route(view)?.unwrap_or(context.to);
                 8 * (usize::from(view.byte(1)?) + 1)
             }
-            // The authentication header counts in words (RFC 4302, 2.2).
+            // The authentication header counts words (RFC 4302, 2.2).
             51 => 4 * (usize::from(view.byte(1)?) + 2),
             44 => {
                 let (fragment, id) = (view.short(2)?, view.word(4)?);
@@ -137,7 +135,7 @@ fn extensions<'a>(
                     let fragment = Fragment { key, next: after, offset_bytes, length, has_more, inside };
                     return Ok(Internet::Fragment(fragment));
                 }
-                // Unlike the first fragment of IPv4, it is not looked into.
+                // Unlike the first fragment of IPv4, it is not decoded.
                 return Err(Why::Fragment);
             }
             _ => return Ok(Internet::Inside(Layer::Protocol(next), view)),
@@ -148,8 +146,8 @@ fn extensions<'a>(
     }
 }
 
-/// Where a packet goes at last that has a route yet to go: the last address, of segment routing the first one (RFC 8754, 2).
-/// Routes of RPL (RFC 6554) are read where their addresses are whole.
+/// The final destination of an unfinished route: the last address, of segment routing the first (RFC 8754, 2). RPL routes (RFC
+/// 6554) are read if their addresses are uncompressed.
 fn route(view: View<'_>) -> Result<Option<Address>, Why> {
     let [_, length, kind, left] = view.at(0)?;
     let addresses = usize::from(length) / 2;
@@ -165,7 +163,7 @@ fn route(view: View<'_>) -> Result<Option<Address>, Why> {
     Ok(Some(Address::v6(u128::from_be_bytes(view.at(at)?))))
 }
 
-/// What a datagram holds that was reassembled.
+/// The content of a reassembled datagram.
 pub(super) fn reassembled<'a>(
     fragment: &Fragment<'_>,
     view: View<'a>,
@@ -175,7 +173,7 @@ pub(super) fn reassembled<'a>(
         Address::V4(_) => Ok((Layer::Protocol(fragment.next), view)),
         Address::V6(_) => match extensions(fragment.next, view, view.wire(), context)? {
             Internet::Inside(layer, view) => Ok((layer, view)),
-            // A fragment header in what is reassembled: nobody sends that.
+            // A fragment header within a reassembled datagram.
             Internet::Fragment(_) => Err(Why::Malformed),
         },
     }

@@ -1,10 +1,9 @@
-//! Link layers, and what EtherTypes name.
+//! Link layers and EtherTypes.
 
 use super::view::View;
 use super::{Context, Layer, Step, Why};
 use crate::capture::Link;
 
-/// The header of a link layer.
 pub(super) fn link(link: Link, view: View<'_>) -> Step<'_> {
     match link {
         Link::Ethernet => ethernet(view),
@@ -18,12 +17,11 @@ pub(super) fn link(link: Link, view: View<'_>) -> Step<'_> {
     }
 }
 
-/// A frame of Ethernet (IEEE 802.3, 3.1.1): up to 1,500 the type is a length, and IEEE 802.2 follows.
+/// IEEE 802.3, 3.1.1: a type up to 1,500 is a length, followed by IEEE 802.2.
 fn ethernet(view: View<'_>) -> Step<'_> {
     typed(view.short(12)?, view.skip(14)?)
 }
 
-/// What follows a type that can be a length too.
 fn typed(kind: u16, inside: View<'_>) -> Step<'_> {
     match kind {
         0..=1500 => Ok((Layer::Llc, inside.limit(kind.into()))),
@@ -32,8 +30,7 @@ fn typed(kind: u16, inside: View<'_>) -> Step<'_> {
     }
 }
 
-/// BSD loopback: the protocol family, in network order or in that of the machine. The families of IPv6 differ from system to
-/// system.
+/// BSD loopback: the protocol family, in network or host order. The numbers of IPv6 differ between systems.
 fn loopback(view: View<'_>, is_any_order: bool) -> Step<'_> {
     let family = view.word(0)?;
     let family = if is_any_order && family > 0xffff { family.swap_bytes() } else { family };
@@ -45,13 +42,12 @@ fn loopback(view: View<'_>, is_any_order: bool) -> Step<'_> {
     }
 }
 
-/// What an EtherType names.
 pub(super) fn ether_type<'a>(kind: u16, view: View<'a>, context: &mut Context) -> Step<'a> {
     match kind {
         0x0800 => Ok((Layer::Ip, view)),
         0x86dd => Ok((Layer::Ipv6, view)),
         0x8100 | 0x88a8 | 0x9100 => {
-            // tshark tells fragments apart by the first VLAN; the provider's tag of IEEE 802.1ad is none.
+            // tshark distinguishes fragments by the first VLAN, without provider tags (IEEE 802.1ad).
             if kind != 0x88a8 && context.vlan == 0 {
                 context.vlan = view.short(0)? & 0xfff;
             }
@@ -66,7 +62,7 @@ pub(super) fn ether_type<'a>(kind: u16, view: View<'a>, context: &mut Context) -
     }
 }
 
-/// IEEE 802.2 with a header of SNAP whose organisation means EtherTypes (RFC 1042).
+/// IEEE 802.2 with SNAP for EtherTypes (RFC 1042).
 pub(super) fn llc(view: View<'_>) -> Step<'_> {
     match view.at(0)? {
         [0xaa, 0xaa, 0x03, 0, 0, 0] => Ok((Layer::EtherType(view.short(6)?), view.skip(8)?)),

@@ -1,8 +1,7 @@
-//! A frame becomes a segment of TCP.
+//! Decodes frames to TCP segments.
 //!
-//! Headers are gone through one after another, in tunnels too, until TCP comes or something of which nothing is understood.
-//! What is understood, and what becomes of a frame that was cut, is what tshark 4.6 does by its defaults; `tests/tshark.rs`
-//! holds the two together.
+//! Headers are decoded one after another, tunnels included, until TCP or an unsupported protocol. The supported protocols, and
+//! the treatment of truncated frames, are those of tshark 4.6 with its defaults, which `tests/decode` verifies.
 
 mod fast;
 mod internet;
@@ -18,44 +17,44 @@ use internet::Internet;
 use reassembly::Fragments;
 use view::View;
 
-/// How many headers a frame may have one after another; tshark's own limit.
+/// tshark's limit of headers in a frame.
 const MOST_LAYERS: usize = 500;
 
-/// How often a reassembled datagram may hold the last fragment of another one.
+/// Nesting of reassembled datagrams.
 const MOST_NESTED: usize = 8;
 
-/// What may be kept of datagrams that are not whole.
+/// Limits of reassembly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Datagrams at once; the oldest goes.
+    /// Incomplete datagrams; the oldest is dropped.
     pub datagrams: usize,
-    /// Fragments of one datagram; it is given up with more.
+    /// Fragments of one datagram; with more it is dropped.
     pub fragments: usize,
-    /// Frames from a datagram's first fragment until it is given up.
+    /// The lifetime of an incomplete datagram, in frames.
     pub age_frames: u32,
 }
 
 impl Default for Limits {
-    /// At most 4,096 datagrams of 1,024 fragments, each for a million frames: a datagram of two fragments takes about 1.2 kB.
+    /// 4,096 datagrams of 1,024 fragments, each for a million frames: a datagram of two fragments takes about 1.2 kB.
     fn default() -> Self {
         Limits { datagrams: 4096, fragments: 1024, age_frames: 1 << 20 }
     }
 }
 
-/// Why a frame has no segment.
+/// The reason why a frame has no segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Why {
-    /// It holds something that is not TCP, or that is not understood.
+    /// Not TCP, or an unsupported protocol.
     NotTcp,
-    /// Too little of it was captured.
+    /// Too little captured.
     Cut,
-    /// A header cannot be as it is.
+    /// A malformed header.
     Malformed,
-    /// It is a part of a datagram, and others are missing.
+    /// A fragment of an incomplete datagram.
     Fragment,
 }
 
-/// What a frame came to.
+/// The result for a frame.
 #[allow(
     clippy::large_enum_variant,
     reason = "nearly every frame has a segment, and a box would be an allocation for each"
@@ -64,31 +63,27 @@ pub enum Why {
 pub enum Decoded {
     /// A segment.
     Segment(Segment),
-    /// None, and why.
+    /// None, with the reason.
     Other(Why),
 }
 
-/// What comes next in a frame.
+/// The next header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Layer {
     Link(Link),
-    /// What an EtherType names.
     EtherType(u16),
     /// IEEE 802.2.
     Llc,
-    /// A frame of PPP.
     Ppp,
     Mpls,
-    /// IP by its first four bits: what is named as IPv4 may be IPv6 too.
+    /// IP of the version in its first four bits.
     Ip,
-    /// What a protocol number of IP names.
     Protocol(u8),
-    /// What a type of GRE names.
     Gre(u16),
     Ipv6,
 }
 
-/// What the headers so far tell.
+/// Collected from the headers so far.
 #[derive(Debug, Clone, Copy)]
 struct Context {
     from: Address,
@@ -99,45 +94,43 @@ struct Context {
     is_fragment: bool,
 }
 
-/// What a header leads to.
 type Step<'a> = Result<(Layer, View<'a>), Why>;
 
-/// Turns frames into segments. It remembers fragments of IP until their datagram is whole.
+/// Decodes frames, and reassembles IP fragments.
 #[derive(Debug)]
 pub struct Decoder {
-    /// `None` where others remember them.
+    /// `None` in a decoder of single frames.
     fragments: Option<Fragments>,
 }
 
 impl Decoder {
-    /// A decoder that keeps fragments within limits.
+    /// A decoder that reassembles within limits.
     pub fn new(limits: Limits) -> Self {
         Decoder { fragments: Some(Fragments::new(limits)) }
     }
 
-    /// A decoder of single frames, which knows nothing of those before: with it each fragment of IP is [`Why::Fragment`], and may
-    /// be given to one that remembers them.
+    /// A decoder without reassembly: each IP fragment is [`Why::Fragment`], for a decoder that reassembles.
     pub fn of_single_frames() -> Self {
         Decoder { fragments: None }
     }
 
-    /// How many fragments were dropped before their datagram was whole, those that still wait not among them.
+    /// The number of fragments that were dropped before their datagram was complete.
     pub fn fragments_given_up(&self) -> u64 {
         self.fragments.as_ref().map_or(0, Fragments::given_up)
     }
 
-    /// The segment of a frame. One in fragments belongs to the frame that made its datagram whole.
+    /// Decodes a frame. A reassembled segment belongs to the frame that completed its datagram.
     #[inline(always)]
     pub fn decode(&mut self, frame: &Frame<'_>) -> Decoded {
         match fast::fast_frame(frame) {
             Some(fast) => fast.decoded(frame),
-            // A copy, so that a usual frame need not be written to memory.
+            // A copy, so that the fast path keeps the frame in registers.
             None => self.decode_any(&{ *frame }),
         }
     }
 
-    /// The ends of the only segment that a frame can have, without a look at all of it; `None` where there may be others, or where
-    /// it may be a fragment.
+    /// The endpoints of the only possible segment of a frame, without decoding all of it; `None` if there may be others or it
+    /// may be a fragment.
     #[inline(always)]
     pub(crate) fn ends(frame: &Frame<'_>) -> Option<[Endpoint; 2]> {
         fast::ends(frame)
@@ -160,7 +153,6 @@ impl Decoder {
         }
     }
 
-    /// Goes through headers until TCP.
     fn walk(
         &mut self,
         frame: &Frame<'_>,

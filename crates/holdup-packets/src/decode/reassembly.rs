@@ -1,29 +1,28 @@
-//! Datagrams from fragments of IP, as tshark puts them together.
+//! Reassembly of IP fragments, as in tshark.
 //!
-//! Only the first bytes of a datagram are kept, enough for the headers in it; of the others it is known that they were there.
+//! Only the first bytes of a datagram are stored, enough for its headers; of the rest only the presence is recorded.
 
 use super::Limits;
 use super::view::View;
 use crate::segment::Address;
 use std::collections::{BTreeMap, VecDeque};
 
-/// How much of a datagram is kept: room for the headers of a dozen tunnels and TCP.
-const KEPT_BYTES: u32 = 1024;
+/// Enough for the headers of a dozen tunnels and TCP.
+const STORED_BYTES: u32 = 1024;
 
-/// What fragments of one datagram share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
     pub(super) from: Address,
     pub(super) to: Address,
-    /// The identification, of IPv4 with more in it.
+    /// The identification; for IPv4 combined with protocol and VLAN.
     pub(super) id: u32,
 }
 
-/// A part of a datagram, captured whole.
+/// A completely captured fragment.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Fragment<'a> {
     pub(super) key: Key,
-    /// What the header says of what the datagram holds.
+    /// The protocol of the datagram.
     pub(super) next: u8,
     pub(super) offset_bytes: u32,
     pub(super) length: u32,
@@ -31,7 +30,7 @@ pub(super) struct Fragment<'a> {
     pub(super) inside: View<'a>,
 }
 
-/// A datagram that is whole.
+/// A complete datagram.
 #[derive(Debug)]
 pub(super) struct Whole {
     bytes: Vec<u8>,
@@ -44,7 +43,6 @@ impl Whole {
     }
 }
 
-/// Where a fragment belongs, and its bytes as far as they are kept.
 #[derive(Debug)]
 struct Part {
     offset: u32,
@@ -54,20 +52,20 @@ struct Part {
 
 #[derive(Debug, Default)]
 struct Datagram {
-    /// The frame of the first one that came.
+    /// The frame of the first fragment.
     began: u32,
-    /// By their place, in the order in which they came where that is the same.
+    /// By offset, in order of arrival if equal.
     pieces: Vec<Part>,
-    /// What the last fragment says of the length, the first one of these that came.
+    /// From the first last fragment.
     length: Option<u32>,
 }
 
-/// The datagrams that are not whole.
+/// The incomplete datagrams.
 #[derive(Debug)]
 pub(super) struct Fragments {
     limits: Limits,
     waiting: BTreeMap<Key, Datagram>,
-    /// Those in the order in which they began, and some that are whole since.
+    /// In order of their first fragment, with some that are complete since.
     order: VecDeque<(u32, Key)>,
     given_up: u64,
 }
@@ -81,7 +79,7 @@ impl Fragments {
         self.given_up
     }
 
-    /// Adds a fragment that came in a frame; its datagram, when that is whole by it.
+    /// Adds a fragment; returns the datagram that it completes.
     pub(super) fn add(&mut self, fragment: &Fragment<'_>, frame: u32) -> Option<Whole> {
         self.make_room(frame);
         let datagram = self.waiting.entry(fragment.key).or_insert_with(|| {
@@ -92,7 +90,7 @@ impl Fragments {
         if !fragment.has_more {
             datagram.length.get_or_insert(offset + length);
         }
-        let kept = KEPT_BYTES.saturating_sub(offset).min(length) as usize;
+        let kept = STORED_BYTES.saturating_sub(offset).min(length) as usize;
         let bytes = fragment.inside.bytes();
         let piece = Part { offset, length, bytes: bytes[..kept.min(bytes.len())].into() };
         let place = datagram.pieces.partition_point(|before| before.offset <= offset);
@@ -106,7 +104,7 @@ impl Fragments {
         Some(whole)
     }
 
-    /// Gives up what is too old, and the oldest where there are too many.
+    /// Drops what is too old, and the oldest if there are too many.
     fn make_room(&mut self, frame: u32) {
         while let Some((began, key)) = self.order.front().copied() {
             let is_old = frame.saturating_sub(began) > self.limits.age_frames;
@@ -135,7 +133,7 @@ impl Fragments {
 }
 
 impl Datagram {
-    /// The datagram without gaps. Where fragments overlap, the one that begins first holds.
+    /// The datagram, if it has no gaps. Where fragments overlap, the earlier offset wins.
     fn whole(&self) -> Option<Whole> {
         let length = self.length?;
         let mut end = 0;
@@ -148,7 +146,7 @@ impl Datagram {
         if end < length {
             return None;
         }
-        let mut bytes = Vec::with_capacity(length.min(KEPT_BYTES) as usize);
+        let mut bytes = Vec::with_capacity(length.min(STORED_BYTES) as usize);
         for piece in &self.pieces {
             let over = bytes.len() - (piece.offset as usize).min(bytes.len());
             if piece.offset as usize <= bytes.len()
@@ -157,7 +155,7 @@ impl Datagram {
                 bytes.extend_from_slice(rest);
             }
         }
-        bytes.truncate(length.min(KEPT_BYTES) as usize);
+        bytes.truncate(length.min(STORED_BYTES) as usize);
         Some(Whole { bytes, length })
     }
 }

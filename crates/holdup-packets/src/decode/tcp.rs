@@ -1,21 +1,19 @@
-//! The header of TCP.
+//! The TCP header.
 
 use super::view::View;
 use super::{Context, Why};
 use crate::capture::Frame;
 use crate::segment::{Endpoint, Options, Segment};
 
-/// The number of TCP as a protocol of IP.
 pub(super) const PROTOCOL: u8 = 6;
 
-/// What must have been captured of a header for its segment to count: up to its flags. tshark follows a connection from there.
+/// The captured bytes that a segment needs: up to its flags, from where tshark follows a connection.
 const LEAST_BYTES: usize = 14;
 
-/// A segment of which the header was captured as far as the flags.
 pub(super) fn segment(frame: &Frame<'_>, view: View<'_>, context: &Context) -> Result<Segment, Why> {
     let header: [u8; LEAST_BYTES] = view.at(0)?;
     let header_bytes = (header[12] >> 4) * 4;
-    // The length of what a router sends back, or of a fragment, is not the segment's.
+    // The length of a quoted packet or a fragment is not the segment's.
     let payload_bytes =
         if context.in_error || context.is_fragment { None } else { view.wire().checked_sub(header_bytes.into()) };
     let bytes = view.bytes();
@@ -44,13 +42,13 @@ pub(super) fn segment(frame: &Frame<'_>, view: View<'_>, context: &Context) -> R
     })
 }
 
-/// Options (RFC 9293, 3.2), and how many more bytes of them were not captured. What is after one that cannot be is not read; one
-/// of the wrong length is gone over.
+/// Parses options (RFC 9293, 3.2), of which `missing_bytes` were not captured. Parsing ends at a malformed option; one of the
+/// wrong length is skipped.
 #[inline(never)]
 pub(super) fn options(mut bytes: &[u8], missing_bytes: usize) -> Options {
     let mut options = Options::default();
     loop {
-        // The order in which Linux writes them comes first: nothing, nothing, timestamps.
+        // Linux's order first: NOP, NOP, timestamps.
         bytes = match bytes {
             [1, 1, rest @ ..] | [1, rest @ ..] => rest,
             [8, 10, a, b, c, d, e, f, g, h, rest @ ..] => {
@@ -73,7 +71,7 @@ pub(super) fn options(mut bytes: &[u8], missing_bytes: usize) -> Options {
             }
             [kind, length, rest @ ..] => {
                 let Some((value, rest)) = rest.split_at_checked(usize::from(*length) - 2) else {
-                    // Of one that the capture cut it is still known that it is there.
+                    // A truncated option still counts as present.
                     let is_cut = usize::from(*length) - 2 <= rest.len() + missing_bytes;
                     options.mss_is_odd |= is_cut && *kind == 2;
                     options.sack_permitted |= is_cut && *kind == 4;
@@ -99,7 +97,7 @@ pub(super) fn options(mut bytes: &[u8], missing_bytes: usize) -> Options {
     }
 }
 
-/// The blocks of a selective acknowledgement (RFC 2018, 3), the first four.
+/// The first four SACK blocks (RFC 2018, 3).
 fn sacks(blocks: &[u8], options: &mut Options) {
     options.sack_count = 0;
     for block in blocks.as_chunks::<8>().0.iter().take(options.sacks.len()) {

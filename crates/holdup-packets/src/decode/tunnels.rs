@@ -1,21 +1,20 @@
-//! What stands between IP and TCP: tunnels, and the errors of routers.
+//! Between IP and TCP: tunnels and ICMP errors.
 
 use super::view::View;
 use super::{Context, Layer, Step, Why};
 use crate::capture::Link;
 use crate::segment::Address;
 
-/// What a protocol number of IP names.
 pub(super) fn protocol<'a>(protocol: u8, view: View<'a>, context: &mut Context) -> Step<'a> {
     match protocol {
         4 => Ok((Layer::Ip, view)),
         41 => Ok((Layer::Ipv6, view)),
         47 => gre(view),
         17 => udp(view, context),
-        // The authentication header; in IPv6 it is one of the extension headers.
+        // The authentication header, which in IPv6 is an extension header.
         51 => Ok((Layer::Protocol(view.byte(0)?), view.skip(4 * (usize::from(view.byte(1)?) + 2))?)),
-        // Unreachable, source quench, time exceeded, parameter problem. Of the packet that a redirect is about tshark reads
-        // no more than eight bytes behind its IP header.
+        // Unreachable, source quench, time exceeded, parameter problem. In a redirect tshark reads only eight bytes after the
+        // quoted IP header.
         1 => match view.byte(0)? {
             3 | 4 | 11 | 12 => about(view, context),
             _ => Err(Why::NotTcp),
@@ -32,8 +31,7 @@ pub(super) fn protocol<'a>(protocol: u8, view: View<'a>, context: &mut Context) 
     }
 }
 
-/// The packet that an error of ICMP is about. A length of it in words (RFC 4884, 3) is counted from behind its IP header, as
-/// tshark does.
+/// The packet quoted in an ICMP error. Its length in words (RFC 4884, 3) counts from the end of its IP header, as in tshark.
 fn about<'a>(view: View<'a>, context: &mut Context) -> Step<'a> {
     context.in_error = true;
     let (words, packet) = (u32::from(view.byte(5)?), view.skip(8)?);
@@ -41,7 +39,6 @@ fn about<'a>(view: View<'a>, context: &mut Context) -> Step<'a> {
     Ok((Layer::Ip, if words == 0 { packet } else { packet.limit(header_bytes + 4 * words) }))
 }
 
-/// Tunnels over UDP, by the port.
 fn udp<'a>(view: View<'a>, context: &Context) -> Step<'a> {
     let (from_port, to_port, length) = (view.short(0)?, view.short(2)?, view.short(4)?);
     let inside = match length {
@@ -50,7 +47,7 @@ fn udp<'a>(view: View<'a>, context: &Context) -> Step<'a> {
         0..=7 => return Err(Why::Malformed),
         length => view.limit(length.into()).skip(8)?,
     };
-    // tshark asks for the lower port first.
+    // tshark tries the lower port first.
     for port in [from_port.min(to_port), from_port.max(to_port)] {
         match port {
             4789 => return Ok((Layer::Link(Link::Ethernet), inside.skip(8)?)),
@@ -84,7 +81,6 @@ fn gre(view: View<'_>) -> Step<'_> {
     Ok((Layer::Gre(kind), view.skip(header_bytes)?))
 }
 
-/// What a type of GRE names.
 pub(super) fn gre_type(kind: u16, view: View<'_>) -> Step<'_> {
     match kind {
         0x0800 => Ok((Layer::Ip, view)),
@@ -96,7 +92,7 @@ pub(super) fn gre_type(kind: u16, view: View<'_>) -> Step<'_> {
     }
 }
 
-/// A frame of PPP (RFC 1661, 2; RFC 1662, 3.1): address and control may be there, the protocol may be one byte.
+/// PPP (RFC 1661, 2; RFC 1662, 3.1): address and control may be absent, the protocol may be one byte.
 pub(super) fn ppp(view: View<'_>) -> Step<'_> {
     let view = if view.short(0) == Ok(0xff03) { view.skip(2)? } else { view };
     let first = view.byte(0)?;
@@ -109,7 +105,7 @@ pub(super) fn ppp(view: View<'_>) -> Step<'_> {
     }
 }
 
-/// Labels of MPLS (RFC 3032) until the bottom of their stack; what follows is told by its first four bits.
+/// MPLS labels (RFC 3032) to the bottom of the stack; the next four bits are the IP version.
 pub(super) fn mpls(mut view: View<'_>) -> Step<'_> {
     loop {
         let is_bottom = view.byte(2)? & 1 != 0;

@@ -1,6 +1,5 @@
-//! What our own judgement tells apart.
+//! The catalogue of our own judgement.
 
-/// Defines the catalogue.
 macro_rules! causes {
     ($(#[doc = $of:literal] $name:ident { $($cause:ident $id:literal $title:literal $docs:literal;)* })*) => {$(
         #[doc = $of]
@@ -10,10 +9,10 @@ macro_rules! causes {
         }
 
         impl $name {
-            /// All of them, in the order in which reports have them.
+            /// All, in the order of reports.
             pub const ALL: &[$name] = &[$($name::$cause,)*];
 
-            /// Its name, stable for ever.
+            /// Its stable name.
             pub fn id(self) -> &'static str {
                 match self { $($name::$cause => $id,)* }
             }
@@ -27,22 +26,22 @@ macro_rules! causes {
 }
 
 causes! {
-    #[doc = "What a data segment is that does not follow the one before, or what of a direction is missing."]
+    #[doc = "Why a data segment is out of sequence, or why bytes are missing."]
     Finding {
-        LostBefore "lost_before" "lost before the capture, sent again" "Its bytes were never seen, and it was sent after those that follow them: the first copy was lost on its way here.";
-        LostBehind "lost_behind" "lost behind the capture, sent again" "Its bytes were seen before, sent again, and nothing says that the first copy had arrived.";
-        Needless "needless" "sent again needlessly" "Its bytes were seen before and had arrived: they were acknowledged when it was sent again, or its receiver says so later (D-SACK, RFC 2883).";
-        Reordered "reordered" "reordered" "Its bytes were never seen, and it was sent before those that follow them: it was overtaken, on the way or in the capture.";
-        Doubled "doubled" "the same packet twice" "Same bytes, same timestamp, same identification of IP: the packet itself was seen twice, which no sender does.";
-        NotCaptured "not_captured" "arrived, but not captured" "Bytes that were never seen here and that their receiver acknowledges: the capture missed them.";
-        Open "open" "missing, and nobody says why" "Bytes that were never seen and that nobody acknowledges before the capture ends.";
+        LostBefore "lost_before" "lost before the capture, sent again" "Its bytes were not captured before, and it was sent after the bytes that follow: the first copy was lost before the capture point.";
+        LostBehind "lost_behind" "lost behind the capture, sent again" "Its bytes were captured before, and nothing shows that the first copy had arrived.";
+        Needless "needless" "sent again needlessly" "Its bytes had arrived: they were acknowledged before the retransmission, or a later D-SACK reports them (RFC 2883).";
+        Reordered "reordered" "reordered" "Its bytes were not captured before, and it was sent before the bytes that follow: it was reordered on the path or in the capture.";
+        Doubled "doubled" "the same packet twice" "Same bytes, timestamp and IP identification: the packet itself was captured twice, since no sender repeats these.";
+        NotCaptured "not_captured" "arrived, but not captured" "Bytes that the receiver acknowledges and the capture does not have: the capture missed them.";
+        Open "open" "missing, cause unknown" "Bytes that were neither captured nor acknowledged before the capture ends.";
     }
-    #[doc = "Why nothing was sent for a while."]
+    #[doc = "Why a connection was idle."]
     Stall {
-        Timeout "timeout" "retransmission timeout" "What was sent was not acknowledged, until it was sent again (RFC 6298).";
-        ZeroWindow "zero_window" "receiver's window closed" "The receiver had no room: it told a window of 0.";
-        WindowFull "window_full" "receiver's window full" "All that the receiver's window allows was under way.";
-        Unacknowledged "unacknowledged" "waiting for an acknowledgement" "Data was under way, and nothing came back: the network, the receiver, or a delayed ACK.";
-        Idle "idle" "nothing to send" "All was acknowledged: the application at either end had nothing to send.";
+        Timeout "timeout" "retransmission timeout" "Data was not acknowledged until it was retransmitted (RFC 6298).";
+        ZeroWindow "zero_window" "receiver's window closed" "The receiver advertised a window of 0.";
+        WindowFull "window_full" "receiver's window full" "The receiver's window was used up.";
+        Unacknowledged "unacknowledged" "waiting for an acknowledgement" "Data was in flight and unacknowledged: the network, the receiver, or a delayed ACK.";
+        Idle "idle" "nothing to send" "Everything was acknowledged: the application had nothing to send.";
     }
 }

@@ -1,22 +1,21 @@
-//! One direction of a connection: what was seen of its bytes, and what is missing.
+//! One direction of a connection: captured bytes, gaps and retransmissions.
 
 use super::causes::Finding;
 use crate::segment::Segment;
 use crate::sequence::{is_after, is_before, is_from, is_up_to};
 use std::collections::VecDeque;
 
-/// How many data segments a direction remembers, to know one that comes again.
+/// Data segments that are remembered to recognise copies.
 const REMEMBERED: usize = 256;
-/// How many gaps of a direction are kept, and how many segments that were sent again.
+/// Gaps, and retransmissions without a verdict, per direction.
 const MOST_GAPS: usize = 64;
-/// Without timestamps, identification and round trip: segments that are further apart were not reordered (the threshold
-/// that Wireshark has).
+/// Wireshark's threshold for reordering, without timestamps, identification and round trip.
 const REORDERED_NS: i64 = 3_000_000;
 
-/// So many ticks of a clock tell how long one is.
+/// The tick length is estimated from this number of ticks on.
 const FEW_TICKS: i64 = 4;
 
-/// What tells when a segment was sent, beside when it was captured.
+/// Evidence of when a segment was sent.
 #[derive(Debug, Clone, Copy)]
 struct Sent {
     at_ns: i64,
@@ -28,12 +27,11 @@ struct Sent {
 impl Sent {
     fn of(segment: &Segment) -> Self {
         let clock = segment.options.timestamps.map(|(value, _)| value);
-        // A sender that does not number its packets writes 0 (RFC 6864, 4.1).
+        // 0 from senders that do not number packets (RFC 6864, 4.1).
         Sent { at_ns: segment.at_ns, clock, ip_id: segment.ip_id.filter(|id| *id != 0) }
     }
 
-    /// Whether this was sent before the other: by its timestamp (RFC 7323), else by the number of its packet, else by how long
-    /// after it was captured.
+    /// Whether this was sent before the other: by timestamp (RFC 7323), packet number, or the delay of its capture.
     fn is_before(self, other: Sent, pace: Pace) -> bool {
         if let (Some(mine), Some(others)) = (self.clock, other.clock)
             && mine != others
@@ -45,38 +43,35 @@ impl Sent {
         {
             return (mine.wrapping_sub(others) as i16) < 0;
         }
-        // A quarter of a round trip is what RACK allows for reordering (RFC 8985, 6.2).
+        // RACK's reordering window (RFC 8985, 6.2).
         let most_ns = if pace.rtt_ns > 0 { pace.rtt_ns / 4 } else { REORDERED_NS };
-        self.is_at_once(other, pace) || self.at_ns - other.at_ns < most_ns
+        self.is_simultaneous(other, pace) || self.at_ns - other.at_ns < most_ns
     }
 
-    /// Whether this was sent so soon before or after the other that it is no answer to how that one fared: their timestamps are
-    /// the same, and a round trip takes more than one tick.
-    fn is_at_once(self, other: Sent, pace: Pace) -> bool {
+    /// Whether the two were sent within one timestamp tick that is shorter than a round trip, so that neither reacts to the
+    /// other.
+    fn is_simultaneous(self, other: Sent, pace: Pace) -> bool {
         self.clock.is_some() && self.clock == other.clock && pace.tick_ns.is_some_and(|tick| pace.rtt_ns >= 2 * tick)
     }
 }
 
-/// How fast a connection is.
 #[derive(Debug, Clone, Copy)]
 struct Pace {
-    /// The handshake's round trip; 0 where that is not known.
+    /// Of the handshake; 0 if unknown.
     rtt_ns: i64,
-    /// How long a tick of the sender's timestamps is, where that is known.
+    /// The tick of the sender's timestamps, if known.
     tick_ns: Option<i64>,
 }
 
-/// A sender's timestamps.
 #[derive(Debug, Clone, Copy)]
 struct Clock {
-    /// When the first one was captured, ns.
     first_ns: i64,
     first: u32,
     newest: u32,
     tick_ns: Option<i64>,
 }
 
-/// A data segment that was seen.
+/// A captured data segment.
 #[derive(Debug, Clone, Copy)]
 struct Observed {
     seq: u32,
@@ -84,36 +79,33 @@ struct Observed {
     sent: Sent,
 }
 
-/// Bytes that were not seen when later ones were.
+/// Missing bytes before captured ones.
 #[derive(Debug, Clone, Copy)]
 struct Gap {
     begin: u32,
     end: u32,
-    /// The segment after it.
     after: Sent,
 }
 
-/// One direction.
 #[derive(Debug, Default)]
 pub(super) struct Direction {
-    /// The number after the highest byte that was seen; `None` before the first.
+    /// The number after the highest captured byte.
     pub(super) next: Option<u32>,
-    /// The highest acknowledgement of the other end.
     pub(super) acknowledged: Option<u32>,
     clock: Option<Clock>,
     seen: VecDeque<Observed>,
     gaps: Vec<Gap>,
-    /// Sent again, and nobody has said yet whether for nothing.
+    /// Retransmissions that a D-SACK may still reclassify.
     again: VecDeque<(u32, u32)>,
-    /// Arrived without having been seen, and when that was told.
+    /// Acknowledged but not captured, with the time of the acknowledgement.
     missed: VecDeque<(u32, u32, i64)>,
-    /// Gaps that there was no room for.
+    /// Gaps beyond the limit.
     pub(super) gaps_given_up: u64,
 }
 
 impl Direction {
-    /// A data segment (or one that takes a number by SYN or FIN) of so many numbers.
-    pub(super) fn data(&mut self, segment: &Segment, length: u32, rtt_ns: i64, tell: &mut dyn FnMut(Finding, i64)) {
+    /// Adds a segment with data, SYN or FIN, of `length` sequence numbers.
+    pub(super) fn data(&mut self, segment: &Segment, length: u32, rtt_ns: i64, report: &mut dyn FnMut(Finding, i64)) {
         let (seq, end) = (segment.seq, segment.seq.wrapping_add(length));
         let sent = Sent::of(segment);
         let pace = Pace { rtt_ns, tick_ns: self.tick_ns(sent) };
@@ -123,13 +115,13 @@ impl Direction {
                 self.open_gap(Gap { begin: next, end: seq, after: sent });
             }
         } else if let Some(after) = self.fill(seq, end) {
-            let is_overtaken = sent.is_before(after, pace);
-            tell(if is_overtaken { Finding::Reordered } else { Finding::LostBefore }, 1);
+            let is_reordered = sent.is_before(after, pace);
+            report(if is_reordered { Finding::Reordered } else { Finding::LostBefore }, 1);
         } else if self.was_missed(seq, end, sent.at_ns) {
-            tell(Finding::NotCaptured, -1);
-            tell(Finding::Reordered, 1);
+            report(Finding::NotCaptured, -1);
+            report(Finding::Reordered, 1);
         } else {
-            tell(self.again(seq, end, sent, pace), 1);
+            report(self.again(seq, end, sent, pace), 1);
         }
         if is_after(end, next) {
             self.next = Some(end);
@@ -140,8 +132,7 @@ impl Direction {
         self.seen.push_back(Observed { seq, end, sent });
     }
 
-    /// How long a tick of the sender's timestamps is, by the first and the newest of them. What is older than the newest came
-    /// late and says nothing of it.
+    /// Estimates the tick from the first and the newest timestamp; older ones arrived late.
     fn tick_ns(&mut self, sent: Sent) -> Option<i64> {
         let newest = sent.clock?;
         let clock = self.clock.get_or_insert(Clock { first_ns: sent.at_ns, first: newest, newest, tick_ns: None });
@@ -161,7 +152,7 @@ impl Direction {
         }
     }
 
-    /// Takes bytes out of the gaps; what came after the first gap that they are of, if they are of one.
+    /// Removes bytes from the gaps; returns the segment after the first gap that they fill.
     fn fill(&mut self, seq: u32, end: u32) -> Option<Sent> {
         let mut after = None;
         let mut left = Vec::new();
@@ -182,15 +173,15 @@ impl Direction {
         after
     }
 
-    /// Whether a segment comes right after the acknowledgement that told of its bytes: the capture has the two in the wrong order.
+    /// Whether a segment follows directly on its own acknowledgement: the capture has the two in the wrong order.
     fn was_missed(&mut self, seq: u32, end: u32, at_ns: i64) -> bool {
         let is_of = |m: &(u32, u32, i64)| is_up_to(m.0, seq) && is_from(m.1, end) && at_ns - m.2 < REORDERED_NS;
         let Some(place) = self.missed.iter().position(is_of) else { return false };
-        let (begin, up_to, told_ns) = self.missed[place];
-        // What is left of it may come next; what stands before what has come will not.
+        let (begin, up_to, acknowledged_ns) = self.missed[place];
+        // The rest may follow; earlier bytes will not.
         self.missed.remove(place);
         if is_before(end, up_to) && begin == seq {
-            self.missed.push_front((end, up_to, told_ns));
+            self.missed.push_front((end, up_to, acknowledged_ns));
         }
         true
     }
@@ -202,18 +193,18 @@ impl Direction {
         self.missed.push_back((begin, end, at_ns));
     }
 
-    /// What a segment is whose bytes were all seen before.
+    /// Classifies a segment whose bytes were all captured before.
     fn again(&mut self, seq: u32, end: u32, sent: Sent, pace: Pace) -> Finding {
         let original = self.seen.iter().rev().find(|seen| is_up_to(seen.seq, seq) && is_from(seen.end, end));
         let is_same = |seen: &Observed| {
             (seen.seq, seen.end) == (seq, end)
                 && match (seen.sent.ip_id.zip(sent.ip_id), seen.sent.clock.zip(sent.clock)) {
                     (Some((first, second)), Some(clocks)) => first == second && clocks.0 == clocks.1,
-                    // A number tells packets apart when its sender gives each another one.
+                    // The number counts if other packets have other numbers.
                     (Some((first, second)), None) => {
                         first == second && self.seen.iter().any(|s| s.sent.ip_id != sent.ip_id)
                     }
-                    (None, _) => sent.is_at_once(seen.sent, pace),
+                    (None, _) => sent.is_simultaneous(seen.sent, pace),
                 }
         };
         if original.is_some_and(is_same) {
@@ -229,11 +220,11 @@ impl Direction {
         Finding::LostBehind
     }
 
-    /// The other end acknowledges all up to a number, and the blocks beyond it.
-    pub(super) fn acknowledgement(&mut self, segment: &Segment, tell: &mut dyn FnMut(Finding, i64)) {
+    /// Adds an acknowledgement with its SACK blocks.
+    pub(super) fn acknowledgement(&mut self, segment: &Segment, report: &mut dyn FnMut(Finding, i64)) {
         let ack = segment.ack;
         let blocks = &segment.options.sacks[..usize::from(segment.options.sack_count)];
-        // What came twice is told by a first block below the acknowledgement or inside of the second block (RFC 2883, 4).
+        // A D-SACK is a first block below the acknowledgement or inside the second block (RFC 2883, 4).
         let is_inside = |begin, end| blocks.get(1).is_some_and(|&(b, e)| is_up_to(b, begin) && is_from(e, end));
         if let Some(&(begin, end)) = blocks.first()
             && is_after(end, begin)
@@ -242,31 +233,31 @@ impl Direction {
             let place = self.again.iter().position(|again| is_up_to(begin, again.0) && is_from(end, again.1));
             if let Some(place) = place {
                 self.again.remove(place);
-                tell(Finding::LostBehind, -1);
-                tell(Finding::Needless, 1);
+                report(Finding::LostBehind, -1);
+                report(Finding::Needless, 1);
             }
         }
         for &(begin, end) in blocks.iter().filter(|(begin, end)| is_after(*end, *begin) && is_after(*end, ack)) {
-            self.arrived(begin, end, segment.at_ns, tell);
+            self.arrived(begin, end, segment.at_ns, report);
         }
         if self.acknowledged.is_none_or(|before| is_after(ack, before)) {
             self.acknowledged = Some(ack);
             if let Some(gap) = self.gaps.iter().min_by_key(|gap| gap.begin.wrapping_sub(ack) as i32) {
                 let begin = gap.begin;
-                self.arrived(begin, ack, segment.at_ns, tell);
+                self.arrived(begin, ack, segment.at_ns, report);
             }
             if let Some(next) = self.next
                 && is_after(ack, next)
             {
-                tell(Finding::NotCaptured, 1);
+                report(Finding::NotCaptured, 1);
                 self.miss(next, ack, segment.at_ns);
                 self.next = Some(ack);
             }
         }
     }
 
-    /// Bytes arrived: gaps among them were not captured.
-    fn arrived(&mut self, begin: u32, end: u32, at_ns: i64, tell: &mut dyn FnMut(Finding, i64)) {
+    /// Records that bytes arrived: gaps in them were not captured.
+    fn arrived(&mut self, begin: u32, end: u32, at_ns: i64, report: &mut dyn FnMut(Finding, i64)) {
         let mut missed = Vec::new();
         self.gaps.retain_mut(|gap| {
             if !is_from(gap.begin, begin) || !is_after(end, gap.begin) {
@@ -278,17 +269,17 @@ impl Direction {
             gap.begin != gap.end
         });
         for (begin, end) in missed {
-            tell(Finding::NotCaptured, 1);
+            report(Finding::NotCaptured, 1);
             self.miss(begin, end, at_ns);
         }
     }
 
-    /// How many gaps nobody has explained.
+    /// Unexplained gaps.
     pub(super) fn open(&self) -> u64 {
         self.gaps.len() as u64
     }
 
-    /// Whether something is under way.
+    /// Whether data is in flight.
     pub(super) fn has_outstanding(&self) -> bool {
         match (self.next, self.acknowledged) {
             (Some(next), Some(acknowledged)) => is_after(next, acknowledged),

@@ -1,9 +1,8 @@
-//! Our own judgement, beside Wireshark's: what was lost and what the capture missed, what was overtaken and what was sent again,
-//! and why a connection stood still.
+//! Our own judgement beside Wireshark's: losses before and behind the capture, missed packets, reordering, retransmissions, and
+//! the causes of stalls.
 //!
-//! Wireshark judges by numbers and times alone. Where a sender writes timestamps (RFC 7323) or numbers its packets
-//! (IPv4's identification), the order of sending is known, and acknowledgements tell what arrived whether it was
-//! captured or not (RFC 9293, RFC 2018, RFC 2883).
+//! Wireshark uses sequence numbers and times alone. With timestamps (RFC 7323) or packet numbers (IPv4's identification) the
+//! order of sending is known, and acknowledgements show what arrived, captured or not (RFC 9293, RFC 2018, RFC 2883).
 
 mod causes;
 mod direction;
@@ -14,30 +13,29 @@ use crate::segment::{ACK, FIN, RST, SYN, Segment};
 use crate::wireshark::Marks;
 use direction::Direction;
 
-/// A connection that sends nothing for so long stands still; with a long round trip, four of them.
+/// The shortest stall; four round trips if that is longer.
 const STALL_NS: i64 = 200_000_000;
 
-/// What was found in all connections together.
+/// The findings in all connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Findings {
     counts: [u64; Finding::ALL.len()],
     stalls: [(u64, u64); Stall::ALL.len()],
-    /// Gaps that there was no room for.
+    /// Gaps beyond the limit.
     pub gaps_given_up: u64,
 }
 
 impl Findings {
-    /// How often something was found.
+    /// The count of a finding.
     pub fn get(&self, finding: Finding) -> u64 {
         self.counts[finding as usize]
     }
 
-    /// How often a connection stood still for a cause, and for how long in all, ns.
+    /// The count and total length of a stall, ns.
     pub fn stalls(&self, stall: Stall) -> (u64, u64) {
         self.stalls[stall as usize]
     }
 
-    /// The findings of other connections beside these.
     #[must_use]
     pub(crate) fn with(mut self, others: &Findings) -> Self {
         for (mine, theirs) in self.counts.iter_mut().zip(&others.counts) {
@@ -56,20 +54,18 @@ impl Findings {
     }
 }
 
-/// A connection.
 #[derive(Debug, Default)]
 struct Connection {
     directions: [Direction; 2],
-    /// The window that each end told last, bytes; `None` before it is known how it is shifted.
+    /// The last window of each end, bytes; `None` until its scale is known.
     windows: [Option<u32>; 2],
     shifts: [Option<u8>; 2],
     saw_syn: [bool; 2],
-    /// When its last segment was captured.
     last_ns: Option<i64>,
     is_reset: bool,
 }
 
-/// Judges the segments of a capture, one after the other, with the marks that tell which connection each is of.
+/// Judges the segments of a capture in order, with the marks that identify their connections.
 #[derive(Debug, Default)]
 pub struct Judge {
     connections: Vec<Connection>,
@@ -92,7 +88,7 @@ impl Judge {
         self.connections[number].take(segment, payload_bytes, from, rtt_ns, &mut self.findings);
     }
 
-    /// What was found.
+    /// The findings.
     pub fn finish(mut self) -> Findings {
         for direction in self.connections.iter().flat_map(|connection| &connection.directions) {
             self.findings.counts[Finding::Open as usize] += direction.open();
@@ -131,14 +127,14 @@ impl Connection {
         self.last_ns = Some(self.last_ns.map_or(segment.at_ns, |last| last.max(segment.at_ns)));
     }
 
-    /// Why the connection stood still before a segment, and for how long, ns; `None` when it did not. `is_new` tells that its data was
-    /// not sent before and follows what was.
+    /// The cause and length, ns, of a stall before a segment. `is_new` means that its data was not sent before and follows the
+    /// previous data.
     fn stall(&self, segment: &Segment, length: u32, from: usize, rtt_ns: i64, is_new: bool) -> Option<(Stall, u64)> {
         let gap_ns = segment.at_ns - self.last_ns?;
         if gap_ns < STALL_NS.max(rtt_ns.saturating_mul(4)) {
             return None;
         }
-        // Whose data was waited for: the sender's, or for an acknowledgement alone the other end's.
+        // The end whose data was awaited: the sender's, for a pure acknowledgement the other.
         let sender = if length > 0 { from } else { 1 - from };
         let direction = &self.directions[sender];
         let window = self.windows[1 - sender];
@@ -147,7 +143,7 @@ impl Connection {
         } else if window == Some(0) {
             Stall::ZeroWindow
         } else if length > 0 {
-            // What it sends now is new, so what was under way before it is the data up to it.
+            // Its data is new, so the data before it was in flight.
             let before = direction.acknowledged.map(|ack| segment.seq.wrapping_sub(ack));
             match (before.filter(|before| (*before as i32) > 0), window) {
                 (Some(before), Some(window)) if before >= window => Stall::WindowFull,
@@ -162,7 +158,7 @@ impl Connection {
         Some((stall, gap_ns as u64))
     }
 
-    /// Windows of segments after the handshake are shifted when both ends said so in it (RFC 7323, 2.2).
+    /// Windows after the handshake are scaled if both ends agreed in it (RFC 7323, 2.2).
     fn window(&mut self, segment: &Segment, from: usize) {
         let window = u32::from(segment.window);
         if segment.has(SYN) {

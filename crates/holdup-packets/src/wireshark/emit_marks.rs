@@ -1,14 +1,14 @@
-//! What Wireshark tells of what was found.
+//! The marks and values that Wireshark shows for findings.
 
 use super::judge::Findings;
 use super::marks::{DuplicateAck, Kinds, Marks};
 use crate::kinds::Kind;
 use std::num::{NonZeroI64, NonZeroU32};
 
-/// The kinds that Wireshark also shows as a retransmission.
+/// Wireshark shows these as retransmissions too.
 const ALSO_RETRANSMISSION: Kinds = Kinds::of(Kind::FastRetransmission).with(Kinds::of(Kind::SpuriousRetransmission));
 
-/// Tells what was found of a segment that came at a time, in a connection with an initial round trip (0: not known).
+/// `rtt_ns` is the initial round trip, 0 if unknown.
 #[inline]
 pub(super) fn emit_marks(findings: &Findings, rtt_ns: i64, at_ns: i64, marks: &mut Marks) {
     if !findings.is_recorded {
@@ -21,7 +21,7 @@ pub(super) fn emit_marks(findings: &Findings, rtt_ns: i64, at_ns: i64, marks: &m
         if acknowledged.is_partial {
             marks.kinds.add(Kind::PartialAck);
         }
-        if acknowledged.was_sent_again {
+        if acknowledged.was_retransmitted {
             marks.kinds.add(Kind::AmbiguousAck);
         }
     }

@@ -1,7 +1,7 @@
-//! The short way of most segments: the next one of a connection that goes on.
+//! The fast path of most segments: the next one of an established connection.
 //!
-//! No rule marks such a segment, so only what it acknowledges and what is in flight after it is looked at, and what later segments
-//! are judged by is kept. It comes to the same as the long way ([`super::judge`]).
+//! No rule marks such a segment, so only its acknowledgement, the bytes in flight and the state for later segments are
+//! computed. The result is that of the full judgement ([`super::judge`]).
 
 use super::HEADER_BYTES;
 use super::marks::Marks;
@@ -13,7 +13,7 @@ use crate::segment::{ACK, FIN, PSH, RST, SYN, Segment};
 use crate::sequence::{is_after, is_up_to};
 use std::num::{NonZeroI64, NonZeroU32};
 
-/// The payload of a segment that has an ACK and no other flag that matters here, no option that does, and is whole.
+/// The payload of a complete segment with ACK and no other relevant flag or option.
 #[inline(always)]
 pub(super) fn plain_payload(segment: &Segment) -> Option<u32> {
     let options = &segment.options;
@@ -29,8 +29,8 @@ pub(super) fn plain_payload(segment: &Segment) -> Option<u32> {
     if is_plain { segment.payload_bytes } else { None }
 }
 
-/// How long the handshake of a connection took, ns, 0 where that was not seen. `None` where segments do not go the short way:
-/// while the handshake is not timed, the next ACK may end it, and one that is over takes no more.
+/// The initial round trip, ns, 0 if unknown. `None` if the fast path does not apply: during the handshake the next ACK may
+/// complete it, and a connection that is over takes no segments.
 #[inline(always)]
 pub(super) fn rtt_ns(connection: &Connection) -> Option<i64> {
     match connection.flags & (connection::HAS_RTT | connection::IS_OVER) {
@@ -40,10 +40,10 @@ pub(super) fn rtt_ns(connection: &Connection) -> Option<i64> {
     }
 }
 
-/// Whether the segment is the next one of its direction, acknowledges no less than before and nothing unseen, and neither answers
-/// a probe nor fills a window nor is longer than the MSS.
+/// Whether the segment is next in its direction, acknowledges no less than before and nothing unseen, and neither answers a
+/// probe nor fills a window nor exceeds the MSS.
 #[inline(always)]
-pub(super) fn goes_on<const HAS_PAYLOAD: bool>(segment: &Segment, length: u32, sender: &Side, receiver: &Side) -> bool {
+pub(super) fn applies<const HAS_PAYLOAD: bool>(segment: &Segment, length: u32, sender: &Side, receiver: &Side) -> bool {
     let is_next = segment.seq == sender.next
         && sender.next != 0
         && sender.seen != 0
@@ -63,7 +63,7 @@ pub(super) fn goes_on<const HAS_PAYLOAD: bool>(segment: &Segment, length: u32, s
         && !fills_window(end, receiver)
 }
 
-/// Whether payload up to here fills the window of the receiver.
+/// Whether payload up to here fills the receiver's window.
 #[inline(always)]
 pub(super) fn fills_window(end: u32, receiver: &Side) -> bool {
     let shift = match receiver.shift {
@@ -75,7 +75,7 @@ pub(super) fn fills_window(end: u32, receiver: &Side) -> bool {
     end == receiver.ack.wrapping_add(receiver.window().wrapping_shl(shift))
 }
 
-/// Judges a plain segment with so much payload that is as usual.
+/// Judges a segment on the fast path.
 #[inline(always)]
 pub(super) fn judge<const HAS_PAYLOAD: bool>(
     segment: &Segment,
@@ -106,20 +106,19 @@ pub(super) fn judge<const HAS_PAYLOAD: bool>(
     }
     sender.flags = flags;
     keep::<HAS_PAYLOAD>(segment, length, sender);
-    // Each of the two tells by itself, so that the more usual one goes without memory.
+    // Duplicated, so that the more frequent branch stays in registers.
     if receiver.unacked.is_alone() {
         let acknowledged = unacked.acknowledge_alone(receiver, segment.ack);
-        tell(acknowledged, segment.at_ns, rtt_ns, &mut marks);
+        acknowledge(acknowledged, segment.at_ns, rtt_ns, &mut marks);
     } else {
         let acknowledged = unacked.acknowledge(&mut receiver.unacked, segment.ack);
-        tell(acknowledged, segment.at_ns, rtt_ns, &mut marks);
+        acknowledge(acknowledged, segment.at_ns, rtt_ns, &mut marks);
     }
     marks
 }
 
-/// Tells what a segment acknowledges.
 #[inline(always)]
-fn tell(acknowledged: Option<Acknowledged>, at_ns: i64, rtt_ns: i64, marks: &mut Marks) {
+fn acknowledge(acknowledged: Option<Acknowledged>, at_ns: i64, rtt_ns: i64, marks: &mut Marks) {
     let Some(acknowledged) = acknowledged else { return };
     marks.acks_frame = NonZeroU32::new(acknowledged.frame);
     marks.ack_rtt_ns = NonZeroI64::new(at_ns - acknowledged.at_ns);
@@ -127,12 +126,12 @@ fn tell(acknowledged: Option<Acknowledged>, at_ns: i64, rtt_ns: i64, marks: &mut
     if acknowledged.is_partial {
         marks.kinds.add(Kind::PartialAck);
     }
-    if acknowledged.was_sent_again {
+    if acknowledged.was_retransmitted {
         marks.kinds.add(Kind::AmbiguousAck);
     }
 }
 
-/// Keeps what later segments are judged by, but the flags.
+/// Updates the state except for the flags.
 #[inline(always)]
 fn keep<const HAS_PAYLOAD: bool>(segment: &Segment, length: u32, sender: &mut Side) {
     let Segment { seq, ack, frame, at_ns, window, .. } = *segment;
@@ -140,7 +139,7 @@ fn keep<const HAS_PAYLOAD: bool>(segment: &Segment, length: u32, sender: &mut Si
         (sender.ack, sender.ack_frame, sender.repeats) = (ack, frame, 0);
     }
     if HAS_PAYLOAD {
-        // A number that wrapped to 0 is taken for none at all.
+        // A number that wrapped to 0 counts as none.
         let end = seq.wrapping_add(length);
         if sender.seen == seq {
             sender.seen = end;

@@ -20,7 +20,6 @@ pub(crate) fn finish(tables: Vec<Table>) -> (Judged, Counters, Histogram) {
     (Judged::new(judged), counters, initial_rtt_ns)
 }
 
-/// How long a connection's handshake took, ns.
 fn initial_rtt(connection: &Connection) -> Option<u64> {
     u64::try_from(connection.rtt_ns()).ok().filter(|rtt_ns| *rtt_ns > 0)
 }
@@ -36,15 +35,14 @@ impl Counters {
     }
 }
 
-/// The connections when all was judged.
 #[derive(Debug, Clone)]
 pub(crate) struct Judged {
     tables: Vec<(Connections, Tallies)>,
-    /// The table and the place in it of each connection, where there are several.
+    /// The position of each connection, if there are several tables.
     order: Vec<Position>,
 }
 
-/// A table, and a place in it in 24 bits.
+/// A table, and an index in 24 bits.
 #[derive(Debug, Clone, Copy)]
 struct Position(u32);
 
@@ -56,7 +54,7 @@ impl Judged {
         let places = |table: usize, n: usize| (0..n as u32).map(move |place| Position((table as u32) << 24 | place));
         let mut order: Vec<Position> =
             tables.iter().enumerate().flat_map(|(table, (connections, _))| places(table, connections.len())).collect();
-        // No two connections begin in one frame.
+        // No two connections begin in the same frame.
         order.sort_unstable_by_key(|Position(place)| {
             tables[(place >> 24) as usize].0.get(place & 0xff_ffff).first_frame
         });
@@ -67,7 +65,6 @@ impl Judged {
         self.tables.iter().map(|(connections, _)| connections.len()).sum()
     }
 
-    /// A connection as it is told.
     pub(crate) fn flow(&self, stream: u32) -> Flow {
         let Position(place) = self.order.get(stream as usize).copied().unwrap_or(Position(stream));
         let (connections, tallies) = &self.tables[(place >> 24) as usize];

@@ -1,7 +1,7 @@
-//! The judgement of one segment by what was seen of its connection.
+//! The judgement of a segment from the state of its connection.
 //!
-//! The rules are those of Wireshark 4.6 (`epan/dissectors/packet-tcp.c`) with its default preferences, found by comparing
-//! packet by packet; docs/packets.md tells each in words.
+//! The rules are those of Wireshark 4.6 (`epan/dissectors/packet-tcp.c`) with its default preferences, derived by comparing its
+//! output packet by packet; docs/packets.md lists them.
 
 use super::fast_path::fills_window;
 use super::marks::Kinds;
@@ -12,87 +12,79 @@ use crate::kinds::Kind;
 use crate::segment::{ACK, FIN, PSH, RST, SYN, Segment};
 use crate::sequence::{is_after, is_before, is_from, is_up_to};
 
-/// Within this time after an acknowledgement a segment that it asks for counts as sent again fast, ns.
+/// Wireshark's limit for a fast retransmission after an acknowledgement, ns.
 const FAST_NS: u64 = 20_000_000;
-/// How late a segment may come to count as out of order, where the initial round trip is not known, ns.
+/// Wireshark's limit for out-of-order segments without an initial round trip, ns.
 const OUT_OF_ORDER_NS: u64 = 3_000_000;
-/// From here on a number of bytes in flight is taken for a fault of the reckoning.
+/// Larger numbers of bytes in flight are errors.
 pub(super) const IN_FLIGHT_BOUND: u32 = 2_000_000_000;
 
-/// The kinds that say that a segment was sent again.
 const SENT_AGAIN: Kinds = Kinds::of(Kind::Retransmission)
     .with(Kinds::of(Kind::FastRetransmission))
     .with(Kinds::of(Kind::SpuriousRetransmission));
 
-/// What was found of one segment.
+/// The findings about one segment.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
-    /// Whether Wireshark has a record of the segment. Without one it tells not even the initial round trip there.
+    /// Whether Wireshark has a record of the segment. Without one it does not even show the initial round trip.
     pub(super) is_recorded: bool,
-    /// Its marks of the analysis of sequence numbers; `Retransmission` only where it is neither fast nor spurious.
+    /// Its marks from sequence number analysis; `Retransmission` only if it is neither fast nor spurious.
     pub(super) kinds: Kinds,
-    /// The first frame with that ACK, and the number of this one.
+    /// The first frame with that ACK, and the number of this duplicate.
     pub(super) duplicate_ack: (u32, u32),
-    /// What it acknowledges.
     pub(super) acknowledged: Option<Acknowledged>,
-    /// When and in which frame what it sends again was sent.
+    /// Time and frame of the original of a retransmission.
     pub(super) sent_before: (i64, u32),
-    /// Bytes in flight after it; 0 when that is not known.
+    /// 0 if unknown.
     pub(super) in_flight_bytes: u32,
-    /// Bytes since the last PSH.
     pub(super) push_bytes: u32,
-    /// Whether it acknowledges selectively what came twice.
+    /// Whether it has a D-SACK.
     pub(super) is_duplicate_sack: bool,
-    /// Whether it was not kept as unacknowledged, because there were too many.
+    /// Whether it could not be tracked as unacknowledged.
     pub(super) is_given_up: bool,
 }
 
 impl Findings {
-    /// Marks the segment.
     pub(super) fn add(&mut self, kind: Kind) {
         self.is_recorded = true;
         self.kinds.add(kind);
     }
 }
 
-/// What a segment is judged by.
+/// The inputs of a judgement.
 pub(super) struct Judge<'a> {
     pub(super) segment: &'a Segment,
-    /// Its payload, bytes.
     pub(super) length: u32,
-    /// The end that sent it, and the other.
     pub(super) sender: &'a mut Side,
     pub(super) receiver: &'a mut Side,
-    /// The store of what is unacknowledged.
     pub(super) unacked: &'a mut Unacked,
-    /// How many segments that may have.
     pub(super) unacked_most: usize,
-    /// The last selective acknowledgement of the receiver.
+    /// The receiver's last SACK.
     pub(super) blocks: &'a Blocks,
-    /// The initial round trip, ns; 0 when it is not known.
+    /// The initial round trip, ns; 0 if unknown.
     pub(super) rtt_ns: i64,
 }
 
 impl Judge<'_> {
-    /// Judges the segment and keeps what later ones are judged by.
+    /// Judges the segment and updates the state.
     pub(super) fn judge(mut self, findings: &mut Findings) {
         if self.has(ACK) {
             self.receiver.set(side::IN_FLIGHT_IS_KNOWN, true);
         }
-        self.part_in_talk(findings);
+        self.probes_and_windows(findings);
         self.count_repeats();
         let ack = self.segment.ack;
         if self.has(ACK) && self.receiver.seen != 0 && is_after(ack, self.receiver.seen) {
             self.acknowledged_unseen(findings);
         }
         if self.length > 0 || self.has(SYN | FIN) {
-            self.sent_again(findings);
+            self.retransmission(findings);
         }
-        self.keep(findings);
+        self.update(findings);
         self.after(findings);
     }
 
-    /// Begins to count anew how often an acknowledgement number is repeated when it is another one.
+    /// Restarts the count of duplicate ACKs with another number.
     #[inline]
     fn count_repeats(&mut self) {
         if self.segment.ack != self.sender.ack {
@@ -100,7 +92,6 @@ impl Judge<'_> {
         }
     }
 
-    /// What is acknowledged by the segment, and what is in flight after it.
     #[inline]
     fn after(&mut self, findings: &mut Findings) {
         findings.acknowledged = self.unacked.acknowledge(&mut self.receiver.unacked, self.segment.ack);
@@ -115,20 +106,19 @@ impl Judge<'_> {
         self.segment.has(flags)
     }
 
-    /// The sequence number after the payload.
     #[inline]
     fn end(&self) -> u32 {
         self.segment.seq.wrapping_add(self.length)
     }
 
-    /// How many sequence numbers SYN and FIN take.
+    /// The sequence numbers of SYN and FIN.
     #[inline]
     fn virtual_bytes(&self) -> u32 {
         self.has(SYN | FIN).into()
     }
 
-    /// What part it plays in the talk of the two ends: probes of windows and keep-alives, their answers, windows, repeated ACKs.
-    fn part_in_talk(&mut self, findings: &mut Findings) {
+    /// Window probes, keep-alives and their answers, window changes, duplicate ACKs.
+    fn probes_and_windows(&mut self, findings: &mut Findings) {
         let Segment { seq, window, .. } = *self.segment;
         if self.length == 1 && seq == self.sender.next && self.receiver.window() == 0 {
             findings.add(Kind::ZeroWindowProbe);
@@ -149,14 +139,14 @@ impl Judge<'_> {
             findings.add(Kind::KeepAlive);
         }
         if self.length == 0 {
-            self.part_without_payload(findings);
+            self.without_payload(findings);
         } else if fills_window(self.end(), self.receiver) {
             findings.add(Kind::WindowFull);
         }
     }
 
-    /// [`Judge::part_in_talk`] of a segment without payload, SYN, FIN and RST.
-    fn part_without_payload(&mut self, findings: &mut Findings) {
+    /// [`Judge::probes_and_windows`] of a segment without payload, SYN, FIN and RST.
+    fn without_payload(&mut self, findings: &mut Findings) {
         let Segment { seq, ack, window, .. } = *self.segment;
         let is_same_window = u32::from(window) == self.sender.window();
         let is_next = seq == self.sender.next;
@@ -188,7 +178,7 @@ impl Judge<'_> {
         }
     }
 
-    /// It acknowledges beyond what was seen: the answer to a probe that opens the window, or the capture lacks something.
+    /// It acknowledges unseen bytes: the answer to a probe that opens the window, or a gap in the capture.
     fn acknowledged_unseen(&mut self, findings: &mut Findings) {
         let Segment { seq, ack, .. } = *self.segment;
         if ack == self.sender.ack.wrapping_add(1) && seq == self.sender.next && self.receiver.has(side::WAS_PROBE) {
@@ -196,7 +186,7 @@ impl Judge<'_> {
             findings.add(Kind::WindowUpdate);
             return;
         }
-        // What was seen without a gap right after the acknowledged byte is not missing either.
+        // Bytes seen right after the acknowledged one, without a gap, are not missing.
         let (mut first, mut end) = (0, 0);
         for sent in self.unacked.iter(self.receiver.unacked) {
             if first == end {
@@ -213,8 +203,8 @@ impl Judge<'_> {
         findings.add(Kind::AckLostSegment);
     }
 
-    /// Whether it was sent before, and if so why it may have been sent again.
-    fn sent_again(&mut self, findings: &mut Findings) {
+    /// Whether it is a retransmission, and of which kind.
+    fn retransmission(&mut self, findings: &mut Findings) {
         let Segment { seq, at_ns, .. } = *self.segment;
         if findings.kinds.has(Kind::KeepAlive) {
             return;
@@ -225,7 +215,7 @@ impl Judge<'_> {
             return;
         }
         let next = self.sender.next;
-        // After a probe whose byte was not taken, the segment that begins with that byte is new.
+        // After a probe whose byte was rejected, the segment that begins with that byte is new.
         let follows_probe = self.length > 1 && next.wrapping_sub(1) == seq;
         if next == 0 || !is_before(seq, next) || follows_probe {
             return;
@@ -235,7 +225,7 @@ impl Judge<'_> {
             findings.add(Kind::FastRetransmission);
             return;
         }
-        let was_seen = self.unacked.mark_sent_again(self.sender.unacked, seq, self.end());
+        let was_seen = self.unacked.mark_retransmitted(self.sender.unacked, seq, self.end());
         findings.is_recorded |= was_seen;
         let late_ns = if self.rtt_ns == 0 { OUT_OF_ORDER_NS } else { self.rtt_ns as u64 };
         let ends_before_next = next != self.end().wrapping_add(self.virtual_bytes());
@@ -244,7 +234,7 @@ impl Judge<'_> {
             return;
         }
         findings.add(Kind::Retransmission);
-        // The oldest segment that begins there or later is what was lost, as far as the capture can tell.
+        // The oldest segment that begins there or later is the lost one, as far as the capture shows.
         findings.sent_before = (self.sender.next_at_ns, self.sender.next_frame);
         for sent in self.unacked.iter(self.sender.unacked) {
             if is_from(sent.seq, seq) {
@@ -253,28 +243,27 @@ impl Judge<'_> {
         }
     }
 
-    /// Whether the receiver has asked for this segment by repeated ACKs: for just this one, or for what its selective
-    /// acknowledgement leaves out.
+    /// Whether duplicate ACKs request this segment, or SACK blocks leave it out.
     fn was_asked_for(&self) -> bool {
         let (seq, end) = (self.segment.seq, self.end());
-        // Wireshark compares with blocks that are counted from the beginning of the direction.
+        // Wireshark compares with relative blocks.
         let is_inside = |(first, last): &(u32, u32)| seq >= *first && end <= *last;
         let blocks = self.blocks.as_slice();
         self.receiver.repeats >= 2
             && (self.receiver.ack == seq || (!blocks.is_empty() && !blocks.iter().any(is_inside)))
     }
 
-    /// Keeps what later segments are judged by.
+    /// Updates the state for later segments.
     #[inline]
-    fn keep(&mut self, findings: &mut Findings) {
+    fn update(&mut self, findings: &mut Findings) {
         let Segment { seq, ack, frame, at_ns, window, .. } = *self.segment;
         let mut end = self.end();
         if self.length > 0 || self.has(SYN | FIN) {
             findings.is_given_up = self.sender.unacked.is_full() || self.unacked.len() >= self.unacked_most;
             if !findings.is_given_up {
                 end = end.wrapping_add(self.virtual_bytes());
-                let was_sent_again = findings.kinds.has_any(SENT_AGAIN);
-                self.unacked.push(&mut self.sender.unacked, Sent { at_ns, frame, seq, end, was_sent_again });
+                let was_retransmitted = findings.kinds.has_any(SENT_AGAIN);
+                self.unacked.push(&mut self.sender.unacked, Sent { at_ns, frame, seq, end, was_retransmitted });
             }
         }
         let is_probe = findings.kinds.has(Kind::ZeroWindowProbe);
@@ -296,7 +285,7 @@ impl Judge<'_> {
         sender.set(side::WAS_KEEP_ALIVE, findings.kinds.has(Kind::KeepAlive));
     }
 
-    /// How much is in flight after it, and how much since the last PSH.
+    /// Bytes in flight after it, and since the last PSH.
     #[inline]
     fn in_flight(&mut self, findings: &mut Findings) {
         let sender = &mut *self.sender;

@@ -1,4 +1,4 @@
-//! What is told of one segment.
+//! The marks and values of one segment.
 
 use crate::kinds::Kind;
 use std::num::{NonZeroI64, NonZeroU32};
@@ -10,7 +10,7 @@ pub struct Kinds(u64);
 const _: () = assert!(Kind::ALL.len() <= 64, "a set of kinds has 64 bits");
 
 impl Kinds {
-    /// None of them.
+    /// The empty set.
     pub const NONE: Kinds = Kinds(0);
 
     /// The set of one kind.
@@ -24,38 +24,38 @@ impl Kinds {
         self.0 |= Kinds::of(kind).0;
     }
 
-    /// Takes a kind away.
+    /// Removes a kind.
     #[inline]
     pub fn remove(&mut self, kind: Kind) {
         self.0 &= !Kinds::of(kind).0;
     }
 
-    /// Whether a kind is in it.
+    /// Whether it contains a kind.
     #[inline]
     pub fn has(self, kind: Kind) -> bool {
         self.0 & Kinds::of(kind).0 != 0
     }
 
-    /// Whether any of these is in it.
+    /// Whether it contains any of these.
     #[inline]
     pub fn has_any(self, others: Kinds) -> bool {
         self.0 & others.0 != 0
     }
 
-    /// What is in either.
+    /// The union.
     #[inline]
     #[must_use]
     pub const fn with(self, others: Kinds) -> Kinds {
         Kinds(self.0 | others.0)
     }
 
-    /// Whether there is none.
+    /// Whether it is empty.
     #[inline]
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// All in it, in the order of the catalogue.
+    /// Its kinds, in the order of the catalogue.
     pub fn iter(self) -> impl Iterator<Item = Kind> {
         let mut left = self.0;
         std::iter::from_fn(move || {
@@ -72,41 +72,41 @@ impl FromIterator<Kind> for Kinds {
     }
 }
 
-/// What Wireshark tells of one segment when it goes through a capture once.
+/// What Wireshark shows for a segment in one pass.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Marks {
-    /// `tcp.stream`: the number of its connection, from 0.
+    /// `tcp.stream`.
     pub stream: u32,
-    /// Which way it goes: 0 as the first segment of the connection that was seen, 1 back.
+    /// 0 for the direction of the connection's first captured segment, 1 for the other.
     pub direction: u8,
-    /// `tcp.completeness` as it was before this segment: 1 SYN, 2 SYN-ACK, 4 ACK, 8 data, 16 FIN, 32 RST.
+    /// `tcp.completeness` before this segment: 1 SYN, 2 SYN-ACK, 4 ACK, 8 data, 16 FIN, 32 RST.
     pub completeness: u8,
     /// Its marks.
     pub kinds: Kinds,
-    /// Of a duplicate ACK: which it is.
+    /// The number of a duplicate ACK.
     pub duplicate_ack: Option<DuplicateAck>,
-    /// `tcp.analysis.acks_frame`: the frame of the segment that it acknowledges.
+    /// `tcp.analysis.acks_frame`.
     pub acks_frame: Option<NonZeroU32>,
-    /// `tcp.analysis.ack_rtt`: the time since that frame, ns; negative where the capture is not in order.
+    /// `tcp.analysis.ack_rtt`, ns; negative if the capture is not in order.
     pub ack_rtt_ns: Option<NonZeroI64>,
     /// `tcp.analysis.initial_rtt`, ns.
     pub initial_rtt_ns: Option<NonZeroI64>,
-    /// `tcp.analysis.rto`: the time since the frame that it sends again, ns.
+    /// `tcp.analysis.rto`, ns.
     pub rto_ns: Option<NonZeroI64>,
-    /// `tcp.analysis.rto_frame`: that frame.
+    /// `tcp.analysis.rto_frame`.
     pub rto_frame: Option<NonZeroU32>,
-    /// `tcp.analysis.bytes_in_flight`: what its sender has sent and nobody has acknowledged.
+    /// `tcp.analysis.bytes_in_flight`.
     pub bytes_in_flight: Option<NonZeroU32>,
-    /// `tcp.analysis.push_bytes_sent`: bytes since the last PSH.
+    /// `tcp.analysis.push_bytes_sent`.
     pub push_bytes_sent: Option<NonZeroU32>,
 }
 
-/// Which duplicate ACK it is.
+/// The number of a duplicate ACK.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DuplicateAck {
-    /// `tcp.analysis.duplicate_ack_frame`: the frame that first had that number; 0 for a number 0 that was never another one.
+    /// `tcp.analysis.duplicate_ack_frame`; 0 for an acknowledgement number 0 that never changed.
     pub first_frame: u32,
-    /// `tcp.analysis.duplicate_ack_num`: how many have followed it.
+    /// `tcp.analysis.duplicate_ack_num`.
     pub number: NonZeroU32,
 }
 
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_set_gives_what_was_put_in_in_the_order_of_the_catalogue() {
+    fn a_set_has_the_order_of_the_catalogue() {
         let mut kinds: Kinds = [Kind::AckNonzero, Kind::Retransmission, Kind::Syn].into_iter().collect();
         assert_eq!(kinds.iter().collect::<Vec<_>>(), [Kind::Retransmission, Kind::Syn, Kind::AckNonzero]);
         kinds.remove(Kind::Syn);

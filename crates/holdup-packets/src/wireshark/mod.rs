@@ -1,8 +1,7 @@
-//! The table of connections, and the judgement of each segment as Wireshark 4.6 gives it with its default preferences.
+//! The table of connections, and the judgement of each segment as in Wireshark 4.6 with its default preferences.
 //!
-//! A [`Table`] is given the segments of a capture one after the other and tells the [`Marks`] of each; at the end it tells what
-//! was counted ([`Table::finish`]). It looks at no segment twice, as `tshark` without `-2`: where Wireshark shows other
-//! values when a packet is clicked on later, they are not told here. docs/packets.md has the rules in words.
+//! A [`Table`] takes the segments of a capture in order and returns the [`Marks`] of each. It sees each segment once, as
+//! `tshark` without `-2`: values that Wireshark computes in a second pass are not given. docs/packets.md has the rules.
 
 mod emit_marks;
 mod fast_path;
@@ -31,10 +30,10 @@ use table::Connections;
 use tallies::Tallies;
 use unacked::Unacked;
 
-/// Which of so many parts the connection between two ends is of, in either direction. A part has all connections of its ends.
+/// The part of a connection, in either direction.
 #[inline(always)]
 pub(crate) fn part(ends: [Endpoint; 2], parts: usize) -> usize {
-    // Bits that neither choose the slot of a table nor stand in it.
+    // Bits that are used neither for the slot nor for the tag.
     let bits = (Key::between(ends).ends.hash() >> 24) as u32;
     (bits as usize * parts) >> 32
 }
@@ -49,15 +48,14 @@ mod complete {
     pub(super) const RST: u8 = 32;
 }
 
-/// The bytes of a TCP header without options.
 const HEADER_BYTES: u8 = 20;
 
-/// What a table may hold. What is beyond is counted ([`GivenUp`]).
+/// Limits of a table; the excess is counted ([`GivenUp`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections, at most 16,777,214. Each takes 256 bytes (one of IPv6 288) and what its trouble takes.
+    /// Connections, at most 16,777,214. Each takes 256 bytes (IPv6: 288), and more for its marks.
     pub flows: u32,
-    /// Segments that are unacknowledged, of all connections together, of 32 bytes each. One direction has at most 10,000, as in Wireshark.
+    /// Unacknowledged segments of all connections, 32 bytes each. A direction has at most 10,000, as in Wireshark.
     pub unacknowledged: u32,
 }
 
@@ -68,7 +66,6 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// With no more connections than can be numbered.
     pub(crate) fn possible(self) -> Self {
         Limits { flows: self.flows.min(table::MOST), ..self }
     }
@@ -95,7 +92,7 @@ pub(crate) struct Counters {
 }
 
 impl Table {
-    /// A table without connections.
+    /// An empty table.
     pub fn new(limits: Limits) -> Self {
         Table {
             limits: limits.possible(),
@@ -107,16 +104,16 @@ impl Table {
         }
     }
 
-    /// Judges the next segment. `None` when it is of a connection beyond the limit on their number.
+    /// Judges the next segment; `None` for a connection beyond the limit.
     ///
-    /// What a router sends back of a segment ([`Segment::in_error`]) gets marks as in Wireshark, but is in no count, as in the sums
-    /// of `tshark -z expert`: nobody sent it again.
+    /// A segment in an ICMP error ([`Segment::in_error`]) gets marks as in Wireshark, but is not counted, as in the sums of
+    /// `tshark -z expert`: it was not sent again.
     pub fn judge(&mut self, segment: &Segment) -> Option<Marks> {
         self.counters.segments += 1;
         self.judge_fast(segment).or_else(|| self.judge_any(segment))
     }
 
-    /// [`Table::judge`] where nobody wants the marks: only what is counted is made.
+    /// [`Table::judge`] without marks: the compiler leaves out what is not counted.
     pub fn count(&mut self, segment: &Segment) {
         self.counters.segments += 1;
         if self.judge_fast(segment).is_none() {
@@ -124,7 +121,7 @@ impl Table {
         }
     }
 
-    /// [`Table::judge`] the short way; `None` when the segment is none of those that can go it.
+    /// [`Table::judge`] on the fast path; `None` if that does not apply.
     #[inline(always)]
     fn judge_fast(&mut self, segment: &Segment) -> Option<Marks> {
         let length = fast_path::plain_payload(segment)?;
@@ -137,9 +134,9 @@ impl Table {
         let (sender, receiver) = if is_from_1 { (b, a) } else { (a, b) };
         let marks = Marks { stream, direction, completeness: *completeness, ..Marks::default() };
         sacks.forget(sender);
-        // With payload and without are two ways, each without what only the other one needs.
+        // Two variants, each without the needs of the other.
         if length == 0 {
-            if !fast_path::goes_on::<false>(segment, 0, sender, receiver) {
+            if !fast_path::applies::<false>(segment, 0, sender, receiver) {
                 return None;
             }
             let marks = fast_path::judge::<false>(segment, 0, rtt_ns, (sender, receiver), unacked, sacks, marks);
@@ -148,7 +145,7 @@ impl Table {
             tallies.count(&mut sender.tally, marks.kinds);
             Some(marks)
         } else {
-            if !room || !fast_path::goes_on::<true>(segment, length, sender, receiver) {
+            if !room || !fast_path::applies::<true>(segment, length, sender, receiver) {
                 return None;
             }
             let last_data_ns = sender.last_data_ns();
@@ -160,7 +157,7 @@ impl Table {
         }
     }
 
-    /// [`Table::judge`] of any segment, the long way.
+    /// [`Table::judge`] of any segment.
     #[inline(never)]
     fn judge_any(&mut self, segment: &Segment) -> Option<Marks> {
         let key = &Key::of(segment);
@@ -204,7 +201,7 @@ impl Table {
         Some(marks)
     }
 
-    /// The connection of a segment, whether it begins with it, and whether it takes the ends of an earlier one.
+    /// The connection of a segment, whether the segment begins it, and whether it reuses the endpoints of an earlier one.
     fn connection(&mut self, key: &Key, segment: &Segment) -> Option<(u32, bool, bool)> {
         let Some(number) = self.connections.find(key) else {
             return self.begin(key, segment).map(|number| (number, true, false));
@@ -219,7 +216,7 @@ impl Table {
             return Some((number, false, false));
         }
         if !sender.has(side::HAS_BASE) {
-            // Only the other end was seen before: with its SYN the connection begins.
+            // Only the other end was seen before: the connection begins with this SYN.
             return Some((number, !segment.has(ACK), false));
         }
         if segment.seq != sender.base || connection.completeness & (complete::FIN | complete::RST) != 0 {
@@ -229,13 +226,12 @@ impl Table {
             return self.begin(key, segment).map(|number| (number, true, true));
         }
         if !segment.has(ACK) {
-            // The SYN is sent again: what came between, as a reset with an odd number, counts no more.
+            // A retransmitted SYN: segments in between, such as a reset with an odd number, no longer count.
             sender.next = sender.seen;
         }
         Some((number, false, false))
     }
 
-    /// Begins a connection, unless there are too many.
     fn begin(&mut self, key: &Key, segment: &Segment) -> Option<u32> {
         if self.connections.len() < self.limits.flows as usize {
             return Some(self.connections.begin(key, segment));
@@ -246,30 +242,26 @@ impl Table {
         None
     }
 
-    /// Counts spans of time from a moment on, unless they have begun: a table that has a part of a capture's connections begins where
-    /// the capture does.
+    /// Sets the beginning of the spans, unless it is set: all parts of a capture begin together.
     pub(crate) fn begin_at(&mut self, at_ns: i64) {
         self.counters.spans.begin_at(at_ns);
     }
 
-    /// When its first span begins, where that is known.
     pub(crate) fn first_ns(&self) -> Option<i64> {
         self.counters.spans.first_ns()
     }
 
-    /// How much of its limits is used.
     pub(crate) fn used(&self) -> Limits {
         Limits { flows: self.connections.len() as u32, unacknowledged: self.unacked.len() as u32 }
     }
 
-    /// Takes other limits from now on.
     pub(crate) fn limit(&mut self, limits: Limits) {
         self.limits = limits;
     }
 }
 
 impl Counters {
-    /// Counts a segment that was judged. The time is that of the segment before it when that had payload.
+    /// Counts a judged segment. `last_data_ns` is the time of the previous segment if that had payload.
     #[inline(always)]
     fn count(
         &mut self,
@@ -307,30 +299,27 @@ impl Counters {
     }
 }
 
-/// One segment on its way through the rules.
+/// The judgement of one segment.
 struct Step<'a> {
     segment: &'a Segment,
-    /// The side that sends.
     from: usize,
-    /// Whether its connection begins with it.
     is_new: bool,
     connection: &'a mut Connection,
     unacked: &'a mut Unacked,
     unacked_most: usize,
     sacks: &'a mut Sacks,
     findings: Findings,
-    /// Marks that are not of the analysis of sequence numbers.
+    /// Marks beside the sequence number analysis.
     kinds: Kinds,
 }
 
 impl Step<'_> {
-    /// Takes the segment through, in the order in which Wireshark looks at its parts: each part is judged by what the parts before it
-    /// have changed.
+    /// In Wireshark's order: each step uses the state left by the steps before.
     fn take(&mut self, marks: &mut Marks) {
         self.sacks.forget(&self.connection.sides[self.from]);
         self.begin_numbers();
         match self.segment.payload_bytes {
-            // Without the window nothing is judged.
+            // Without the window there is no analysis.
             Some(_) if self.segment.header_captured_bytes < 16 => {}
             Some(length) if !self.segment.in_error => self.analyse(length),
             None if !self.segment.in_error && !self.segment.is_fragment => self.kinds.add(Kind::ShortSegment),
@@ -348,19 +337,19 @@ impl Step<'_> {
             self.options();
         }
         if self.is_cut() {
-            // Wireshark gives up where the capture ends. What it would tell after that is not told.
+            // Wireshark stops at the end of the captured bytes, and shows nothing of the rest.
             marks.kinds = self.kinds;
             return;
         }
-        self.largest_segment();
+        self.check_mss();
         emit_marks::emit_marks(&self.findings, self.connection.rtt_ns(), self.segment.at_ns, marks);
         marks.kinds = marks.kinds.with(self.kinds);
         if self.segment.has(SYN) {
-            self.agree_on_shifts();
+            self.negotiate_scale();
         }
     }
 
-    /// Sets where the sequence numbers of both ends begin, where that is not known.
+    /// Sets the initial sequence numbers, if unknown.
     fn begin_numbers(&mut self) {
         let Segment { seq, ack, in_error, .. } = *self.segment;
         if in_error {
@@ -377,7 +366,6 @@ impl Step<'_> {
         }
     }
 
-    /// The analysis of sequence numbers.
     fn analyse(&mut self, length: u32) {
         let rtt_ns = self.connection.rtt_ns();
         let (sender, receiver) = self.connection.sides(self.from);
@@ -395,7 +383,6 @@ impl Step<'_> {
         judge.judge(&mut self.findings);
     }
 
-    /// What was seen of the connection.
     fn complete(&mut self) {
         let has_payload = !self.segment.in_error && self.segment.payload_bytes.is_some_and(|bytes| bytes > 0);
         let mut seen = if self.is_new { 0 } else { self.connection.completeness };
@@ -416,7 +403,6 @@ impl Step<'_> {
         self.connection.completeness = seen;
     }
 
-    /// What the acknowledgement number tells by itself.
     fn acknowledgement_number(&mut self) {
         let Segment { ack, in_error, .. } = *self.segment;
         if !self.segment.has(ACK) {
@@ -434,7 +420,6 @@ impl Step<'_> {
         }
     }
 
-    /// What the flags tell by themselves, and how long the handshake took.
     fn flags(&mut self) {
         let segment = self.segment;
         let at_ns = segment.at_ns;
@@ -466,7 +451,6 @@ impl Step<'_> {
         }
     }
 
-    /// What the options tell and change.
     fn options(&mut self) {
         let segment = self.segment;
         let options = &segment.options;
@@ -501,7 +485,6 @@ impl Step<'_> {
         }
     }
 
-    /// Whether not all of the header was captured.
     fn is_cut(&self) -> bool {
         self.segment.header_captured_bytes < self.segment.header_bytes
     }
@@ -512,21 +495,21 @@ impl Step<'_> {
         }
     }
 
-    /// The default of the largest segment (RFC 9293, 3.7.1), and whether this one is larger than its sender takes itself.
-    fn largest_segment(&mut self) {
+    /// The default MSS (RFC 9293, 3.7.1), and whether this segment exceeds the MSS of its own sender.
+    fn check_mss(&mut self) {
         let (sender, receiver) = self.connection.sides(self.from);
         if self.is_new && sender.mss == MSS_UNKNOWN {
             let default = if matches!(self.segment.from.address, Address::V4(_)) { 536 } else { 1220 };
             (sender.mss, receiver.mss) = (default, default);
         }
-        // Wireshark compares without the sign, so an MSS beyond 32,767 and an unknown one are never exceeded.
+        // Wireshark compares unsigned, so an MSS beyond 32,767 and an unknown one are never exceeded.
         let most = sender.mss as u32;
         let is_larger = self.segment.payload_bytes.is_some_and(|bytes| bytes > most);
         self.add_if(is_larger && !self.segment.in_error, Kind::MssExceeded);
     }
 
-    /// With a SYN: the windows of both ends are shifted only when both have said so.
-    fn agree_on_shifts(&mut self) {
+    /// Windows are scaled only if both SYNs have the option.
+    fn negotiate_scale(&mut self) {
         let (sender, receiver) = self.connection.sides(self.from);
         if sender.shift == SHIFT_UNKNOWN {
             (sender.shift, receiver.shift) = (SHIFT_NONE, SHIFT_NONE);

@@ -6,17 +6,15 @@ use crate::kinds::Kind;
 use crate::segment::{ACK, Segment};
 use crate::sequence::{is_before, is_from, is_up_to};
 
-/// How many blocks are kept.
 const MOST: usize = 4;
 
-/// The blocks of the last selective acknowledgement of one end, counted from the beginning of the other one's direction.
+/// The relative blocks of an end's last SACK.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Blocks {
     edges: [(u32, u32); MOST],
     count: u8,
 }
 
-/// The blocks of who has sent none.
 const NONE: Blocks = Blocks { edges: [(0, 0); MOST], count: 0 };
 
 impl Blocks {
@@ -25,7 +23,6 @@ impl Blocks {
         &self.edges[..usize::from(self.count)]
     }
 
-    /// Bytes in all of them.
     #[inline(never)]
     pub(super) fn bytes(&self) -> u32 {
         self.as_slice().iter().fold(0, |sum, (first, end)| sum.wrapping_add(end.wrapping_sub(*first)))
@@ -40,7 +37,7 @@ impl Blocks {
         blocks
     }
 
-    /// Whether the first block tells of bytes that came twice: it is acknowledged, or inside of the second (RFC 2883, 4).
+    /// Whether the first block is a D-SACK: acknowledged, or inside the second (RFC 2883, 4).
     fn begins_with_duplicate(&self, ack: u32) -> bool {
         match *self.as_slice() {
             [] => false,
@@ -50,12 +47,11 @@ impl Blocks {
     }
 }
 
-/// The blocks of all directions that ever had some.
+/// The blocks of all directions that ever had any.
 #[derive(Debug, Default)]
 pub(super) struct Sacks(Vec<Blocks>);
 
 impl Sacks {
-    /// Bytes in the blocks of the last segment of an end.
     #[inline(always)]
     pub(super) fn bytes_of(&self, side: &Side) -> u32 {
         match side.sacks {
@@ -67,7 +63,6 @@ impl Sacks {
         }
     }
 
-    /// The blocks of the last segment of an end.
     #[inline(always)]
     pub(super) fn of(&self, side: &Side) -> &Blocks {
         match side.sacks {
@@ -76,7 +71,7 @@ impl Sacks {
         }
     }
 
-    /// Reads the blocks of a segment: a repeated ACK that looked like a new window is known by them.
+    /// Reads the blocks of a segment, which make a window update a duplicate ACK.
     pub(super) fn read(&mut self, segment: &Segment, sender: &mut Side, receiver: &Side, findings: &mut Findings) {
         let blocks = Blocks::of(segment, receiver.base);
         if findings.kinds.has(Kind::WindowUpdate) {
@@ -85,13 +80,13 @@ impl Sacks {
             findings.add(Kind::DuplicateAck);
             findings.duplicate_ack = (sender.ack_frame, sender.repeats);
         }
-        self.keep(blocks, sender);
+        self.store(blocks, sender);
         let is_relative = segment.has(ACK) && !segment.in_error;
         let ack = if is_relative { segment.ack.wrapping_sub(receiver.base) } else { segment.ack };
         findings.is_duplicate_sack = !segment.options.sacks_are_cut && blocks.begins_with_duplicate(ack);
     }
 
-    /// Forgets the blocks of an end: they hold until its next segment.
+    /// Clears the blocks of an end, which are valid until its next segment.
     #[inline(always)]
     pub(super) fn forget(&mut self, side: &Side) {
         if side.sacks > 0 {
@@ -99,7 +94,7 @@ impl Sacks {
         }
     }
 
-    fn keep(&mut self, blocks: Blocks, side: &mut Side) {
+    fn store(&mut self, blocks: Blocks, side: &mut Side) {
         if side.sacks == 0 {
             self.0.push(blocks);
             side.sacks = self.0.len() as u32;

@@ -1,25 +1,24 @@
-//! Finding a segment's connection.
+//! The hash table of connections.
 
 use super::state::{Connection, Ends, Key, both, connection, end_v4};
 use crate::segment::{Address, Endpoint, Segment, Wide};
 
-/// How many connections the table can number: a slot has the number in 24 bits and 8 bits of the hash.
+/// A slot has a connection number in 24 bits and 8 bits of the hash.
 pub(super) const MOST: u32 = (1 << 24) - 2;
 
-/// What stands in an end of a connection of IPv6 beside its place in the table of addresses.
+/// Marks an IPv6 connection's index in the table of addresses.
 const WIDE: u64 = 1 << 63;
 
-/// All connections, by number, and the way from the ends to the number of the latest connection between them.
+/// All connections by number, and a hash table from endpoints to their latest connection.
 #[derive(Debug, Clone)]
 pub(super) struct Connections {
     all: Vec<Connection>,
-    /// The two addresses of connections of IPv6.
+    /// The addresses of IPv6 connections.
     wide: Vec<[Wide; 2]>,
-    /// Open addressing with linear probing; 0 is free, else a number plus one, and above it 8 bits of the hash.
+    /// Open addressing with linear probing: 0 is free, else a number plus one, and 8 bits of the hash above it.
     slots: Vec<u32>,
-    /// Slots that are taken.
     taken: usize,
-    /// The connection that was found last. Most segments follow one of their own connection.
+    /// The connection found last: most segments follow one of the same connection.
     last: u32,
 }
 
@@ -30,7 +29,6 @@ impl Default for Connections {
 }
 
 impl Connections {
-    /// How many there are.
     pub(super) fn len(&self) -> usize {
         self.all.len()
     }
@@ -44,12 +42,11 @@ impl Connections {
         &mut self.all[number as usize]
     }
 
-    /// All, in the order of their numbers.
     pub(super) fn iter(&self) -> impl ExactSizeIterator<Item = &Connection> {
         self.all.iter()
     }
 
-    /// The latest connection between the ends of a segment, its number, and whether its side 1 sends.
+    /// The latest connection between a segment's endpoints, its number, and whether its side 1 sends.
     #[inline(always)]
     pub(super) fn find_of(&mut self, segment: &Segment) -> Option<(&mut Connection, u32, bool)> {
         let (Address::V4(a), Address::V4(b)) = (segment.from.address, segment.to.address) else {
@@ -75,7 +72,7 @@ impl Connections {
         }
     }
 
-    /// [`Connections::find_of`] with IPv6.
+    /// [`Connections::find_of`] for IPv6.
     #[inline(never)]
     fn find_wide(&mut self, segment: &Segment) -> Option<(&mut Connection, u32, bool)> {
         let key = Key::of(segment);
@@ -83,7 +80,6 @@ impl Connections {
         Some((&mut self.all[number as usize], number, key.from == 1))
     }
 
-    /// The latest connection between two ends.
     pub(super) fn find(&mut self, key: &Key) -> Option<u32> {
         if self.all.get(self.last as usize).is_some_and(|connection| self.is_of(connection, key)) {
             return Some(self.last);
@@ -93,7 +89,7 @@ impl Connections {
         Some(number)
     }
 
-    /// Begins a connection, which from now on is the latest between its ends.
+    /// Adds a connection, which becomes the latest between its endpoints.
     pub(super) fn begin(&mut self, key: &Key, segment: &Segment) -> u32 {
         if (self.taken + 1) * 4 > self.slots.len() * 3 {
             self.grow();
@@ -114,7 +110,6 @@ impl Connections {
         number
     }
 
-    /// The two addresses of a connection of IPv6.
     fn wide(&self, connection: &Connection) -> [Wide; 2] {
         self.wide[(connection.ends[1] & !WIDE) as usize]
     }
@@ -128,7 +123,6 @@ impl Connections {
         }
     }
 
-    /// The ends of a connection, side 0 first.
     pub(super) fn ends(&self, connection: &Connection) -> [Endpoint; 2] {
         match self.ends_of(connection) {
             Ends::V4(ends) => ends.map(|end| Endpoint { address: Address::V4((end >> 16) as u32), port: end as u16 }),
@@ -136,7 +130,7 @@ impl Connections {
         }
     }
 
-    /// The slot of two ends: that of their latest connection, or the free one where it belongs.
+    /// The slot of the latest connection between two endpoints, or the free slot for it.
     #[inline]
     fn slot(&self, key: &Key) -> usize {
         let hash = key.ends.hash();
@@ -166,7 +160,6 @@ impl Connections {
         }
     }
 
-    /// Doubles the slots.
     fn grow(&mut self) {
         let old = std::mem::take(&mut self.slots);
         self.slots = vec![0; old.len() * 2];
@@ -182,7 +175,7 @@ impl Connections {
     }
 }
 
-/// The bits of the hash that stand in a slot. They are none of those that choose the slot.
+/// The bits of the hash in a slot, which are not those that choose the slot.
 #[inline]
 fn tag(hash: u64) -> u32 {
     ((hash >> 56) as u32) << 24

@@ -1,31 +1,29 @@
-//! How often each kind was seen in each direction, in as little memory as a direction without trouble needs: none.
+//! Counts of marks per direction; a direction without trouble needs no memory of its own.
 
 use super::marks::Kinds;
 use crate::flows::Counts;
 use crate::kinds::Kind;
 
-/// The kinds that most connections have once or twice. They are counted in the direction itself.
+/// Most connections have these once or twice, so they are counted in the direction itself.
 const COMMON: [Kind; 5] = [Kind::Syn, Kind::SynAck, Kind::Fin, Kind::FinActive, Kind::FinPassive];
 
-/// How many kinds one place counts.
+/// Counters in a block.
 const WIDTH: usize = 3;
 
-/// Some counters of one direction.
 #[derive(Debug, Clone, Copy)]
 struct Block {
     counts: [u32; WIDTH],
-    /// Which kinds they are of, by their place in the catalogue.
+    /// Indices in the catalogue.
     kinds: [u8; WIDTH],
     used: u8,
-    /// The next place of the same direction, plus one; 0 for none.
+    /// The next block of the same direction plus one; 0 for none.
     next: u32,
 }
 
-/// The counters of one direction.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Tally {
     common: [u8; COMMON.len()],
-    /// Its first place, plus one; 0 for none. Bytes, so that it stands without padding in its direction.
+    /// Its first block plus one; 0 for none. Bytes, to avoid padding.
     first: [u8; 4],
 }
 
@@ -35,12 +33,10 @@ impl Tally {
     }
 }
 
-/// The counters of all directions.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tallies(Vec<Block>);
 
 impl Tallies {
-    /// Counts one more of each of these kinds.
     #[inline]
     pub(super) fn count(&mut self, tally: &mut Tally, kinds: Kinds) {
         if !kinds.is_empty() {
@@ -68,7 +64,7 @@ impl Tallies {
         self.add(tally, kind);
     }
 
-    /// Begins to count a kind: in the first place of the direction when it is not full, else in a new one before it.
+    /// Adds a counter: in the first block, if that is not full, else in a new block before it.
     fn add(&mut self, tally: &mut Tally, kind: Kind) {
         let first = tally.first();
         match first {
@@ -86,7 +82,6 @@ impl Tallies {
         }
     }
 
-    /// What was counted of a direction.
     pub(super) fn counts(&self, tally: &Tally) -> Counts {
         let mut counts = Counts::default();
         for (kind, n) in COMMON.iter().zip(tally.common).filter(|(_, n)| *n > 0) {
@@ -107,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_is_counted_as_often_as_it_was_seen() {
+    fn every_kind_is_counted() {
         let mut tallies = Tallies::default();
         let mut tally = [Tally::default(); 2];
         for round in 0..300_u32 {
@@ -125,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_direction_with_what_most_have_takes_no_place() {
+    fn common_marks_need_no_block() {
         let mut tallies = Tallies::default();
         let mut tally = Tally::default();
         tallies.count(&mut tally, COMMON.into_iter().collect());

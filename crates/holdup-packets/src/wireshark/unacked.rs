@@ -1,35 +1,29 @@
-//! Segments that nobody has acknowledged yet, of all connections, in one store.
+//! The unacknowledged segments of all connections, in one store.
 
 use super::state::Side;
 use crate::segment::Segment;
 use crate::sequence::{is_after, is_up_to};
 
-/// How many segments one direction may have unacknowledged; more are not kept. It is Wireshark's number.
+/// Wireshark's limit of unacknowledged segments per direction.
 pub(super) const MOST: u16 = 10_000;
 
-/// No place in the store.
 const NOWHERE: u32 = u32::MAX;
 
-/// Over how many bytes the sequence numbers of a list may go that is to be taken as being in order.
+/// The largest span of sequence numbers of a list that counts as in order.
 pub(super) const SPAN: u32 = 1 << 30;
 
-/// A segment that was sent.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sent {
-    /// When.
     pub(super) at_ns: i64,
-    /// In which frame.
     pub(super) frame: u32,
-    /// Its first byte that is not acknowledged.
+    /// The first unacknowledged byte.
     pub(super) seq: u32,
-    /// The byte after its last one.
     pub(super) end: u32,
-    /// Whether it was sent more than once, so that its acknowledgement tells nothing of the round trip (Karn).
-    pub(super) was_sent_again: bool,
+    /// Retransmitted, so that its acknowledgement gives no round trip (Karn).
+    pub(super) was_retransmitted: bool,
 }
 
-/// What stands at a place of the store. What is newer than the newest of a list is its oldest; what is older than the oldest is not
-/// kept.
+/// An element of circular lists: `newer` of the newest is the oldest; `older` of the oldest is undefined.
 #[derive(Debug, Clone, Copy)]
 struct Slot {
     sent: Sent,
@@ -37,16 +31,15 @@ struct Slot {
     older: u32,
 }
 
-/// The segments of one direction.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct List {
-    /// The place of its newest; where it is alone, the first byte of that which is not acknowledged.
+    /// The slot of the newest segment; with `is_alone` the first unacknowledged byte of the only one.
     newest: u32,
     count: u16,
-    /// Whether each begins at or after the end of the one before it, so that only the ends of the list need be looked at.
+    /// Each segment begins at or after the end of the previous one, so that only the two ends of the list matter.
     is_in_order: bool,
-    /// Whether its only segment is the one that reached [`Side::next`], so that its side knows the rest of it. It takes no place
-    /// then: most segments are acknowledged before the next one comes.
+    /// The only segment is the one that reached [`Side::next`], so the side has its other fields and it needs no slot: most
+    /// segments are acknowledged before the next one.
     is_alone: bool,
 }
 
@@ -57,42 +50,38 @@ impl Default for List {
 }
 
 impl List {
-    /// Whether its only segment has no place of its own.
     #[inline(always)]
     pub(super) fn is_alone(self) -> bool {
         self.is_alone
     }
 
-    /// Whether it has as many as it may.
     pub(super) fn is_full(self) -> bool {
         self.count >= MOST
     }
 }
 
 impl Side {
-    /// What of it is not acknowledged, where that is alone.
     #[inline(always)]
     fn alone(&self) -> Sent {
         let Side { next_at_ns: at_ns, next_frame: frame, next: end, .. } = *self;
-        Sent { at_ns, frame, seq: self.unacked.newest, end, was_sent_again: false }
+        Sent { at_ns, frame, seq: self.unacked.newest, end, was_retransmitted: false }
     }
 }
 
-/// What an acknowledgement was for: the oldest segment that it ends in or at.
+/// The oldest segment that an acknowledgement ends in or at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Acknowledged {
     pub(super) frame: u32,
     pub(super) at_ns: i64,
-    /// Whether some of the segment is left.
+    /// Acknowledged in part.
     pub(super) is_partial: bool,
-    pub(super) was_sent_again: bool,
+    pub(super) was_retransmitted: bool,
 }
 
-/// The store.
 #[derive(Debug)]
 pub(super) struct Unacked {
     places: Vec<Slot>,
-    /// The first place that is free, or [`NOWHERE`]; each has the next in `newer`.
+    /// The first free slot, or [`NOWHERE`]; free slots are linked by `newer`.
     free: u32,
     in_use: usize,
 }
@@ -104,13 +93,12 @@ impl Default for Unacked {
 }
 
 impl Unacked {
-    /// How many segments are in it.
     pub(super) fn len(&self) -> usize {
         self.in_use
     }
 
-    /// Adds the next segment of a side, with so much payload, at most [`SPAN`], before the side is told of it. Tells
-    /// [`Unacked::extent`] with it.
+    /// Adds the next segment of a side, of at most [`SPAN`] bytes, before the side is updated. Returns [`Unacked::extent`] with
+    /// it.
     #[inline(always)]
     pub(super) fn push_next(&mut self, side: &mut Side, segment: &Segment, length: u32) -> u32 {
         if side.unacked.count == 0 {
@@ -121,11 +109,11 @@ impl Unacked {
         self.push_behind(side, segment, length)
     }
 
-    /// [`Unacked::push_next`] behind others.
+    /// [`Unacked::push_next`] for a list that is not empty.
     #[inline(never)]
     fn push_behind(&mut self, side: &mut Side, segment: &Segment, length: u32) -> u32 {
         let Segment { at_ns, frame, seq, .. } = *segment;
-        let sent = Sent { at_ns, frame, seq, end: seq.wrapping_add(length), was_sent_again: false };
+        let sent = Sent { at_ns, frame, seq, end: seq.wrapping_add(length), was_retransmitted: false };
         if side.unacked.is_alone {
             return self.push_second(side, sent);
         }
@@ -133,7 +121,6 @@ impl Unacked {
         self.extent(side.unacked, side.base).unwrap_or(0)
     }
 
-    /// Adds a segment behind one that is alone.
     #[inline(always)]
     fn push_second(&mut self, side: &mut Side, sent: Sent) -> u32 {
         let first = side.alone();
@@ -150,7 +137,7 @@ impl Unacked {
         self.extent_of_any(side.unacked, side.base)
     }
 
-    /// Gives the segment of a side that is alone a place, so that its list is as any other.
+    /// Moves a side's only segment into a slot.
     #[inline]
     pub(super) fn spill(&mut self, side: &mut Side) {
         if side.unacked.is_alone {
@@ -161,7 +148,6 @@ impl Unacked {
         }
     }
 
-    /// Adds the segment that was sent last.
     #[inline]
     pub(super) fn push(&mut self, list: &mut List, sent: Sent) {
         let is_sound = sent.end.wrapping_sub(sent.seq).wrapping_sub(1) < SPAN;
@@ -183,7 +169,7 @@ impl Unacked {
         list.count += 1;
     }
 
-    /// All of a list, the newest first.
+    /// The newest first.
     pub(super) fn iter(&self, list: List) -> impl Iterator<Item = &Sent> {
         let mut at = list.newest;
         (0..list.count).map(move |_| {
@@ -193,13 +179,13 @@ impl Unacked {
         })
     }
 
-    /// Marks the newest segment that holds all of these bytes as sent again; whether there is one.
-    pub(super) fn mark_sent_again(&mut self, list: List, seq: u32, end: u32) -> bool {
+    /// Marks the newest segment that contains all of these bytes; returns whether there is one.
+    pub(super) fn mark_retransmitted(&mut self, list: List, seq: u32, end: u32) -> bool {
         let mut at = list.newest;
         for _ in 0..list.count {
             let place = &mut self.places[at as usize];
             if is_up_to(place.sent.seq, seq) && is_up_to(end, place.sent.end) {
-                place.sent.was_sent_again = true;
+                place.sent.was_retransmitted = true;
                 return true;
             }
             at = place.older;
@@ -207,16 +193,16 @@ impl Unacked {
         false
     }
 
-    /// [`Unacked::acknowledge`] of a side's only segment, where that is alone.
+    /// [`Unacked::acknowledge`] for a side with `is_alone`.
     #[inline(always)]
     pub(super) fn acknowledge_alone(&mut self, side: &mut Side, ack: u32) -> Option<Acknowledged> {
-        let Sent { at_ns, frame, seq, end, was_sent_again } = side.alone();
+        let Sent { at_ns, frame, seq, end, was_retransmitted } = side.alone();
         if ack == end {
             self.in_use -= 1;
             side.unacked = List::default();
-            return Some(Acknowledged { frame, at_ns, is_partial: false, was_sent_again });
+            return Some(Acknowledged { frame, at_ns, is_partial: false, was_retransmitted });
         }
-        // An older number touches nothing.
+        // An old number.
         if seq.wrapping_sub(ack) < SPAN {
             return None;
         }
@@ -224,54 +210,54 @@ impl Unacked {
         self.acknowledge_part(&mut side.unacked, ack)
     }
 
-    /// Takes away what an acknowledgement covers, and tells what it was for.
+    /// Removes what an acknowledgement covers.
     #[inline(always)]
     pub(super) fn acknowledge(&mut self, list: &mut List, ack: u32) -> Option<Acknowledged> {
         if list.count == 0 {
             return None;
         }
         let newest = &mut self.places[list.newest as usize];
-        let Sent { at_ns, frame, end, was_sent_again, .. } = newest.sent;
+        let Sent { at_ns, frame, end, was_retransmitted, .. } = newest.sent;
         if !list.is_in_order || ack != end {
             return self.acknowledge_part(list, ack);
         }
-        // All of it goes at once: its oldest is the first place that is free, and behind its newest is what was free before.
+        // The whole list becomes the head of the free list.
         std::mem::swap(&mut newest.newer, &mut self.free);
         self.in_use -= usize::from(list.count);
         *list = List::default();
-        Some(Acknowledged { frame, at_ns, is_partial: false, was_sent_again })
+        Some(Acknowledged { frame, at_ns, is_partial: false, was_retransmitted })
     }
 
-    /// [`Unacked::acknowledge`] of a list that is not empty, and of which something may be left.
+    /// [`Unacked::acknowledge`] if a part of the list may remain.
     #[inline(never)]
     fn acknowledge_part(&mut self, list: &mut List, ack: u32) -> Option<Acknowledged> {
         let oldest = self.places[list.newest as usize].newer;
         let after = ack.wrapping_sub(self.places[oldest as usize].sent.seq) as i32;
         if list.is_in_order && after.unsigned_abs() < SPAN {
-            // Nothing from the first byte on that is not acknowledged is touched by an older number.
+            // An old number changes nothing.
             if after <= 0 { None } else { self.acknowledge_in_order(list, ack) }
         } else {
             self.acknowledge_any(list, ack)
         }
     }
 
-    /// [`Unacked::acknowledge`] of a list that is in order, so that only the oldest can be meant.
+    /// [`Unacked::acknowledge`] of a list in order: only the oldest segments matter.
     #[inline]
     fn acknowledge_in_order(&mut self, list: &mut List, ack: u32) -> Option<Acknowledged> {
         let newest = list.newest;
         let mut at = self.places[newest as usize].newer;
         loop {
             let place = &mut self.places[at as usize];
-            let Sent { at_ns, frame, seq, end, was_sent_again } = place.sent;
+            let Sent { at_ns, frame, seq, end, was_retransmitted } = place.sent;
             let is_partial = ack != end;
             if is_partial && is_after(end, ack) {
                 if !is_after(ack, seq) {
                     return None;
                 }
                 place.sent.seq = ack;
-                return Some(Acknowledged { frame, at_ns, is_partial, was_sent_again });
+                return Some(Acknowledged { frame, at_ns, is_partial, was_retransmitted });
             }
-            // The oldest goes: its place is free, and the next one is the oldest.
+            // Frees the oldest.
             let newer = place.newer;
             place.newer = self.free;
             self.free = at;
@@ -283,7 +269,7 @@ impl Unacked {
                 self.places[newest as usize].newer = newer;
             }
             if !is_partial {
-                return Some(Acknowledged { frame, at_ns, is_partial, was_sent_again });
+                return Some(Acknowledged { frame, at_ns, is_partial, was_retransmitted });
             }
             if list.count == 0 {
                 return None;
@@ -292,7 +278,7 @@ impl Unacked {
         }
     }
 
-    /// [`Unacked::acknowledge`] of any list: all are looked at, the newest first, and the last that fits is what it was for.
+    /// [`Unacked::acknowledge`] of any list: the last match from the newest on counts.
     #[inline(never)]
     fn acknowledge_any(&mut self, list: &mut List, ack: u32) -> Option<Acknowledged> {
         let mut found = None;
@@ -305,8 +291,8 @@ impl Unacked {
             let sent = &mut place.sent;
             let is_partial = ack != sent.end && is_after(ack, sent.seq) && is_up_to(ack, sent.end);
             if is_partial || ack == sent.end {
-                let Sent { frame, at_ns, was_sent_again, .. } = *sent;
-                found = Some(Acknowledged { frame, at_ns, is_partial, was_sent_again });
+                let Sent { frame, at_ns, was_retransmitted, .. } = *sent;
+                found = Some(Acknowledged { frame, at_ns, is_partial, was_retransmitted });
             }
             if is_partial {
                 sent.seq = ack;
@@ -325,8 +311,7 @@ impl Unacked {
         found
     }
 
-    /// From the first to the last byte of a list, counted from where its direction began, without regard to wraps; `None`
-    /// when it is empty.
+    /// From the first to the last byte of a list, relative to the start of its direction, without regard to wraps.
     #[inline]
     pub(super) fn extent(&self, list: List, base: u32) -> Option<u32> {
         let (oldest, newest) = self.ends(list)?;
@@ -337,7 +322,6 @@ impl Unacked {
         Some(self.extent_of_any(list, base))
     }
 
-    /// [`Unacked::extent`] of any list.
     fn extent_of_any(&self, list: List, base: u32) -> u32 {
         let (mut first, mut last) = (u32::MAX, 0);
         for sent in self.iter(list) {
@@ -347,7 +331,6 @@ impl Unacked {
         last.wrapping_sub(first)
     }
 
-    /// Gives all places of a list back.
     pub(super) fn clear(&mut self, list: &mut List) {
         while list.count > 0 {
             self.remove(list, list.newest);
@@ -355,7 +338,6 @@ impl Unacked {
         *list = List::default();
     }
 
-    /// The oldest and the newest of a list.
     #[inline]
     fn ends(&self, list: List) -> Option<(&Sent, &Sent)> {
         if list.count == 0 {
@@ -365,7 +347,6 @@ impl Unacked {
         Some((&self.places[newest.newer as usize].sent, &newest.sent))
     }
 
-    /// A place with a segment between two others.
     #[inline]
     fn place(&mut self, sent: Sent, newer: u32, older: u32) -> u32 {
         self.in_use += 1;

@@ -1,9 +1,9 @@
 //! Small sessions and the marks of each of their segments. The marks were taken from tshark 4.6.9; a tshark that is here is asked
 //! again.
 
+use crate::made::Tcp;
 use crate::tshark::{compare, decoded};
 use crate::{BEGIN_NS, capture, judge};
-use holdup_packets::made::Tcp;
 use holdup_packets::segment::{Address, Endpoint};
 use holdup_packets::wireshark::{Limits, Table};
 
@@ -61,7 +61,7 @@ fn parsed(text: &str, number: u16) -> (i64, Tcp) {
 }
 
 pub(crate) fn small_sessions_have_the_marks_that_tshark_gave() {
-    let mut told = String::new();
+    let mut differences = String::new();
     for case in cases() {
         let mut table = Table::new(Limits::default());
         let segments = decoded(&capture(&case.frames));
@@ -73,11 +73,11 @@ pub(crate) fn small_sessions_have_the_marks_that_tshark_gave() {
         });
         for (i, (ours, expected)) in marks.zip(&case.marks).enumerate() {
             if ours != *expected {
-                told += &format!("{}, segment {}: {ours}; expected {expected}\n", case.name, i + 1);
+                differences += &format!("{}, segment {}: {ours}; expected {expected}\n", case.name, i + 1);
             }
         }
     }
-    assert!(told.is_empty(), "\n{told}");
+    assert!(differences.is_empty(), "\n{differences}");
 }
 
 pub(crate) fn tshark_gives_small_sessions_these_marks() {

@@ -20,7 +20,7 @@ impl Dice {
         (self.next() % u64::from(bound)) as u32
     }
 
-    /// With a chance of so many in 100.
+    /// With a chance of `percent` %.
     pub(crate) fn chance(&mut self, percent: u32) -> bool {
         self.below(100) < percent
     }

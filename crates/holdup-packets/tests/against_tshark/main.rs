@@ -15,11 +15,14 @@ mod odd;
 mod sessions;
 mod tshark;
 
+#[path = "../made/mod.rs"]
+mod made;
+
+use crate::made::{Pcap, Tcp, link};
 use dice::Dice;
 use holdup_packets::capture::{Frames, Reader};
 use holdup_packets::decode::{self, Decoded, Decoder};
 use holdup_packets::kinds::Kind;
-use holdup_packets::made::{Pcap, Tcp, link};
 use holdup_packets::segment::{ACK, Address, Endpoint, Segment};
 use holdup_testkit::ignore;
 use std::collections::BTreeSet;
@@ -132,8 +135,8 @@ fn sessions_with_faults_are_judged_as_tshark_does() {
     });
 }
 
-/// Captures of others have all kinds of frames: what tshark tells of them with all of its protocols is compared, frames that
-/// only one of the two takes for segments are left out and told. A damaged file is compared up to the damage.
+/// Other people's captures, compared with all protocols of tshark. Frames that only one of the two takes for segments are left
+/// out and listed. A damaged file is compared up to the damage.
 fn captures_of_others_are_judged_as_tshark_does() {
     let Some(folder) = std::env::var_os("HOLDUP_CAPTURES") else {
         ignore("HOLDUP_CAPTURES names no folder of captures");

@@ -1,7 +1,7 @@
 //! Segments that no TCP would send: random numbers from small sets, so that every corner of the rules is met often.
 
 use crate::dice::Dice;
-use holdup_packets::made::Tcp;
+use crate::made::Tcp;
 use holdup_packets::segment::{ACK, Endpoint, FIN, Options, PSH, RST, SYN};
 
 /// Sequence numbers start here: small ones, around the wrap, around half of it.

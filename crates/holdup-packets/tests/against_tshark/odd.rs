@@ -2,7 +2,7 @@
 //! routers.
 
 use crate::dice::Dice;
-use holdup_packets::made::{Tcp, layers};
+use crate::made::{Tcp, layers};
 use holdup_packets::segment::Address;
 
 /// What was captured of a segment after one fault or none, and how long its frame was.

@@ -1,7 +1,7 @@
 //! Sessions of a small TCP over a path with faults, as a capture somewhere on the path has them.
 
 use crate::dice::Dice;
-use holdup_packets::made::Tcp;
+use crate::made::Tcp;
 use holdup_packets::segment::{ACK, Endpoint, FIN, Options, PSH, RST, SYN};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -407,7 +407,7 @@ impl World<'_> {
             e.next = e.next.max(ack);
             (e.repeats, e.unanswered) = (0, 0);
             if e.recover > ack {
-                // What is lost after what was lost is sent at once.
+                // Losses after a loss are retransmitted immediately.
                 self.send_again(i);
             }
             self.arm(i);

@@ -1,4 +1,4 @@
-//! What tshark tells of each frame, and how it is compared with what we tell.
+//! tshark's values for each frame, and their comparison with ours.
 
 #![allow(dead_code, reason = "each test that takes this in uses a part of it")]
 
@@ -30,7 +30,7 @@ const VALUES: [&str; 12] = [
     "tcp.analysis.push_bytes_sent",
 ];
 
-/// Protocols above TCP are switched off: what they tell, or where they fail, is none of our business.
+/// Protocols above TCP are switched off: their output and failures do not matter here.
 const PROTOCOLS: [&str; 13] = [
     "--disable-all-protocols",
     "--enable-protocol",
@@ -47,7 +47,7 @@ const PROTOCOLS: [&str; 13] = [
     "icmpv6",
 ];
 
-/// What tshark tells of each frame of a file that has so much of a segment of TCP that it is of a connection.
+/// tshark's values for each frame with enough of a TCP segment to belong to a connection.
 pub(crate) fn marks_of(tshark: &Tshark, capture: &[u8]) -> Vec<(u32, Marks)> {
     let arguments = [&PROTOCOLS[..], &OF_CONNECTIONS].concat();
     tshark.fields(capture, &fields(), &arguments).iter().map(|row| line(row)).collect()
@@ -90,8 +90,7 @@ pub(crate) fn decoded(capture: &[u8]) -> Vec<Segment> {
     segments
 }
 
-/// Compares what tshark tells of a capture with what we tell, each frame and in sum, and panics with the first difference. Of
-/// some kinds tshark's sums have more than its frames.
+/// Compares tshark's values with ours, for each frame and in sum, and panics with the first difference.
 pub(crate) fn compare(tshark: &Tshark, capture: &[u8], uncounted: &[Kind], what: &str) {
     let segments = decoded(capture);
     if let Some(kept) = std::env::var_os("HOLDUP_KEEP") {
@@ -162,25 +161,25 @@ fn line(fields: &[String]) -> (u32, Marks) {
 fn nanoseconds(text: &str) -> i64 {
     let (sign, digits) = text.strip_prefix('-').map_or((1, text), |digits| (-1, digits));
     let (seconds, rest) = digits.split_once('.').expect("a point");
-    // What is no time of a clock (a second and more of nanoseconds) tshark tells in words.
+    // tshark prints invalid times (a second and more of nanoseconds) as text.
     let rest = rest.strip_prefix('(').map_or(rest, |words| words.split(' ').next().unwrap_or_default());
     assert!(rest.len() >= 9, "{text}");
     sign * (seconds.parse::<i64>().expect("seconds") * 1_000_000_000 + rest.parse::<i64>().expect("ns"))
 }
 
-/// What we tell of the same segments, of each and of all.
+/// Our values for the same segments, each and in sum.
 pub(crate) fn our_marks(segments: &[Segment]) -> (Vec<(u32, Marks)>, Analysis) {
     let mut table = Table::new(Limits::default());
     let judge = |s: &Segment| {
         let mut marks = Marks { direction: 0, ..table.judge(s).expect("within the limits") };
-        // tshark tells this one in its sums only: it is of no field.
+        // tshark has this one only in its sums: it has no field.
         marks.kinds.remove(Kind::MssExceeded);
         (s.frame, marks)
     };
     (segments.iter().map(judge).collect(), table.finish())
 }
 
-/// Where the two first tell different things: the place, and all about it.
+/// The first difference, with its context.
 pub(crate) fn first_difference(theirs: &[(u32, Marks)], ours: &[(u32, Marks)], segments: &[Segment]) -> Option<String> {
     let frames = |marks: &[(u32, Marks)]| marks.iter().map(|(frame, _)| *frame).collect::<BTreeSet<_>>();
     let apart: Vec<u32> = frames(theirs).symmetric_difference(&frames(ours)).copied().collect();

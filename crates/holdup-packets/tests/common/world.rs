@@ -55,7 +55,7 @@ pub fn make(world: &World) -> Analysis {
     for stream in 0..world.flows {
         let n = (f64::from(world.segments) * (0.5 * noise.normal()).exp()) as u32 + 10;
         let mut directions = [Direction::default(), Direction::default()];
-        // Each connection has rates of its own.
+        // Each connection has its own rates.
         let own = (0.2 * noise.normal()).exp();
         for i in 0..n {
             let at = i64::from(i) * 20 * SECOND / i64::from(n) + i64::from(stream);

@@ -42,18 +42,18 @@ fn line(segment: &Segment) -> String {
         return line;
     }
     let options = &segment.options;
-    let mut tell = |name: &str, value: Option<String>| {
+    let mut add = |name: &str, value: Option<String>| {
         if let Some(value) = value {
             let _ = write!(line, " {name} {value}");
         }
     };
-    tell("mss", options.mss.map(|mss| mss.to_string()));
-    tell("shift", options.window_shift.map(|shift| shift.to_string()));
-    tell("sack-permitted", options.sack_permitted.then(String::new));
-    tell("times", options.timestamps.map(|(value, echo)| format!("{value},{echo}")));
+    add("mss", options.mss.map(|mss| mss.to_string()));
+    add("shift", options.window_shift.map(|shift| shift.to_string()));
+    add("sack-permitted", options.sack_permitted.then(String::new));
+    add("times", options.timestamps.map(|(value, echo)| format!("{value},{echo}")));
     let sacks = &options.sacks[..usize::from(options.sack_count)];
-    tell("sacks", (!sacks.is_empty()).then(|| format!("{sacks:?}")));
-    tell("multipath", options.multipath.then(String::new));
+    add("sacks", (!sacks.is_empty()).then(|| format!("{sacks:?}")));
+    add("multipath", options.multipath.then(String::new));
     line
 }
 
@@ -86,7 +86,7 @@ const FIELDS: &[&str] = &[
 
 /// The segments that tshark sees in a capture: those that it gives a stream.
 pub(crate) fn tsharks(tshark: &Tshark, capture: &[u8], cut_headers: &[u32]) -> Vec<String> {
-    // In errors of ICMP the number is told in one field only. Blocks of SACK are told as they stand in the header.
+    // In ICMP errors the number is in one field only. SACK blocks are as in the header.
     let rows = tshark.fields(capture, FIELDS, &["-o", "tcp.relative_sequence_numbers:FALSE"]);
     let is_read = |row: &&Vec<String>| !row[2].is_empty();
     rows.iter().filter(is_read).map(|row| tshark_line(row, cut_headers)).collect()
@@ -112,23 +112,23 @@ fn tshark_line(row: &[String], cut_headers: &[u32]) -> String {
     if cut_headers.contains(&frame.parse().expect("a number")) {
         return line;
     }
-    let mut tell = |name: &str, value: Option<String>| {
+    let mut add = |name: &str, value: Option<String>| {
         if let Some(value) = value {
             let _ = write!(line, " {name} {value}");
         }
     };
-    tell("mss", some(16));
-    tell("shift", some(17));
-    tell("sack-permitted", some(18).map(|_| String::new()));
-    tell("times", some(19).map(|value| format!("{value},{}", last(20))));
+    add("mss", some(16));
+    add("shift", some(17));
+    add("sack-permitted", some(18).map(|_| String::new()));
+    add("times", some(19).map(|value| format!("{value},{}", last(20))));
     let sacks: Vec<(u32, u32)> = row[21]
         .split(',')
         .zip(row[22].split(','))
         .filter(|(left, _)| !left.is_empty())
         .map(|(left, right)| (left.parse().expect("a number"), right.parse().expect("a number")))
         .collect();
-    tell("sacks", (!sacks.is_empty()).then(|| format!("{sacks:?}")));
-    tell("multipath", some(23).map(|_| String::new()));
+    add("sacks", (!sacks.is_empty()).then(|| format!("{sacks:?}")));
+    add("multipath", some(23).map(|_| String::new()));
     line
 }
 

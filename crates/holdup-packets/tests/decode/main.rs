@@ -4,6 +4,8 @@
 
 #[path = "../judge/mod.rs"]
 mod judge;
+#[path = "../made/mod.rs"]
+mod made;
 
 mod cases;
 mod lines;

@@ -2,8 +2,8 @@
 
 use crate::judge::tshark;
 use crate::lines::{cut_headers, ours, tsharks};
-use holdup_packets::made::layers::{self, Ipv4, Ipv6};
-use holdup_packets::made::{PcapNg, Tcp, link};
+use crate::made::layers::{self, Ipv4, Ipv6};
+use crate::made::{PcapNg, Tcp, link};
 use holdup_packets::segment::{Address, Endpoint, Options};
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{Rng, SeedableRng};

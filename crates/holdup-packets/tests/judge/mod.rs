@@ -13,7 +13,7 @@ const VERSION: &str = "4.6.";
 /// A tshark that can be asked.
 pub(crate) struct Tshark {
     program: PathBuf,
-    /// The first line of what it says of itself.
+    /// The first line of its version.
     pub(crate) version: String,
     folder: tempfile::TempDir,
 }
@@ -49,7 +49,7 @@ impl Tshark {
         rows(&self.text(capture, &arguments(fields, more)), fields)
     }
 
-    /// The same of a file that may be damaged, or no capture: what tshark told before it gave up.
+    /// For a file that may be damaged or not a capture: the output of tshark until it failed.
     pub(crate) fn fields_so_far(&self, capture: &[u8], fields: &[&str], more: &[&str]) -> Vec<Vec<String>> {
         let out = self.output(capture, &arguments(fields, more));
         rows(&String::from_utf8_lossy(&out.stdout), fields)

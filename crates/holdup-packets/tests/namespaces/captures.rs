@@ -1,8 +1,8 @@
 //! What would have been captured of a run, here and there, and how badly.
 
 use crate::dice::Dice;
+use crate::made::layers;
 use crate::relay::Passed;
-use holdup_packets::made::layers;
 
 /// A capture of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,7 +78,7 @@ fn at_side(run: &[Passed], at: usize) -> Vec<Captured<'_>> {
     all
 }
 
-/// A frame of Ethernet with the packet, whose addresses tell the run and the view, so that one capture holds many.
+/// An Ethernet frame whose addresses encode run and view, so that one capture can hold many.
 pub(crate) fn frame(packet: &[u8], run: u8, view: u8) -> Vec<u8> {
     let mut packet = packet.to_vec();
     let places = if packet[0] >> 4 == 6 { [8, 24] } else { [12, 16] };

@@ -15,17 +15,16 @@ pub(crate) struct Case {
     pub(crate) traffic: fn(&[Side; 2]) -> io::Result<()>,
     /// What some capture of it must have, so that what was to be tried was tried.
     pub(crate) has: &'static [Kind],
-    pub(crate) known: Known,
+    pub(crate) accuracy: Accuracy,
 }
 
 /// How much of what was done can be known from a whole capture on one side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Known {
+pub(crate) enum Accuracy {
     /// All.
     All,
-    /// Nine in ten, and not which of the segments that were sent again had arrived: nobody says so where D-SACKs are lost, or
-    /// packets that came twice have D-SACKs of their own. Without numbers of packets the first copies of a connection
-    /// cannot be told, as the pace of its timestamps is not known yet.
+    /// At least nine in ten, without the split of retransmissions: their arrival is unknown if D-SACKs are lost or merged, and
+    /// copies in the first ticks are unrecognisable until the pace of the timestamps is known.
     Most,
     /// Nothing is compared: connections are many, or have no data to speak of.
     Nothing,
@@ -50,7 +49,7 @@ const TWICE: Path = Path { twice_percent: 5, ..CLEAN };
 const LATE: Path = Path { late_percent: 3, late_us: 1000, ..CLEAN };
 const BAD: Path = Path { lost_percent: 3, twice_percent: 3, late_percent: 3, late_us: 8000, ..CLEAN };
 const NONE: Case =
-    Case { name: "", wiring: PLAIN, paths: [CLEAN; 2], traffic: |_| Ok(()), has: &[], known: Known::All };
+    Case { name: "", wiring: PLAIN, paths: [CLEAN; 2], traffic: |_| Ok(()), has: &[], accuracy: Accuracy::All };
 
 const MIB: usize = 1 << 20;
 /// So far before the wrap that it comes in the middle of what is sent.
@@ -84,7 +83,7 @@ pub(crate) const CASES: &[Case] = &[
         paths: [CLEAN, Path { lost_percent: 30, ..CLEAN }],
         traffic: |sides| traffic::upload(sides, MIB, None),
         has: &[Kind::Syn],
-        known: Known::Most,
+        accuracy: Accuracy::Most,
         ..NONE
     },
     Case {
@@ -92,7 +91,7 @@ pub(crate) const CASES: &[Case] = &[
         paths: [BAD; 2],
         traffic: |sides| traffic::both(sides, MIB / 2),
         has: &[Kind::Retransmission, Kind::SpuriousRetransmission, Kind::OutOfOrder, Kind::LostSegment],
-        known: Known::Most,
+        accuracy: Accuracy::Most,
         ..NONE
     },
     Case {
@@ -100,7 +99,7 @@ pub(crate) const CASES: &[Case] = &[
         paths: [Path { first_lost: 1, lost_percent: 10, ..CLEAN }; 2],
         traffic: |sides| traffic::requests(sides, 10),
         has: &[Kind::Retransmission],
-        known: Known::Nothing,
+        accuracy: Accuracy::Nothing,
         ..NONE
     },
     Case {
@@ -108,7 +107,7 @@ pub(crate) const CASES: &[Case] = &[
         paths: [BAD; 2],
         traffic: |sides| traffic::requests(sides, 150),
         has: &[Kind::Retransmission, Kind::SpuriousRetransmission],
-        known: Known::Most,
+        accuracy: Accuracy::Most,
         ..NONE
     },
     Case {
@@ -123,7 +122,7 @@ pub(crate) const CASES: &[Case] = &[
         paths: [LOSSY; 2],
         traffic: traffic::slow_reader,
         has: &[Kind::ZeroWindow, Kind::Retransmission],
-        known: Known::Most,
+        accuracy: Accuracy::Most,
         ..NONE
     },
     Case { name: "silence", traffic: traffic::silence, has: &[Kind::KeepAlive, Kind::KeepAliveAck], ..NONE },
@@ -131,23 +130,23 @@ pub(crate) const CASES: &[Case] = &[
         name: "ports again",
         traffic: traffic::ports_again,
         has: &[Kind::ReusedPorts, Kind::Reset, Kind::FinActive, Kind::FinPassive],
-        known: Known::Nothing,
+        accuracy: Accuracy::Nothing,
         ..NONE
     },
     Case {
         name: "refused",
         traffic: traffic::refused,
         has: &[Kind::Reset, Kind::ReusedPorts],
-        known: Known::Nothing,
+        accuracy: Accuracy::Nothing,
         ..NONE
     },
     Case {
-        name: "both at once",
-        // Long enough that both have asked before either hears of it.
+        name: "both directions",
+        // Long enough that both have sent before either receives.
         paths: [Path { delay_us: 100_000, ..CLEAN }; 2],
         traffic: traffic::at_once,
         has: &[Kind::Syn, Kind::SynAck],
-        known: Known::Nothing,
+        accuracy: Accuracy::Nothing,
         ..NONE
     },
     Case {
@@ -155,7 +154,7 @@ pub(crate) const CASES: &[Case] = &[
         wiring: Wiring { sysctls: &[RENO, ("tcp_fastopen", "3")], ..PLAIN },
         traffic: traffic::fast_open,
         has: &[Kind::FastOpenSyn, Kind::FastOpenAck],
-        known: Known::Nothing,
+        accuracy: Accuracy::Nothing,
         ..NONE
     },
     Case {
@@ -171,7 +170,7 @@ pub(crate) const CASES: &[Case] = &[
         paths: [BAD, CLEAN],
         traffic: |sides| traffic::upload(sides, MIB, None),
         has: &[Kind::Retransmission],
-        known: Known::Most,
+        accuracy: Accuracy::Most,
     },
     Case {
         name: "without SACK",
@@ -179,7 +178,7 @@ pub(crate) const CASES: &[Case] = &[
         paths: [BAD, CLEAN],
         traffic: |sides| traffic::upload(sides, MIB, None),
         has: &[Kind::Retransmission, Kind::SackPermittedAbsent],
-        known: Known::Most,
+        accuracy: Accuracy::Most,
     },
     Case {
         name: "without anything",
@@ -190,7 +189,7 @@ pub(crate) const CASES: &[Case] = &[
         paths: [BAD, CLEAN],
         traffic: |sides| traffic::upload(sides, MIB, None),
         has: &[Kind::Retransmission],
-        known: Known::Most,
+        accuracy: Accuracy::Most,
     },
     Case {
         name: "explicit congestion",
@@ -198,7 +197,7 @@ pub(crate) const CASES: &[Case] = &[
         paths: [Path { congested_percent: 3, ..LOSSY }, CLEAN],
         traffic: |sides| traffic::upload(sides, MIB, None),
         has: &[Kind::Retransmission],
-        known: Known::All,
+        accuracy: Accuracy::All,
     },
     Case {
         name: "IPv6",
@@ -206,7 +205,7 @@ pub(crate) const CASES: &[Case] = &[
         paths: [BAD, LOSSY],
         traffic: |sides| traffic::upload(sides, MIB, None),
         has: &[Kind::Retransmission],
-        known: Known::Most,
+        accuracy: Accuracy::Most,
     },
     Case {
         name: "small packets",
@@ -214,7 +213,7 @@ pub(crate) const CASES: &[Case] = &[
         paths: [BAD, LOSSY],
         traffic: |sides| traffic::upload(sides, MIB / 2, None),
         has: &[Kind::Retransmission],
-        known: Known::Most,
+        accuracy: Accuracy::Most,
     },
     Case {
         name: "super-packets",
@@ -222,7 +221,7 @@ pub(crate) const CASES: &[Case] = &[
         paths: [Path { lost_percent: 5, ..BAD }, CLEAN],
         traffic: |sides| traffic::upload(sides, 4 * MIB, None),
         has: &[Kind::Retransmission, Kind::MssExceeded],
-        known: Known::Most,
+        accuracy: Accuracy::Most,
     },
     Case {
         name: "super-packets of IPv6, both ways",
@@ -230,7 +229,7 @@ pub(crate) const CASES: &[Case] = &[
         paths: [Path { lost_percent: 5, ..BAD }; 2],
         traffic: |sides| traffic::both(sides, 2 * MIB),
         has: &[Kind::Retransmission, Kind::MssExceeded],
-        known: Known::Most,
+        accuracy: Accuracy::Most,
     },
     Case {
         name: "the congestion control of this host",
@@ -238,6 +237,6 @@ pub(crate) const CASES: &[Case] = &[
         paths: [BAD; 2],
         traffic: |sides| traffic::upload(sides, MIB, None),
         has: &[Kind::Retransmission],
-        known: Known::Most,
+        accuracy: Accuracy::Most,
     },
 ];

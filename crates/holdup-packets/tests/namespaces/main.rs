@@ -1,5 +1,5 @@
 //! The TCP of real kernels under faults: packet by packet, our marks of captures of it are those of tshark 4.6, and our own
-//! judgement tells what was done to the packets.
+//! judgement finds what was done to the packets.
 //!
 //! Two network namespaces have a link each; a thread of this test passes packets between them, loses, doubles and holds some by
 //! seeded dice, and knows what it did. What it passed is captured on both sides, in full and badly. Needs root; without it the
@@ -22,10 +22,13 @@ mod truth;
 #[path = "../against_tshark/tshark.rs"]
 mod tshark;
 
+#[path = "../made/mod.rs"]
+mod made;
+
+use crate::made::{Pcap, link};
 use captures::{Captured, VIEWS, View};
-use cases::{CASES, Case, Known};
+use cases::{Accuracy, CASES, Case};
 use holdup_packets::kinds::Kind;
-use holdup_packets::made::{Pcap, link};
 use holdup_packets::rfc::{Finding, Findings, Judge};
 use holdup_packets::segment::Segment;
 use holdup_packets::wireshark::{Kinds, Limits, Table};
@@ -37,7 +40,7 @@ use std::sync::Mutex;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// How many runs there are at once; they mostly wait.
+/// Concurrent runs; they mostly wait.
 const LANES: usize = 4;
 
 /// Runs, with what passed in each.
@@ -132,18 +135,18 @@ fn judged(segments: &[Segment]) -> Findings {
     judge.finish()
 }
 
-/// What is true and what is found of each finding, in words, and whether the two agree.
-fn told(truth: &BTreeMap<Finding, u64>, found: &Findings, known: Known) -> (String, bool) {
+/// Truth and result of each finding as text, and whether they agree.
+fn compared(truth: &BTreeMap<Finding, u64>, found: &Findings, accuracy: Accuracy) -> (String, bool) {
     let of = |finding: Finding| (truth.get(&finding).copied().unwrap_or(0), found.get(finding));
     let again = (of(Finding::LostBehind), of(Finding::Needless));
     let again = (again.0.0 + again.1.0, again.0.1 + again.1.1);
     let rest = [Finding::LostBefore, Finding::Reordered, Finding::Doubled, Finding::NotCaptured, Finding::Open].map(of);
     let all = || rest.iter().chain([&again]);
     let apart: u64 = all().map(|(truth, found)| truth.abs_diff(*found)).sum();
-    let agrees = match known {
-        Known::All => Finding::ALL.iter().all(|finding| of(*finding).0 == of(*finding).1),
-        Known::Most => apart <= 1 + all().map(|(truth, _)| truth).sum::<u64>() / 10,
-        Known::Nothing => true,
+    let agrees = match accuracy {
+        Accuracy::All => Finding::ALL.iter().all(|finding| of(*finding).0 == of(*finding).1),
+        Accuracy::Most => apart <= 1 + all().map(|(truth, _)| truth).sum::<u64>() / 10,
+        Accuracy::Nothing => true,
     };
     let mut text = String::new();
     for finding in Finding::ALL {
@@ -155,7 +158,7 @@ fn told(truth: &BTreeMap<Finding, u64>, found: &Findings, known: Known) -> (Stri
     (text, agrees)
 }
 
-fn our_own_judgement_tells_what_was_done() {
+fn our_own_judgement_finds_what_was_done() {
     let runs = runs();
     let mut wrong = String::new();
     for (case, passed) in runs {
@@ -166,7 +169,7 @@ fn our_own_judgement_tells_what_was_done() {
         for view in [View::Whole(0), View::Whole(1), View::Missing(0), View::Swapped(1)] {
             let captured = captures::captured(passed, view);
             let (truth, found) = (truth::truth(&run, &captured), judged(&segments_of(&captured)));
-            let (text, agrees) = told(&truth, &found, case.known);
+            let (text, agrees) = compared(&truth, &found, case.accuracy);
             println!("{} {view:?}:{text}", case.name);
             // A capture that has holes or a wrong order is held to what was not done: nothing of a clean path was lost, though
             // a kernel that waits for its turn may send something again.
@@ -187,4 +190,4 @@ fn our_own_judgement_tells_what_was_done() {
     assert!(wrong.is_empty(), "what was done, and what was found of it:\n{wrong}");
 }
 
-holdup_testkit::tests!(kernels_under_faults_are_judged_as_tshark_does, our_own_judgement_tells_what_was_done);
+holdup_testkit::tests!(kernels_under_faults_are_judged_as_tshark_does, our_own_judgement_finds_what_was_done);

@@ -187,7 +187,7 @@ fn link(wiring: &Wiring, address: IpAddr) -> io::Result<File> {
     mtu.ifr_ifru.ifru_mtu = wiring.mtu.into();
     control(&socket, libc::SIOCSIFMTU as c_ulong, &raw mut mtu)?;
     let mut queue = request(NAME);
-    // Bursts wait rather than be lost where nobody sees it.
+    // Bursts queue instead of being lost unobserved.
     queue.ifr_ifru.ifru_metric = 10_000;
     control(&socket, libc::SIOCSIFTXQLEN as c_ulong, &raw mut queue)?;
     match address {

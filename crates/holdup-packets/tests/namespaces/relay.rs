@@ -21,7 +21,7 @@ pub(crate) struct Path {
     /// How many are under way for up to so much longer, µs, so that others overtake them.
     pub(crate) late_percent: u32,
     pub(crate) late_us: u32,
-    /// How many are told to have met congestion (ECN), where their sender can be told.
+    /// Packets marked as having met congestion (ECN), if their sender supports it.
     pub(crate) congested_percent: u32,
 }
 
@@ -53,7 +53,7 @@ impl Clock {
 /// Bytes of the header of virtio before each packet of a link with offload.
 const VIRTIO_BYTES: usize = 10;
 
-/// Passes packets until it is told to stop and nothing is under way.
+/// Forwards packets until it is stopped and none is in flight.
 pub(crate) fn pass(sides: &[Side; 2], paths: &[Path; 2], offload: bool, seed: u64, stop: &AtomicBool) -> Vec<Passed> {
     let header = if offload { VIRTIO_BYTES } else { 0 };
     let (mut dice, mut clock) = (Dice::new(seed), Clock::default());
@@ -68,7 +68,7 @@ pub(crate) fn pass(sides: &[Side; 2], paths: &[Path; 2], offload: bool, seed: u6
             while let Some(length) = sides[from].read(&mut buffer) {
                 is_quiet = false;
                 if !is_tcp(&buffer[header..length]) {
-                    // Neighbours and routers are asked for in IPv6; nobody answers.
+                    // IPv6 neighbour and router solicitations stay unanswered.
                     continue;
                 }
                 counts[from] += 1;
@@ -138,6 +138,6 @@ fn mark(packet: &mut [u8]) {
     packet[1] |= 3;
     packet[10..12].fill(0);
     let head = usize::from(packet[0] & 15) * 4;
-    let sum = holdup_packets::made::layers::checksum(0, &packet[..head]);
+    let sum = crate::made::layers::checksum(0, &packet[..head]);
     packet[10..12].copy_from_slice(&sum.to_be_bytes());
 }

@@ -47,7 +47,7 @@ pub(crate) fn upload(sides: &[Side; 2], bytes: usize, begin: Option<u32>) -> io:
     pair(sides, wants, client, |mut stream| read_to_end(&mut stream))
 }
 
-/// Both send at once.
+/// Both send at the same time.
 pub(crate) fn both(sides: &[Side; 2], bytes: usize) -> io::Result<()> {
     let end = |stream: TcpStream| {
         let (mut reader, mut writer) = (stream.try_clone()?, stream);
@@ -140,11 +140,11 @@ pub(crate) fn ports_again(sides: &[Side; 2]) -> io::Result<()> {
     Ok(())
 }
 
-/// Ports where nobody listens, one of them twice from the same port, then a client that goes with data unread.
+/// Closed ports, one of them twice from the same port, then a client that closes with unread data.
 pub(crate) fn refused(sides: &[Side; 2]) -> io::Result<()> {
     for port in [41_000, 41_000, 0, 0] {
         let refused = sides[0].connect(&sides[1], 9, Wants { port, ..Wants::default() });
-        assert!(refused.is_err_and(|e| e.kind() == io::ErrorKind::ConnectionRefused), "nobody listens there");
+        assert!(refused.is_err_and(|e| e.kind() == io::ErrorKind::ConnectionRefused), "the port is closed");
     }
     let server = |mut stream: TcpStream| {
         // The reset may come while it sends.

@@ -69,7 +69,7 @@ pub fn packets_json(
 /// The parts of a table of marks, in their order, with what stands above each.
 const GROUPS: [(MarkClass, &str); 3] = [
     (MarkClass::Trouble, "trouble"),
-    (MarkClass::Normal, "course of connections"),
+    (MarkClass::Normal, "normal events"),
     (MarkClass::CaptureArtefact, "capture artefacts"),
 ];
 

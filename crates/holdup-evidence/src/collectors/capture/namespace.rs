@@ -69,7 +69,7 @@ impl OfLink {
             self.is_ours.push(packet.link == LOOPBACK || is_opened_from(segment, packet.is_outgoing));
         }
         if self.is_ours.get(marks.stream as usize) == Some(&true) {
-            self.live.see(segment, &marks);
+            self.live.add(segment, &marks);
         }
     }
 }
@@ -150,9 +150,13 @@ impl NamespaceCapture {
 }
 
 #[cfg(test)]
+#[path = "../../../../holdup-packets/tests/made/mod.rs"]
+mod made;
+
+#[cfg(test)]
 mod tests {
+    use super::made::Tcp;
     use super::*;
-    use holdup_packets::made::Tcp;
     use holdup_packets::segment::Address;
 
     /// Whether the two sides of a connection take it for opened there: the client's, and the server's.

@@ -1,8 +1,8 @@
 //! Datagrams in fragments.
 
 use super::{Case, ether4, ether6, ip4, ip6, tcp4, tcp6, tunnel, whole};
-use holdup_packets::made::layers::{self, Ipv4};
-use holdup_packets::made::{Tcp, link};
+use crate::made::layers::{self, Ipv4};
+use crate::made::{Tcp, link};
 
 #[allow(clippy::too_many_lines, reason = "a table")]
 pub(super) fn fragments() -> Vec<Case> {

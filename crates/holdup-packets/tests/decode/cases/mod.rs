@@ -6,8 +6,8 @@ mod tunnels;
 
 use crate::judge::tshark;
 use crate::lines::{cut_headers, ours, segments, tsharks};
-use holdup_packets::made::layers::{self, Ipv4, Ipv6};
-use holdup_packets::made::{PcapNg, Tcp, link};
+use crate::made::layers::{self, Ipv4, Ipv6};
+use crate::made::{PcapNg, Tcp, link};
 use holdup_packets::segment::{ACK, Address, Endpoint, Options, PSH};
 
 /// A frame: what was on the wire, and how much of it was captured.

@@ -1,8 +1,8 @@
 //! Lengths, cuts, extension headers and options.
 
 use super::{Case, V4, V6, ether4, ether6, expecting, ip4, ip6, none, one, tcp4, tcp6};
-use holdup_packets::made::layers::{self, Ipv4, Ipv6};
-use holdup_packets::made::{Tcp, link};
+use crate::made::layers::{self, Ipv4, Ipv6};
+use crate::made::{Tcp, link};
 use holdup_packets::segment::{Options, SYN};
 
 pub(super) fn lengths() -> Vec<Case> {
@@ -136,7 +136,7 @@ pub(super) fn options() -> Vec<Case> {
         with("an mss of the wrong length", &[2, 3, 5, 4, 2]),
         with("times of the wrong length", &[8, 6, 1, 2, 3, 4, 4, 2]),
         with("nothing after the end", &[4, 2, 0, 3, 3, 7]),
-        with("one that goes on beyond the header", &[4, 2, 8, 10, 0, 0, 0, 1]),
+        with("one that exceeds the header", &[4, 2, 8, 10, 0, 0, 0, 1]),
         with("one without a length", &[4, 2, 1, 1, 1, 1, 1, 2]),
         with("one of length 1", &[4, 2, 3, 1, 3, 3, 7]),
         with("twice", &[2, 4, 1, 0, 2, 4, 2, 0]),
@@ -147,7 +147,7 @@ pub(super) fn options() -> Vec<Case> {
     ]
 }
 
-/// Packets on a way that is yet to go on, by the number of the end of it, after plain ones to the ends 2, 9 and 10.
+/// Packets with an unfinished route, by the number of its end, after plain ones to the ends 2, 9 and 10.
 pub(super) fn routed() -> (Vec<Vec<u8>>, Vec<u32>) {
     let end4 = |low: u32| 0x0a00_0000 | low;
     let end6 = |low: u128| 0x2001_0db8 << 96 | low;

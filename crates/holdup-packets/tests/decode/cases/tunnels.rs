@@ -1,8 +1,8 @@
 //! Link layers, tunnels, and the errors of routers.
 
 use super::{Case, V4, V6, ether4, ether6, expecting, none, one, tcp4, tcp6, tunnel};
-use holdup_packets::made::layers::{self, Ipv4, Ipv6};
-use holdup_packets::made::link;
+use crate::made::layers::{self, Ipv4, Ipv6};
+use crate::made::link;
 
 pub(super) fn links() -> Vec<Case> {
     let (p4, p6) = (tcp4().packet(), tcp6().packet());

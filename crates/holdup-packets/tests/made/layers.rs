@@ -1,6 +1,6 @@
 //! Headers around packets.
 
-use crate::segment::Address;
+use holdup_packets::segment::Address;
 
 /// The number of TCP as a protocol of IP.
 pub const TCP: u8 = 6;

@@ -1,7 +1,7 @@
 //! A segment of TCP made from numbers.
 
 use super::layers::{self, Ipv4, Ipv6};
-use crate::segment::{Address, Endpoint, Options};
+use holdup_packets::segment::{Address, Endpoint, Options};
 
 /// A segment that is yet to be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub struct Tcp {
     pub flags: u16,
     /// The window as it stands in the header.
     pub window: u16,
-    /// The options; those that are only told of (as [`Options::multipath`]) are not made.
+    /// The options, without those that are only flags (as [`Options::multipath`]).
     pub options: Options,
     /// Bytes of options after those, as they are.
     pub more_options: Vec<u8>,
