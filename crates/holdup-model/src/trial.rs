@@ -7,10 +7,11 @@ use crate::metric::Measurement;
 use serde::{Deserialize, Serialize};
 
 /// Whether a trial counts.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
 #[serde(rename_all = "snake_case", tag = "state")]
 pub enum TrialStatus {
     /// It counts.
+    #[default]
     Done,
     /// It does not count; it is kept with the reason.
     Void {
@@ -40,7 +41,7 @@ pub struct NamedHistogram {
 }
 
 /// One trial as it was run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct Trial {
     /// Its place in the order in which trials really ran, repeats included, from 0.
     pub seq: u32,

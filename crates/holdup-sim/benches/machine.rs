@@ -15,7 +15,7 @@
 //!
 //! `-- --parallel [--rounds N]` lets two threads and one simulate machines of their own in turns, and prints how many
 //! times as much the two get done.
-#![expect(clippy::print_stdout, reason = "a bench tells its result")]
+#![expect(clippy::print_stdout, reason = "a bench prints its result")]
 
 use holdup_sim::machine::{Costs, Kernel, Machine, Topology, catalogue};
 use holdup_sim::preempt;
@@ -66,7 +66,7 @@ fn contention_of(algorithm: &'static str, spread: bool, cpus: u32, workers: u32)
         workers,
         algorithm,
         section_ns: SECTION_NS,
-        // As many tasks as there are CPUs run at once.
+        // As many tasks as there are CPUs run at the same time.
         think_ns: if spread { SECTION_NS * u64::from(cpus) * 4 / 3 } else { SECTION_NS },
         processes: true,
         faults: 0,
@@ -151,7 +151,7 @@ fn measure(name: &str, machine: &Machine, load: &Load, how: How) {
     }
 }
 
-/// A machine with so many CPUs, a power of two, in caches and nodes as large servers have them.
+/// A machine with this number of CPUs, a power of two, in caches and nodes as large servers have them.
 fn machine_of(cpus: u32) -> Machine {
     let smt = if cpus > 2 { 2 } else { 1 };
     let cores = (cpus / smt).min(8);
@@ -201,7 +201,7 @@ fn curve(rounds: usize) {
     }
 }
 
-/// How long so many threads take for the same work each, s of real time.
+/// How long this number of threads take for the same work each, s of real time.
 fn together_s(threads: u64) -> f64 {
     let begun = std::time::Instant::now();
     std::thread::scope(|scope| {

@@ -76,7 +76,7 @@ fn who_wakes_up_stays_near_its_last_cpu() {
     }
 }
 
-/// Many timers run out at once: each wakes a task, and no CPU is sent two while another one has none.
+/// Many timers expire at the same time: each wakes a task, and no CPU is sent two while another one has none.
 #[test]
 fn tasks_that_wake_up_together_go_to_cpus_of_their_own() {
     let topology = Topology { smt: 1, cores: 16, llcs: 1, nodes: 1 };
@@ -84,7 +84,7 @@ fn tasks_that_wake_up_together_go_to_cpus_of_their_own() {
     let mut world = world(topology, &[sleeper], vec![TaskSpec::default(); 16], |_| ());
     world.run_until(5 * MS);
     let waited_ns = world.close().roles[0].waited.range_ns().expect("they waited").1;
-    assert!(waited_ns < 10_000, "nobody is sent where another one is on its way: {waited_ns} ns");
+    assert!(waited_ns < 10_000, "no task is sent where another one is on its way: {waited_ns} ns");
     let (_, seen) = measured(&mut world, 10, 500);
     let waited_ns = seen.roles[0].waited.quantile_ns(0.999).expect("they waited");
     assert!(waited_ns < 10_000, "{waited_ns} ns");

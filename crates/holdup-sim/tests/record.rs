@@ -136,9 +136,9 @@ fn records(load: &Load) -> Recorded {
     world.recorded().expect("it was recorded")
 }
 
-/// B waits for A's message, then for a device; the reasons are told.
+/// B waits for A's message, then for a device; the record has the reasons.
 #[test]
-fn what_a_task_waits_for_is_told() {
+fn what_a_task_waits_for_is_recorded() {
     let sender = program(vec![
         Op::Compute(Span::Fixed(5_000)),
         Op::Send { to: Channel::Of(0), tag: 0 },
@@ -162,10 +162,10 @@ fn what_a_task_waits_for_is_told() {
         RecordedEvent::Wakeup { task: 1, by } => Some(format!("by {by:?}")),
         _ => None,
     });
-    let told: Vec<String> = left.collect();
+    let reasons: Vec<String> = left.collect();
     let wanted =
         ["by None", "Some(Message)", "by Some(0)", "Some(Device)", "by None", "Some(Other)", "by None", "None"];
-    assert_eq!(told, wanted);
+    assert_eq!(reasons, wanted);
 }
 
 fn contended(algorithm: &'static str, model: &str, most: Option<usize>) -> (World, Load) {

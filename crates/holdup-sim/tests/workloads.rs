@@ -136,7 +136,7 @@ fn members_share_a_machine_and_are_counted_for_themselves() {
     let mut both = parameters(&[("foreground", "wakeup".into()), ("background", "none".into())]);
     both.0.extend(read(&often, "wakeup.").0);
     let (same, _) = run("mixed", &both, &machine);
-    assert_eq!(same, alone, "nobody is behind it");
+    assert_eq!(same, alone, "no message is behind it");
     both.set("background", "messenger");
     both.0.extend(read(&[&MESSENGER[..], &["groups=8", "senders=20", "receivers=20"]].concat(), "messenger.").0);
     let (mixed, seen) = run("mixed", &both, &machine);

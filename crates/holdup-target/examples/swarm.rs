@@ -1,6 +1,6 @@
 //! Random sequences of knobs on the real host, with faults and kills, and what is different afterwards.
 //!
-//! `script/swarm` builds and runs it. Each sequence starts from an odd state, runs as a process of its own that fails or
+//! `script/swarm` builds and runs it. Each sequence starts from an odd state, runs as its own process that fails or
 //! is killed at a counted operation or at a random time, and is made good by another process, as `holdup restore` would.
 //! What then differs and was not reported is what must never be.
 
@@ -83,11 +83,11 @@ impl Chance {
 #[derive(Debug, Clone, Copy)]
 enum Mishap {
     None,
-    /// This operation fails without effect, and the one after it so many later.
+    /// This operation fails without effect, and another one this number later.
     Fault(u64, u64),
     /// The process is killed at this operation.
     Kill(u64),
-    /// It is killed from outside after so many µs.
+    /// It is killed from outside after this time, µs.
     KillAfter(u64),
 }
 
@@ -433,7 +433,7 @@ fn main() -> ExitCode {
     let host = Host::real();
     let pids = subjects.pids();
     let cluster = cluster(&host).inspect_err(|why| println!("left out: settings of PostgreSQL: {why}")).ok();
-    // As one that holdup did not make: of its own it puts nothing back.
+    // As one that holdup did not make: by itself it puts nothing back.
     let server =
         cluster.as_ref().map(|made| External::connect(&host, &made.connection_string_for("postgres")).unwrap());
     let usable = |(factor, levels): &(&'static str, &'static [&'static str])| {

@@ -73,3 +73,19 @@ pub fn machine_of(host: &holdup_host::Host, target: &str) -> Result<Option<Machi
     let argument = target.split_once(':').map_or("", |(_, argument)| argument);
     find(target).map_or(Ok(None), |t| t.machine(host, argument))
 }
+
+/// A checked plan of a test, and its schedule.
+#[cfg(test)]
+pub(crate) fn checked(text: &str, machine: Machine) -> (holdup_model::Plan, holdup_model::Schedule) {
+    let inputs = holdup_plan::Inputs {
+        machine,
+        vocabulary: &vocabulary(),
+        environment: &|_| None,
+        read_include: &|path| Err(format!("{path} is not read")),
+        machine_of: &|_| Ok(Some(machine)),
+        overrides: &holdup_plan::Overrides::default(),
+    };
+    let plan = holdup_plan::check("test.toml", text, &inputs).expect("a plan");
+    let schedule = holdup_plan::schedule(&plan).expect("a schedule");
+    (plan, schedule)
+}

@@ -134,9 +134,7 @@ pub(crate) fn metrics_of(
     used: &WorkloadUse,
     workload: &dyn Workload,
 ) -> Vec<(String, holdup_model::Metric)> {
-    let chosen: Vec<_> =
-        plan.metrics.iter().filter(|m| m.workload.as_deref().is_none_or(|name| name == used.name)).cloned().collect();
-    let mut metrics = workload.metrics_of(used, &chosen);
+    let mut metrics = workload.metrics_of(used, &chosen_metrics(plan, &used.name));
     for metric in &mut metrics {
         if let Some(better) = plan.metric_choice(&used.name, &metric.id).and_then(|choice| choice.better) {
             metric.better = better;
@@ -547,23 +545,5 @@ pub(crate) fn never_begun(problem: &Problem) -> Trial {
 }
 
 pub(crate) fn blank(started_unix_ns: i64) -> Trial {
-    Trial {
-        seq: 0,
-        session: 0,
-        boot: 0,
-        block: 0,
-        position: 0,
-        arm: 0,
-        attempt: 0,
-        status: TrialStatus::Done,
-        started_unix_ns,
-        ended_unix_ns: started_unix_ns,
-        window: None,
-        measurements: Vec::new(),
-        histograms: Vec::new(),
-        evidence: Vec::new(),
-        environment_before: Vec::new(),
-        environment_moved: Vec::new(),
-        notes: Vec::new(),
-    }
+    Trial { started_unix_ns, ended_unix_ns: started_unix_ns, ..Trial::default() }
 }

@@ -46,10 +46,9 @@ const LOOKS: u32 = 10;
 const OBSERVED: &str = "observed";
 
 /// All that a record needs.
+#[expect(missing_docs, reason = "fields without a comment are what their names say")]
 pub struct RecordRequest<'a> {
-    /// The host.
     pub host: &'a Host,
-    /// What is watched.
     pub watching: &'a Watching,
     /// How to ask the PostgreSQL server that is watched.
     pub postgres: Option<String>,
@@ -59,11 +58,9 @@ pub struct RecordRequest<'a> {
     pub windows: u32,
     /// The ids of the collectors.
     pub collectors: &'a [String],
-    /// What the user asked of collectors.
     pub options: CollectOptions,
     /// The folder in which section maps are kept; `None` to keep none.
     pub maps: Option<PathBuf>,
-    /// The machine that it runs on.
     pub machine: Machine,
     /// The bundle to write; it must not exist.
     pub out: &'a Path,
@@ -71,7 +68,6 @@ pub struct RecordRequest<'a> {
     pub command: Vec<String>,
     /// How long to wait for a run on this host to end; zero refuses immediately.
     pub wait: Duration,
-    /// Asks to end.
     pub cancel: Cancel,
 }
 

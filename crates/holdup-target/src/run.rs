@@ -17,16 +17,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// All that a run needs.
+#[expect(missing_docs, reason = "fields without a comment are what their names say")]
 pub struct RunRequest<'a> {
-    /// The host.
     pub host: &'a Host,
-    /// The checked plan.
     pub plan: &'a Plan,
     /// The plan as TOML.
     pub plan_source: &'a str,
-    /// The arms and the order.
     pub schedule: &'a Schedule,
-    /// What relative sizes were resolved against.
     pub machine: Machine,
     /// The bundle to write; it must not exist.
     pub out: &'a Path,
@@ -34,7 +31,6 @@ pub struct RunRequest<'a> {
     pub command: Vec<String>,
     /// What is worth keeping in the bundle's log from before the run: factors left out, for example.
     pub notes: Vec<String>,
-    /// How to find or reach PostgreSQL.
     pub postgres: PostgresOptions,
     /// Where large temporary files go.
     pub workdir: PathBuf,
@@ -42,7 +38,6 @@ pub struct RunRequest<'a> {
     pub guests: GuestOptions,
     /// How long to wait for another run on this host to end; zero refuses immediately.
     pub wait: Duration,
-    /// Asks to end.
     pub cancel: Cancel,
     /// Whether the trials so far give every headline its verdict; asked after each block of a plan that stops then.
     /// Trials come without histograms and evidence.
@@ -106,7 +101,8 @@ pub fn run(request: &RunRequest<'_>, observer: &mut dyn Observer) -> Result<RunO
         }
     }
     let head = BundleHead { emulated: readiness.emulated.clone(), ..head(request, clock) };
-    let writer = create_bundle(request, &readiness, &head)?;
+    let RunRequest { out, plan, plan_source, schedule, .. } = request;
+    let writer = Writer::create(out, &head, plan, plan_source, schedule, &readiness.metrics, &readiness.collectors)?;
     let mut walk = Walk::new(request, clock, writer, so_far(request, &readiness, head));
     for note in &request.notes {
         walk.log(note, observer)?;
@@ -144,18 +140,6 @@ fn so_far(request: &RunRequest<'_>, readiness: &Readiness, head: BundleHead) -> 
         boot_logs: Vec::new(),
         ending: None,
     })
-}
-
-fn create_bundle(request: &RunRequest<'_>, readiness: &Readiness, head: &BundleHead) -> Result<Writer, Problem> {
-    Writer::create(
-        request.out,
-        head,
-        request.plan,
-        request.plan_source,
-        request.schedule,
-        &readiness.metrics,
-        &readiness.collectors,
-    )
 }
 
 /// The state of a run under way.
@@ -324,7 +308,7 @@ impl<'a> Walk<'a> {
                 .add_environment(at.session, at.boot, &facts)
                 .map_err(Halt::Unwritable)
                 .and_then(|()| self.blocks(session.as_mut(), &at, &mut next, observer));
-            let closed = self.close(session, &at, observer);
+            let closed = self.keep_closed(session.close(), &at, observer);
             match turn {
                 Ok(Turn::Through) => {}
                 Ok(Turn::Ends(ending)) => {
@@ -394,15 +378,6 @@ impl<'a> Walk<'a> {
             WorkerEvent::Failed(problem) => self.log(&problem.to_string(), observer)?,
         }
         Ok(())
-    }
-
-    fn close(
-        &mut self,
-        session: Box<dyn Session + '_>,
-        at: &TrialSpec,
-        observer: &mut dyn Observer,
-    ) -> Result<(), Problem> {
-        self.keep_closed(session.close(), at, observer)
     }
 
     fn keep_closed(&mut self, closed: Closed, at: &TrialSpec, observer: &mut dyn Observer) -> Result<(), Problem> {

@@ -10,14 +10,11 @@ use holdup_model::{
 use std::path::PathBuf;
 
 /// What a session needs to know.
+#[expect(missing_docs, reason = "fields without a comment are what their names say")]
 pub struct SessionRequest<'a> {
-    /// The host.
     pub host: &'a Host,
-    /// The checked plan.
     pub plan: &'a Plan,
-    /// The arms.
     pub schedule: &'a Schedule,
-    /// How to find or reach PostgreSQL.
     pub postgres: &'a PostgresOptions,
     /// Where large temporary files go.
     pub workdir: PathBuf,
@@ -25,7 +22,6 @@ pub struct SessionRequest<'a> {
     pub guests: &'a GuestOptions,
     /// What the boots of this run are made of; filled by `ready`.
     pub boot_cache: BootCache,
-    /// Asks to end.
     pub cancel: Cancel,
 }
 

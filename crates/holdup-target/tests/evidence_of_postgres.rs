@@ -83,7 +83,7 @@ fn pgbench_is_seen_in_the_counters_and_in_the_wait_events() {
     assert!((10.0..=30.0).contains(&samples), "ten a second for 2.5 s: {samples}");
     let waits = hooks.collected.iter().find(|c| c.collector == "wait-events").expect("collected");
     let backends: f64 = waits.items.iter().filter(|i| i.label.is_some()).filter_map(|i| i.value.value()).sum();
-    assert!(backends > 4.0 && backends <= 8.01, "the eight clients and nobody else: {backends} {waits:?}");
+    assert!(backends > 4.0 && backends <= 8.01, "the eight clients and no others: {backends} {waits:?}");
     assert!(waits.cost.cpu_ns > 0 && waits.cost.wakeups >= 10);
     prepared.close().expect("nothing is left");
 }

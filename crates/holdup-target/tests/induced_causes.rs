@@ -60,7 +60,7 @@ fn here<T>(induced: Result<T, holdup_model::Problem>) -> T {
 }
 
 fn cpus() -> u32 {
-    u32::try_from(std::thread::available_parallelism().expect("a number").get()).expect("not so many")
+    u32::try_from(std::thread::available_parallelism().expect("a number").get()).expect("it fits")
 }
 
 fn watch(pids: &[u32], collectors: &[&str]) -> BundleData {
@@ -138,7 +138,7 @@ fn named(bundle: &BundleData, id: &str) {
             cause.details.iter().for_each(|detail| println!("    {detail}"));
         }
     }
-    // What the hypervisor takes meanwhile is nobody's here, and there.
+    // What the hypervisor takes meanwhile belongs to no task, here and there.
     let mut expected = vec![id];
     if id == "fault-under-lock" && cause(&arm, "oversubscription").share.as_ref().is_some_and(|s| s.value > 0.02) {
         // Each has a CPU to itself: if they waited for one, others took it, from holders as well.
@@ -187,13 +187,13 @@ fn a_preempted_holder() {
 fn a_fault_under_the_lock() {
     start(PAIR);
     if cpus() < 2 {
-        ignore("with one CPU nobody waits for a holder that runs");
+        ignore("with one CPU no task waits for a holder that runs");
     }
     let changes = [("faults", 16.into()), ("section", 100.into()), ("think", 100_000.into())];
     let bundle = watch_contention(2, &changes, &COLLECTORS);
     named(&bundle, "fault-under-lock");
     undecided_without(&bundle, &["faults"], "fault-under-lock");
-    // Sections are what tells faults under a lock from others, so they are needed at the time.
+    // Sections distinguish faults under a lock from others, so they are needed at the time.
     const LESS: [&str; 4] = ["switches", "faults", "cpu", "pressure"];
     let arm = only_arm(&watch_contention(2, &changes, &LESS));
     asks_for(&arm, &["faults", "critical-sections"], "fault-under-lock");

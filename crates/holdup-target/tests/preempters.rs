@@ -72,7 +72,7 @@ fn who_took_the_cpu_from_holders_is_named() {
     if let Availability::Unavailable { reason, .. } = collector.probe(&CollectContext::default()) {
         ignore(format!("critical-sections cannot work here: {reason}"));
     }
-    let cpus = u32::try_from(std::thread::available_parallelism().expect("a number").get()).expect("not so many");
+    let cpus = u32::try_from(std::thread::available_parallelism().expect("a number").get()).expect("it fits");
     let (busy, period) = (Duration::from_millis(1), Duration::from_millis(8));
     let thieves: Result<Vec<_>, _> = (0..cpus).map(|cpu| holdup_induce::cpu_thief(cpu, busy, period)).collect();
     let _thieves = match thieves {
@@ -80,13 +80,13 @@ fn who_took_the_cpu_from_holders_is_named() {
         Err(problem) => ignore(problem),
     };
     let seen = watched(cpus);
-    let (told, single) = (by_label(&seen[0], "holder_preempted_by"), of_the_timeline(&seen[1]));
+    let (summary, single) = (by_label(&seen[0], "holder_preempted_by"), of_the_timeline(&seen[1]));
     let causes = by_label(&seen[0], "holder_preempted_by_cause");
-    println!("told {told:#?}\nof the timeline {single:#?}\ncauses {causes:#?}");
+    println!("summary {summary:#?}\nof the timeline {single:#?}\ncauses {causes:#?}");
     let sum = |of: &mut dyn Iterator<Item = (&str, f64)>, end: &str| {
         of.filter(|(label, _)| label.ends_with(end)).map(|(_, value)| value).sum::<f64>()
     };
-    let mut all = told.iter().map(|(label, value)| (*label, *value));
+    let mut all = summary.iter().map(|(label, value)| (*label, *value));
     let stolen = sum(&mut all.clone(), &format!(" < {THIEF}"));
     // It comes some 180 times on each CPU, and somebody is inside most of the time; a loaded machine leaves less of it.
     assert!(stolen >= 5.0, "{stolen}");
@@ -94,8 +94,8 @@ fn who_took_the_cpu_from_holders_is_named() {
     let mut events = single.iter().map(|(label, value)| (label.as_str(), *value));
     let of_thief = sum(&mut events.clone(), &format!(" < {THIEF}"));
     assert!(are_near(stolen, of_thief), "{stolen} {of_thief}");
-    let (all_told, all_events) = (sum(&mut all.clone(), ""), sum(&mut events, ""));
-    assert!(are_near(all_told, all_events), "{all_told} {all_events}");
+    let (all_counted, all_events) = (sum(&mut all.clone(), ""), sum(&mut events, ""));
+    assert!(are_near(all_counted, all_events), "{all_counted} {all_events}");
     // It is of a higher class, and the cause says so; each preemption has one of both.
     let higher = sum(&mut causes.iter().map(|(label, value)| (*label, *value)), ": higher class");
     assert!(higher + 3.0 >= stolen, "{higher} {stolen}");

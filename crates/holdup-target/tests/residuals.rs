@@ -56,7 +56,7 @@ fn sections_are_as_long_as_they_are() {
 }
 
 /// Watches one more window, and asks whether the mean length of all windows' residuals is what is known. It is so as well
-/// where nothing can be told.
+/// where nothing can be said.
 fn fits(section_ns: i64, residuals: &mut SparseHistogram) -> bool {
     let seen = watched(section_ns, 15_000);
     println!("{:?} {:?}", seen.coverage, seen.cost);

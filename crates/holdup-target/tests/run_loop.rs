@@ -99,7 +99,7 @@ fn plan(scripts: &[&str]) -> (Plan, Schedule) {
 struct Place {
     folder: tempfile::TempDir,
     cancel: Cancel,
-    /// The stop rule of plans that have one: so many trials are enough.
+    /// The stop rule of plans that have one: this number of trials is enough.
     decided_after: Option<usize>,
 }
 

@@ -1,9 +1,9 @@
-//! The few costs that a loop of its own cannot measure as they are inside of a lock, chosen by cells.
+//! The few costs that a separate loop cannot measure as they are inside of a lock, chosen by cells.
 
 use crate::{Cell, Host, cells, is_held_out, on_all_cpus, simulated};
 use std::collections::BTreeMap;
 
-/// What is chosen: faults cost more among other work than in a loop that does nothing else, an interrupt costs whoever sends
+/// What is chosen: faults cost more among other work than in a loop that does nothing else, an interrupt costs the CPU that sends
 /// it an exit to the hypervisor in some guests, an idle CPU may halt; and how much the neighbours take.
 const CHOSEN: &[&str] = &[
     "fault_ns",
@@ -52,6 +52,6 @@ pub(crate) fn fit(alone: &Host, measured: &BTreeMap<Cell, f64>) -> (Host, Vec<(&
             }
         }
     }
-    let told = CHOSEN.iter().map(|name| (*name, *place(&mut alone.clone(), name), *place(&mut best.clone(), name)));
-    (best.clone(), told.collect())
+    let chosen = CHOSEN.iter().map(|name| (*name, *place(&mut alone.clone(), name), *place(&mut best.clone(), name)));
+    (best.clone(), chosen.collect())
 }

@@ -4,8 +4,8 @@
 //! with the `holdup` binary and simulates it, with the costs that `holdup calibrate` measured alone, and once more with the
 //! few costs in `fit` chosen so that the cells come out. A fifth of the cells is kept out of that, chosen by their
 //! number alone, and is reported apart. `--measured FILE` takes what an earlier run kept instead of measuring. On a host that
-//! others use, run it in a session of its own whose autogroup has nice -20.
-#![expect(clippy::print_stdout, reason = "a bench tells its result")]
+//! others use, run it in its own session whose autogroup has nice -20.
+#![expect(clippy::print_stdout, reason = "a bench prints its result")]
 
 mod fit;
 
@@ -93,7 +93,7 @@ fn add_neighbours(load: &mut Load, host: &Host) {
     load.tasks.extend((0..host.machine.topology.cpus()).map(neighbour));
 }
 
-/// Operations per second of the simulated machine in a window of so many ms: the median of so many seeds.
+/// Operations per second of the simulated machine in a window of this length, ms: the median over seeds.
 fn simulated(host: &Host, cell: &Cell, window_ms: u64, seeds: u64) -> f64 {
     let setup = Setup {
         workers: cell.threads,
@@ -233,17 +233,17 @@ fn main() {
     let alone = Host::read(&arguments.machine);
     let measured = measured(&arguments);
     println!("\n== costs as measured alone");
-    tell(&alone, &measured);
+    print(&alone, &measured);
     let (fitted, costs) = fit::fit(&alone, &measured);
     println!("\n== with these chosen by the cells that are not held out");
     for (name, before, after) in costs {
         println!("{name:<20} {before:>7} to {after:>7} ns");
     }
-    tell(&fitted, &measured);
+    print(&fitted, &measured);
 }
 
 /// Simulates every cell and says how far off it is.
-fn tell(host: &Host, measured: &BTreeMap<Cell, f64>) {
+fn print(host: &Host, measured: &BTreeMap<Cell, f64>) {
     let all = cells();
     let chosen: Vec<Cell> = all.iter().copied().filter(|cell| measured.contains_key(cell)).collect();
     let rates = on_all_cpus(&chosen, |cell| simulated(host, cell, 500, 3));

@@ -4,7 +4,7 @@
 //! another process's next event) and a closed M/M/96 with 1,024 clients. Every engine carries out the same events of the
 //! same model; rounds are interleaved, so that a busy host is as bad for one as for the other, the clock is the thread's CPU time, and
 //! medians are shown.
-#![expect(clippy::print_stdout, reason = "a bench tells its result")]
+#![expect(clippy::print_stdout, reason = "a bench prints its result")]
 
 mod by_simrs;
 mod engines;
@@ -14,7 +14,7 @@ use engines::{Binary, Calendar, Ours, Quaternary};
 use models::{closed, phold};
 use rustix::time::{ClockId, clock_gettime};
 
-/// Carries out so many events and says when the last one was.
+/// Executes this number of events and returns the time of the last one.
 type Run = fn(u64) -> u64;
 type Model = (&'static str, Vec<(&'static str, Run)>);
 

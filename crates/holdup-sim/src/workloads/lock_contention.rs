@@ -14,10 +14,10 @@ use holdup_model::{Measurement, Parameters, Problem};
 
 /// What an arm says.
 #[derive(Debug, Clone, Copy)]
+#[expect(missing_docs, reason = "fields without a comment are what their names say")]
 pub struct Setup {
     /// How many workers.
     pub workers: u32,
-    /// The lock.
     pub algorithm: &'static str,
     /// Work inside the lock, ns.
     pub section_ns: u64,

@@ -19,10 +19,10 @@ use std::collections::BTreeMap;
 /// The levels of an arm's factors.
 pub type Levels = BTreeMap<String, Value>;
 
-/// What a window of a workload brought.
+/// The metrics and histograms of a window.
 pub type Results = (Vec<Measurement>, Vec<NamedHistogram>);
 
-/// A workload that can be said as programs.
+/// A workload as programs.
 pub trait Workload: Sync {
     /// The id of the workload that it stands for.
     fn id(&self) -> &'static str;
@@ -41,8 +41,8 @@ pub trait Workload: Sync {
     /// # Errors
     /// When a parameter has no counterpart in the simulation.
     fn load(&self, parameters: &Parameters, levels: &Levels, machine: &Machine) -> Result<Load, Problem>;
-    /// The metrics of an arm from what was seen of its load in a window of this length, absent where the simulation does
-    /// not tell.
+    /// The metrics of an arm from the counters of its load in a window of this length, absent where the simulation has
+    /// none.
     fn results(&self, parameters: &Parameters, seen: &WindowStats, length_ns: u64) -> Results;
 }
 

@@ -26,7 +26,7 @@ fn rounds(n: u32, parallel: f64, section: f64, locks: f64) -> f64 {
 
 /// The same of the simulated machine, by the time that its cores spend in parallel parts.
 fn simulated(n: u32, parallel: u64, section: u64, locks: u32) -> Estimate {
-    // Giving it back takes whoever does it a nanosecond more.
+    // The release takes a nanosecond more.
     let mut ops = vec![Op::Compute(Span::Exponential(parallel - 1))];
     for lock in 0..locks {
         // One of those that are left, each as likely.
@@ -61,7 +61,7 @@ fn sections_bound_what_many_cores_are_good_for() {
             let section = (sequential * WORK_NS) as u64;
             let parallel = WORK_NS as u64 - section;
             let rate = rounds(n, parallel as f64, section as f64, f64::from(locks));
-            // Amdahl's law of one that waits for nobody, and the sections one after the other.
+            // Amdahl's law of one that waits for no other, and the sections one after the other.
             let most = f64::from(n).min(f64::from(locks) / sequential);
             let speedup = rate * WORK_NS;
             assert!(speedup <= most && (n < 64 || locks > 1 || speedup > 0.99 * most), "{speedup} of {most}");

@@ -20,7 +20,7 @@ pub(crate) fn free() -> Costs {
     costs
 }
 
-/// A machine of so many cores with one last level cache. Ticks are rare.
+/// A machine with this number of cores and one last level cache. Ticks are rare.
 pub(crate) fn machine(cpus: u32, costs: Costs) -> Machine {
     let full = preempt::find("full").expect("a model");
     let kernel = Kernel::of("6.18", full, 100, cpus).expect("a kernel");
@@ -112,7 +112,7 @@ pub(crate) fn mean(distribution: &[f64]) -> f64 {
     distribution.iter().enumerate().map(|(k, p)| k as f64 * p).sum()
 }
 
-/// The lines of a table. All that deviate are reported at once.
+/// The lines of a table. All that deviate are reported together.
 pub(crate) fn none_deviates(results: Vec<Result<String, String>>) -> String {
     let wrong: Vec<&String> = results.iter().filter_map(|line| line.as_ref().err()).collect();
     assert!(wrong.is_empty(), "{wrong:#?}");

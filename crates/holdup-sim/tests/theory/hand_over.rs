@@ -48,7 +48,7 @@ fn a_hand_over_takes_what_is_on_its_way() {
     }
 }
 
-/// Where whoever comes first gets in, the exchange that takes the lock is in the way as well. A newcomer may be there
+/// Where the first to come gets in, the exchange that takes the lock is in the way as well. A newcomer may be there
 /// while the line is on its way to who has waited, so moves of the line are only a bound.
 #[test]
 fn an_exchange_is_part_of_the_hand_over() {

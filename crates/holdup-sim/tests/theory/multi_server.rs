@@ -7,7 +7,7 @@ use holdup_sim::world::{Load, TaskSpec};
 
 const SERVICE_NS: u64 = 100_000;
 
-/// A source makes customers, each a task of its own that asks a device once, and ends.
+/// A source makes customers, each its own task that asks a device once, and ends.
 pub(crate) fn open(customer: Vec<Op>, servers: u32, interval_ns: u64) -> Load {
     let source = vec![Op::Sleep(Span::Exponential(interval_ns)), Op::Fork(1), Op::Jump(0)];
     Load {
@@ -20,7 +20,7 @@ pub(crate) fn open(customer: Vec<Op>, servers: u32, interval_ns: u64) -> Load {
     }
 }
 
-/// The chance to wait (Erlang's C) with so many servers and so much offered to all of them.
+/// The chance to wait (Erlang's C) with this number of servers and this load offered to all of them.
 fn chance_to_wait(servers: u32, offered: f64) -> f64 {
     let mut blocked = 1.0;
     for k in 1..=servers {

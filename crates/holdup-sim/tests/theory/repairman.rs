@@ -99,7 +99,7 @@ fn cpus_serve_a_closed_number_of_tasks_whatever_the_policy() {
 }
 
 /// Fair tasks that ran just now stay where they are, and a CPU that is idle only briefly does not look for any: some CPUs
-/// have nothing to do while tasks wait elsewhere. The real-time classes push and pull at once.
+/// have nothing to do while tasks wait elsewhere. The real-time classes push and pull immediately.
 #[test]
 fn hot_tasks_leave_cpus_idle() {
     let served = |version: &str, policy: Policy| {
@@ -118,7 +118,7 @@ fn hot_tasks_leave_cpus_idle() {
     }
 }
 
-/// A CPU that is shared in slices serves all that are there at once, and then only the mean of their work matters: what most
+/// A CPU that is shared in slices serves all that are there in parallel, and then only the mean of their work matters: what most
 /// of them need may be brief, and what few of them need long. One that serves them in order makes the brief ones wait.
 #[test]
 fn a_cpu_in_slices_serves_uneven_work_as_well_as_even_work() {

@@ -1,4 +1,4 @@
-//! M/G/1: what Pollaczek and Khinchine say of one server, whatever it takes it.
+//! M/G/1: what Pollaczek and Khinchine say of one server with any distribution of service times.
 
 use crate::common::{BATCHES, Estimate, free, lengths, machine, none_deviates, run};
 use crate::multi_server::open;

@@ -80,7 +80,7 @@ fn come_within_exponential(many: usize, mean: f64, case: Case) -> Vec<f64> {
 /// How long a hand-over takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum HandOver {
-    /// The time of whoever is served before, and an exponential section after it: the simulated lock.
+    /// The time of the waiter that is served before, and an exponential section after it: the simulated lock.
     Served,
     /// An exponential of the whole mean, the section included.
     Exponential,
@@ -152,7 +152,7 @@ fn simulated(n: u32, case: Case, sections: f64) -> Estimate {
     let ns = |cycles: f64| (cycles * CYCLE_NS) as u64;
     let costs = Costs { contender_ns: ns(case.each), ..free() };
     let ops = vec![
-        // Giving it back takes whoever does it a nanosecond more.
+        // The release takes a nanosecond more.
         Op::Compute(Span::Exponential(ns(case.think) - 1)),
         Op::Lock(0),
         Op::Compute(Span::Exponential(ns(case.section + case.each))),

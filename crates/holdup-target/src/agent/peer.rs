@@ -160,15 +160,7 @@ mod tests {
     }
 
     fn small_plan() -> Plan {
-        let inputs = holdup_plan::Inputs {
-            machine: holdup_model::Machine { cpus: 2, memory_bytes: 8 << 30 },
-            vocabulary: &crate::vocabulary(),
-            environment: &|_| None,
-            read_include: &|path| Err(format!("{path} is not read")),
-            machine_of: &|_| Ok(None),
-            overrides: &holdup_plan::Overrides::default(),
-        };
-        let text = "[[workload]]\nkind = \"lock-contention\"\n";
-        holdup_plan::check("test.toml", text, &inputs).expect("a plan")
+        let machine = holdup_model::Machine { cpus: 2, memory_bytes: 8 << 30 };
+        crate::checked("[[workload]]\nkind = \"lock-contention\"\n", machine).0
     }
 }

@@ -83,7 +83,6 @@ pub(super) fn arms_of(schedule: &Schedule, boot: u32) -> Vec<Arm> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use holdup_model::catalogue::Vocabulary;
 
     const PLAN: &str = r#"
         target = "qemu"
@@ -102,18 +101,7 @@ mod tests {
     "#;
 
     fn plan() -> (Plan, Schedule) {
-        let vocabulary: Vocabulary = crate::vocabulary();
-        let inputs = holdup_plan::Inputs {
-            machine: holdup_model::Machine { cpus: 2, memory_bytes: 8 << 30 },
-            vocabulary: &vocabulary,
-            environment: &|_| None,
-            read_include: &|path| Err(format!("{path} is not read")),
-            machine_of: &|_| Ok(None),
-            overrides: &holdup_plan::Overrides::default(),
-        };
-        let plan = holdup_plan::check("test.toml", PLAN, &inputs).expect("a plan");
-        let schedule = holdup_plan::schedule(&plan).expect("a schedule");
-        (plan, schedule)
+        crate::checked(PLAN, holdup_model::Machine { cpus: 2, memory_bytes: 8 << 30 })
     }
 
     fn words(work: &Work, factor: &str) -> Vec<String> {

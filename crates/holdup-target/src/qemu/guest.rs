@@ -211,12 +211,11 @@ impl Running {
 
     /// Ends the machine, and its peer.
     pub(super) fn end(mut self) {
-        if let Some(peer) = self.peer.take() {
-            peer.end();
+        for mut machine in self.peer.take().map(|peer| peer.machine).into_iter().chain([self.machine]) {
+            // An agent that has gone, or a broken connection, changes nothing: QEMU is ended.
+            let _broken = machine.send(&wire::to_bytes(&Order::Off));
+            let _ended = machine.end();
         }
-        // An agent that has gone, or a line that is broken, changes nothing: QEMU is ended.
-        let _broken = self.machine.send(&wire::to_bytes(&Order::Off));
-        let _ended = self.machine.end();
     }
 }
 
@@ -245,11 +244,6 @@ impl Peer {
             }
         }
         Ok(())
-    }
-
-    fn end(mut self) {
-        let _broken = self.machine.send(&wire::to_bytes(&Order::Off));
-        let _ended = self.machine.end();
     }
 }
 
@@ -354,16 +348,18 @@ impl Session for QemuSession<'_> {
                 Err(no) => closed.notes.push(self.running.problem(no, "while the session was closed").to_string()),
             }
         }
-        let console = self.running.machine.console();
-        closed.notes.extend(console.notes().iter().map(|line| format!("the guest's console: {line}")));
-        closed.logs.push(("console".to_owned(), console.bytes()));
+        keep_console(&mut closed, &self.running.machine, "guest", "console");
         closed.logs.extend(kernel_log.map(|log| ("kernel".to_owned(), log.into_bytes())));
         if let Some(peer) = &self.running.peer {
-            let console = peer.machine.console();
-            closed.notes.extend(console.notes().iter().map(|line| format!("the peer's console: {line}")));
-            closed.logs.push(("peer-console".to_owned(), console.bytes()));
+            keep_console(&mut closed, &peer.machine, "peer", "peer-console");
         }
         self.running.end();
         closed
     }
+}
+
+fn keep_console(closed: &mut Closed, machine: &Machine, whose: &str, name: &str) {
+    let console = machine.console();
+    closed.notes.extend(console.notes().iter().map(|line| format!("the {whose}'s console: {line}")));
+    closed.logs.push((name.to_owned(), console.bytes()));
 }

@@ -68,11 +68,8 @@ pub(crate) fn ready(request: &SessionRequest<'_>, observer: &mut dyn Observer) -
     }
     *request.boot_cache.chosen.lock().unwrap_or_else(PoisonError::into_inner) = Some(chosen.clone());
     let mut readiness = Readiness {
-        metrics: Vec::new(),
-        collectors: Vec::new(),
-        touches: Vec::new(),
-        notes: Vec::new(),
         emulated: (chosen.accel == "tcg").then(|| format!("emulated by QEMU {} (TCG)", chosen.qemu_version)),
+        ..Readiness::default()
     };
     if let Some(why) = &chosen.why {
         readiness.notes.push(format!("guests are emulated: {why}"));

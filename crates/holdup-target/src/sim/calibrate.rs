@@ -19,8 +19,8 @@ const HZ: u32 = 250;
 const LONGEST: usize = 500;
 
 /// What is calibrated and where that goes.
+#[expect(missing_docs, reason = "fields without a comment are what their names say")]
 pub struct CalibrateRequest<'a> {
-    /// The host, which is the running one.
     pub host: &'a Host,
     /// The machine file.
     pub file: &'a Path,
@@ -28,7 +28,6 @@ pub struct CalibrateRequest<'a> {
     pub workdir: PathBuf,
     /// The folder with PostgreSQL's programs; `None` to look for it.
     pub pg_bin: Option<PathBuf>,
-    /// ReschedRequest to end.
     pub cancel: Cancel,
     /// Gets the name of each cost before it is measured.
     pub step: &'a mut dyn FnMut(&str),

@@ -205,19 +205,9 @@ mod tests {
 
     #[test]
     fn a_simulated_workload_has_the_metrics_of_the_real_one() {
-        let vocabulary = crate::vocabulary();
         let described = catalogue::find("server-8").expect("it is there");
         let machine = holdup_model::Machine { cpus: 8, memory_bytes: described.memory_bytes };
-        let inputs = holdup_plan::Inputs {
-            machine,
-            vocabulary: &vocabulary,
-            environment: &|_| None,
-            read_include: &|_| Err("there is none".to_owned()),
-            machine_of: &|_| Ok(Some(machine)),
-            overrides: &holdup_plan::Overrides::default(),
-        };
-        let plan = holdup_plan::check("all.toml", PLAN, &inputs).expect("a plan");
-        let schedule = holdup_plan::schedule(&plan).expect("a schedule");
+        let (plan, schedule) = crate::checked(PLAN, machine);
         let simulated_kinds: Vec<&str> = plan.workloads.iter().map(|w| w.kind.as_str()).collect();
         assert!(workloads::ALL.iter().all(|w| simulated_kinds.contains(&w.id())), "the plan has them all");
         for used in &plan.workloads {

@@ -15,18 +15,16 @@ use holdup_stats::scaling::{LoadPoint, Model, fit_model};
 use std::sync::Arc;
 
 /// All that a prediction needs.
+#[expect(missing_docs, reason = "fields without a comment are what their names say")]
 pub struct PredictRequest<'a> {
-    /// The host, for the machine at hand.
     pub host: &'a Host,
     /// The checked plan, with target `sim`.
     pub plan: &'a Plan,
-    /// Its arms.
     pub schedule: &'a Schedule,
     /// How many machines to draw.
     pub draws: u32,
     /// Ratios that somebody found: what must a machine be to give them?
     pub reach: Vec<Wanted>,
-    /// ReschedRequest to end.
     pub cancel: Cancel,
 }
 

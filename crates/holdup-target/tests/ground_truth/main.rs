@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
 #![expect(clippy::print_stdout, reason = "it is shown where a test fails or cannot run")]
 
-mod witness;
+mod probe;
 
 use holdup_catalogue::lock_contention;
 use holdup_evidence::{CollectContext, Collecting, Collector, Subject};
@@ -13,10 +13,10 @@ use holdup_locks::truth::{Published, Truth, role};
 use holdup_model::timeline::{Timeline, TimelineKind};
 use holdup_model::{Availability, Collected, Parameters, Value};
 use holdup_testkit::ignore;
+use probe::{Left, TruthProbe};
 use std::collections::BTreeMap;
 use std::sync::mpsc;
 use std::time::Duration;
-use witness::{Left, Witness};
 
 /// By name, and not through their list, whose generic code would be compiled once more for this test.
 const ALGORITHMS: [&str; 7] =
@@ -56,7 +56,7 @@ fn watched(changes: &[(&str, Value)], workers: u32, window_ms: u64) -> Seen {
             COLLECTORS.iter().map(|id| holdup_evidence::find(id).expect("it exists")).collect();
         let subjects = vec![Subject { role: "load".to_owned(), pid: std::process::id() }];
         let context = CollectContext { subjects, ..CollectContext::default() }.for_collectors(&collectors);
-        let witness = Witness::of(&published);
+        let probe = TruthProbe::of(&published);
         let running: Vec<Box<dyn Collecting>> =
             collectors.iter().map(|c| c.start(&context).unwrap_or_else(|p| panic!("{p:?}"))).collect();
         let sender = sender.clone();
@@ -64,7 +64,7 @@ fn watched(changes: &[(&str, Value)], workers: u32, window_ms: u64) -> Seen {
             std::thread::sleep(Duration::from_millis(window_ms));
             let mut collected: Vec<Collected> = running.into_iter().map(Collecting::stop).collect();
             let timeline = collected[2].timeline.take().expect("a timeline");
-            let lefts = witness.end();
+            let lefts = probe.end();
             sender.send(Seen { collected, timeline, lefts, published }).expect("the test waits for it");
         });
     };
@@ -72,7 +72,7 @@ fn watched(changes: &[(&str, Value)], workers: u32, window_ms: u64) -> Seen {
     receiver.recv().expect("the watchers ended")
 }
 
-/// How often which truth was told as what.
+/// How often each truth was reported as what.
 #[derive(Debug, Default, Clone, Copy)]
 struct Score {
     right: u64,
@@ -94,7 +94,7 @@ impl Score {
     }
 }
 
-/// The switch-outs of the timeline that the witness saw too: what was told, and the witness's account.
+/// The switch-outs of the timeline that the probe saw too: the report, and the account of the probe.
 fn joined(seen: &Seen) -> Vec<(Option<&str>, &str, &Left)> {
     let mut by_tid: BTreeMap<u32, Vec<&Left>> = BTreeMap::new();
     for left in &seen.lefts {
@@ -121,23 +121,23 @@ fn joined(seen: &Seen) -> Vec<(Option<&str>, &str, &Left)> {
 fn scores(seen: &Seen) -> [Score; 2] {
     let predicates: BTreeMap<u32, _> = seen.published.workers.iter().map(|w| (w.tid, w.predicate)).collect();
     let mut scores = [Score::default(); 2];
-    for (told, left, truth) in joined(seen) {
+    for (reported, left, truth) in joined(seen) {
         if truth.failed != 0 {
             continue;
         }
         let Some(real) = role(predicates[&truth.tid], &truth.lock, &truth.state) else { continue };
         for (score, (word, kind)) in scores.iter_mut().zip([("holder ", Truth::Holder), ("waiter ", Truth::Waiter)]) {
-            let is_told = told.is_some_and(|t| t.starts_with(word));
-            match (is_told, real) {
+            let is_reported = reported.is_some_and(|t| t.starts_with(word));
+            match (is_reported, real) {
                 (_, Truth::Ambiguous) => {}
                 (true, real) if real == kind => score.right += 1,
                 (true, _) => score.wrong += 1,
                 (false, real) if real == kind => score.missed += 1,
                 (false, _) => {}
             }
-            if is_told != (real == kind) && real != Truth::Ambiguous && std::env::var_os("SHOW").is_some() {
+            if is_reported != (real == kind) && real != Truth::Ambiguous && std::env::var_os("SHOW").is_some() {
                 println!(
-                    "{word}: told {told:?} real {real:?} {left} ip {:x} lock {:x?} state {:x?}",
+                    "{word}: reported {reported:?} real {real:?} {left} ip {:x} lock {:x?} state {:x?}",
                     truth.ip,
                     &truth.lock[..8],
                     truth.state
@@ -167,10 +167,10 @@ impl Symbols {
         self.0.range(..=address).next_back().map_or("", |(_, name)| name.as_str())
     }
 
-    /// Why the task was asked to leave, told by who asked.
+    /// Why the task was asked to leave, from the stack that asked.
     fn cause(&self, left: &Left) -> Option<&'static str> {
         let stack: Vec<&str> = left.asked.iter().filter(|a| **a != 0).map(|a| self.of(*a)).collect();
-        // Innermost first: whoever charges the task for its time finds the end of its slice, also at a wake-up.
+        // Innermost first: the function that charges the task for its time finds the end of its slice, also at a wake-up.
         stack.iter().find_map(|name| match *name {
             "update_curr" | "task_tick_fair" | "entity_tick" | "sched_tick" | "scheduler_tick" | "hrtick" => {
                 Some("slice end")
@@ -181,27 +181,27 @@ impl Symbols {
     }
 }
 
-/// How many causes were told as the asking stack has them, and of how many.
+/// How many causes were reported as the asking stack has them, and of how many.
 fn causes(seen: &Seen, symbols: &Symbols) -> (u64, u64) {
     let (mut right, mut all) = (0, 0);
     for (_, left, truth) in joined(seen) {
-        let Some((place, told)) = left.split_once(": ") else { continue };
-        // Who gives way to a higher class is told so, however it was asked.
+        let Some((place, reported)) = left.split_once(": ") else { continue };
+        // A task that yields to a higher class is reported so, however it was asked.
         let (true, Some(real)) = (place.starts_with("user boundary") && truth.next_prio >= 100, symbols.cause(truth))
         else {
             continue;
         };
         all += 1;
-        right += u64::from(told == real);
-        if told != real && std::env::var_os("SHOW").is_some() {
+        right += u64::from(reported == real);
+        if reported != real && std::env::var_os("SHOW").is_some() {
             let stack: Vec<&str> = truth.asked.iter().map(|a| symbols.of(*a)).collect();
-            println!("cause: told {told} real {real} {stack:?}");
+            println!("cause: reported {reported} real {real} {stack:?}");
         }
     }
     (right, all)
 }
 
-fn holders_and_waiters_are_told_from_the_rest() {
+fn holders_and_waiters_are_distinguished_from_the_rest() {
     need_collector();
     if std::env::var_os("SHOW").is_some() {
         println!("{}", std::fs::read_to_string("/proc/self/maps").expect("maps").lines().next().expect("a line"));
@@ -245,4 +245,4 @@ fn holders_and_waiters_are_told_from_the_rest() {
     assert!(caused.1 < 100 || caused.0 as f64 >= 0.98 * caused.1 as f64, "{caused:?}");
 }
 
-holdup_testkit::tests!(holders_and_waiters_are_told_from_the_rest);
+holdup_testkit::tests!(holders_and_waiters_are_distinguished_from_the_rest);

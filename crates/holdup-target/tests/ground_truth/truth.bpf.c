@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0 */
 /* What a worker's own records say in the moment in which it leaves the CPU, and why it was asked to leave: read by a
- * program of its own, which shares nothing with the one under test but the tracepoints. */
+ * separate program, which shares nothing with the one under test but the tracepoints. */
 #include "base.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
@@ -19,7 +19,7 @@ struct left {
 	u8 lock[128];
 	u8 state[8];
 	u64 ip;
-	/* The kernel's stack when it was asked to leave; the first is 0 when nobody asked. */
+	/* The kernel's stack when it was asked to leave; the first is 0 when it was not asked. */
 	u64 asked[FRAMES];
 	u32 next_prio;
 	u32 preempt;

@@ -1,4 +1,4 @@
-//! The independent witness: a BPF program of the test's own.
+//! The independent probe: a BPF program that belongs to the test alone.
 
 use aya::maps::{HashMap, RingBuf};
 use aya::programs::BtfTracePoint;
@@ -40,9 +40,9 @@ struct Asked([u64; FRAMES]);
 unsafe impl Pod for Asked {}
 
 /// The program at work.
-pub(crate) struct Witness(Ebpf);
+pub(crate) struct TruthProbe(Ebpf);
 
-impl Witness {
+impl TruthProbe {
     /// Compiles, loads and attaches it for these workers.
     pub(crate) fn of(published: &Published) -> Self {
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -72,14 +72,14 @@ impl Witness {
         for (program, tracepoint) in [("is_asked", "sched_set_need_resched_tp"), ("leaves", "sched_switch")] {
             let program: &mut BtfTracePoint =
                 object.program_mut(program).expect("the program").try_into().expect("a tracepoint");
-            // Before 6.18 nobody tells why a task is asked to leave.
+            // Before 6.18 no tracepoint says why a task is asked to leave.
             if let Err(error) = program.load(tracepoint, &btf) {
                 assert!(tracepoint != "sched_switch", "{error}");
                 continue;
             }
             program.attach().expect("it attaches");
         }
-        Witness(object)
+        TruthProbe(object)
     }
 
     /// Detaches; gives what it saw, in the order of time.
