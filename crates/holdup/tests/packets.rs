@@ -203,7 +203,10 @@ fn counts_of_tshark_are_compared_as_far_as_they_go() {
     let (out, _) = place.expect(3, &["packets", "full.txt", "lazy.txt"]);
     assert!(out.starts_with("~ Undecided: these are counts"), "{out}");
     let (out, _) = place.expect(1, &["packets", "full.txt", "lazy.txt", "--traffic", "0.25..1"]);
-    assert!(out.contains("lazy.txt got worse the most") && out.contains("fast retransmission (×30.0 to ×120)"), "{out}");
+    assert!(
+        out.contains("lazy.txt got worse the most") && out.contains("fast retransmission (×30.0 to ×120)"),
+        "{out}"
+    );
     let (out, _) = place.expect(1, &["packets", "full.txt", "lazy.txt", "--traffic", "0.25..1", "--json"]);
     let document: Value = serde_json::from_str(&out).expect("is JSON");
     assert_eq!(document["counts"]["rows"].as_array().map(Vec::len), Some(10));
