@@ -4,8 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-
-/// Such a thread.
 pub(crate) struct Background<T> {
     end: Arc<AtomicBool>,
     thread: JoinHandle<T>,

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 pub(crate) type FileKey = (u32, u32, u64);
 
 /// Code that a process has mapped.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Area {
     pub(crate) start: u64,
     pub(crate) end: u64,
@@ -18,6 +18,13 @@ pub(crate) struct Area {
     pub(crate) file: FileKey,
     /// As the process knows it; `None` for code that is in no file.
     pub(crate) path: Option<String>,
+}
+
+impl Area {
+    /// Its path, or nothing.
+    pub(crate) fn name(&self) -> &str {
+        self.path.as_deref().unwrap_or_default()
+    }
 }
 
 #[derive(Debug, Clone, Default)]
@@ -88,6 +95,17 @@ impl Processes {
         }
     }
 
+    /// What could not be read.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        let Unreadable { mappings, files } = &self.unreadable;
+        let counts = [
+            (*mappings, "processes ended before their mappings were read; their functions are unknown"),
+            (files.len() as u64, "files could not be read; their functions are unknown"),
+        ];
+        let counts = counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}"));
+        counts.chain(files.iter().take(3).cloned()).collect()
+    }
+
     /// Those that began before the kernel announced them. A role that was not there before is left out.
     pub(crate) fn add(&mut self, members: &[(String, Stat)]) {
         for (role, process) in members {
@@ -125,7 +143,7 @@ impl Processes {
         None
     }
 
-    /// Takes note of what is no sample.
+    /// Takes note of a record that is no sample.
     pub(crate) fn note(&mut self, record: &Record<'_>) {
         match record {
             Record::Began { pid, tid, parent_pid, parent_tid } => {
@@ -171,7 +189,7 @@ impl Processes {
         }
     }
 
-    /// A process has other code in memory than was read: it is read again when it is asked for.
+    /// A process has mapped other code: it is read again at the next request.
     pub(crate) fn forget_code(&mut self, pid: u32) {
         if let Some(process) = self.by_pid.get_mut(&pid) {
             process.areas = None;
@@ -302,7 +320,7 @@ impl Processes {
 }
 
 /// The first bytes of the file that a process has mapped there, and which file that is. A process chooses what has its
-/// paths: what is opened is a regular file that is the mapped one, and did not change while it was read.
+/// paths: only a regular file is opened that is the mapped one, and did not change while it was read.
 ///
 /// # Errors
 /// Why there are none.
@@ -312,7 +330,7 @@ pub(crate) fn mapped(
     area: &Area,
     longest: usize,
 ) -> Result<(Vec<u8>, Option<FileIdentity>), String> {
-    let path = area.path.as_deref().unwrap_or_default();
+    let path = area.name();
     // The mapped file itself, also when another one has its path by now, or in another mount namespace.
     let itself = format!("/proc/{pid}/map_files/{:x}-{:x}", area.start, area.end);
     let first = match host.read_identified(&itself, longest) {
@@ -332,6 +350,12 @@ pub(crate) fn mapped(
         found.inode == inode && (device == (major, minor) || major == 0 || device.0 == 0)
     };
     if found.is_none_or(is_it) { Ok((bytes, found)) } else { Err("another file has its path by now".to_owned()) }
+}
+
+/// How many stacks of a role were followed.
+pub(crate) fn followed_note(role: &str, whole: u64, truncated: u64) -> String {
+    let share = 100.0 * whole as f64 / (whole + truncated).max(1) as f64;
+    format!("{role}: {whole} stacks followed to their outermost function ({share:.1} %), {truncated} truncated")
 }
 
 /// The functions of the kernel; with none of them, a sentence that says why.

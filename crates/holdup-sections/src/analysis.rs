@@ -252,7 +252,7 @@ impl<'a> Analysis<'a> {
         let at = function.step(place).instruction.ip();
         if held.returned_at.iter().any(|(place, _)| free.contains(place)) {
             // Where a release of the same word is known, the way that misses it is one that a condition, the same as that
-            // of the acquire, forbids; what is reached without the lock too is left out anyway.
+            // of the acquire, forbids; instructions that are also reached without the lock are left out anyway.
             if held.free_from.is_empty() {
                 return Err(format!("the function returns at {at:#x} with it or without"));
             }

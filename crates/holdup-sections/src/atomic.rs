@@ -23,7 +23,7 @@ impl Word {
         }
     }
 
-    /// Whether both lie at the same offset of what may be the same structure, and are taken alike.
+    /// Whether both may be the same field of the same structure, and are taken alike.
     pub(crate) fn alike(&self, other: &Word) -> bool {
         match (self, other) {
             (Word::Memory { address: a, bits: a_bits, .. }, Word::Memory { address: b, bits: b_bits, .. }) => {
@@ -48,7 +48,7 @@ pub(crate) enum Test {
     ZeroFlag,
     /// The carry flag is clear right behind it.
     NoCarry,
-    /// These bits of what the word held before are zero.
+    /// These bits of the word's old value are zero.
     OldBits(u64),
 }
 
@@ -109,7 +109,7 @@ pub(crate) enum Effect {
     MayRelease,
 }
 
-/// What a store does to the word of a held lock; `state` is what is known before it.
+/// What a store does to the word of a held lock; `state` is before it.
 pub(crate) fn effect(instruction: &Instruction, word: &Word, state: &State, nodes: &mut Nodes) -> Effect {
     let Word::Memory { address, bits, bytes } = *word else { return Effect::None };
     if instruction.op_count() < 1 || instruction.op0_kind() != OpKind::Memory || !writes(instruction) {

@@ -63,7 +63,7 @@ struct Path {
 /// More steps than this has no decision.
 const MOST_STEPS: usize = 400;
 
-/// Follows the outcome of the attempt at `site`; `state` is what is known before it.
+/// Follows the outcome of the attempt at `site`; `state` is before it.
 ///
 /// # Errors
 /// Why the result is not known.

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) trait Calls {
     /// Whether the call at an instruction gives the lock back (or may).
     fn releases(&mut self, function: &mut Function, at: Index, state: &State, word: &Word) -> bool;
-    /// The lock that the call at an instruction takes for its caller; `state` is what is known before it.
+    /// The lock that the call at an instruction takes for its caller; `state` is before it.
     fn acquires(&mut self, function: &mut Function, at: Index, state: &State) -> Option<Word>;
     /// Whether a note declares that the lock is given back (or taken) at an address.
     fn declared(&self, address: u64, word: &Word) -> Effect;

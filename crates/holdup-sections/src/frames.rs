@@ -12,7 +12,7 @@ type Slice<'a> = EndianSlice<'a, LittleEndian>;
 pub(crate) struct Frames<'a> {
     section: EhFrame<Slice<'a>>,
     bases: BaseAddresses,
-    /// Begin of a piece of code → its end, and where its description stands in the section.
+    /// Begin of a piece of code → its end, and the offset of its description in the section.
     found: BTreeMap<u64, (u64, usize)>,
 }
 
@@ -39,7 +39,7 @@ pub(crate) enum Frame {
 const MOST_ROWS: usize = 20_000;
 
 impl<'a> Frames<'a> {
-    /// Reads the section (address and bytes); what is damaged ends it.
+    /// Reads the section (address and bytes) up to the first damage.
     pub(crate) fn read(section: Option<(u64, &'a [u8])>, text: u64) -> Self {
         let (address, bytes) = section.unwrap_or((0, &[]));
         let mut frame = EhFrame::new(bytes, LittleEndian);
@@ -67,8 +67,6 @@ impl<'a> Frames<'a> {
         }
         Frames { section: frame, bases, found }
     }
-
-    /// Whether nothing is known.
     pub(crate) fn is_empty(&self) -> bool {
         self.found.is_empty()
     }

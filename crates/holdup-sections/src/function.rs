@@ -31,13 +31,11 @@ pub(crate) struct Step {
     pub(crate) next: Vec<Index>,
     pub(crate) exit: Exit,
 }
-
-/// A function.
 pub(crate) struct Function {
     pub(crate) entry: u64,
     /// Sorted by address.
     pub(crate) steps: Vec<Step>,
-    /// What is known before each instruction that is the first of a basic block.
+    /// The state before each instruction that is the first of a basic block.
     states: JoinedStates,
     /// The first instruction of the block that an instruction lies in.
     blocks: BTreeMap<Index, Index>,
@@ -67,13 +65,9 @@ impl Function {
         function.find_states()?;
         Ok(function)
     }
-
-    /// The instruction's number.
     pub(crate) fn index(&self, at: u64) -> Option<Index> {
         self.steps.binary_search_by_key(&at, |step| step.instruction.ip()).ok().map(|index| index as Index)
     }
-
-    /// An instruction by its number.
     pub(crate) fn step(&self, index: Index) -> &Step {
         &self.steps[index as usize]
     }
@@ -133,7 +127,7 @@ impl Function {
         (0..self.steps.len()).filter(|i| leader[*i]).map(|i| i as Index).collect()
     }
 
-    /// What is known before an instruction; `None` for one that no path from the entry reaches.
+    /// The state before an instruction; `None` for one that no path from the entry reaches.
     pub(crate) fn state(&mut self, index: Index) -> Option<State> {
         let mut at = *self.blocks.get(&index)?;
         let mut state = self.states.get(at)?.clone();
@@ -147,7 +141,7 @@ impl Function {
 }
 
 impl Function {
-    /// Shows every instruction that a path from the entry reaches, with what is known before it.
+    /// Visits every instruction that a path from the entry reaches, with the state before it.
     pub(crate) fn visit(&mut self, mut see: impl FnMut(&Instruction, &State, &Nodes)) {
         let begins: Vec<Index> = self.states.places().collect();
         for begin in begins {

@@ -1,4 +1,4 @@
-//! What the analysis needs of an ELF file: code, pieces of functions, names, what is imported, declared points.
+//! The parts of an ELF file for the analysis: code, pieces of functions, names, imports, declared points.
 
 use crate::frames::Frames;
 use crate::note::{self, Point};

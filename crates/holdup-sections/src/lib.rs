@@ -12,7 +12,7 @@
 //!    (`calls`); a function that releases its caller's lock ends the section there.
 //! 5. Functions called inside are listed with the place of their return address (`callees`).
 //!
-//! A binary may also declare points in an ELF note, which are taken as they are (`note`). `shipped/` has what is known of
+//! A binary may also declare points in an ELF note, which are taken as they are (`note`). `shipped/` has facts about
 //! products, `lookup` the table that BPF programs search, `cached` the form of an analysis in a file.
 //!
 //! Not here: reading the binary and watching tasks (`holdup-evidence`). Start with `map.rs`, then `analysis.rs`.

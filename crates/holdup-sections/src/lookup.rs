@@ -52,7 +52,7 @@ pub enum Kind {
     },
 }
 
-/// An object in a process: what is known of it and where it lies.
+/// An object in a process: its analysis and its address.
 #[derive(Debug, Clone, Copy)]
 pub struct Loaded<'a> {
     /// Its sections; `None` for a library of which only callees are known.
@@ -143,8 +143,8 @@ fn flatten(ranges: &[SectionRange], callees: &[CalleeRange], bias: u64, first_se
     write(last);
 }
 
-/// What is asked at one place: at most two conditions, then what is certain. A holder of any lock comes first: a task that
-/// holds one and waits for another holds up others. Where more conditions meet nothing is said.
+/// The entries of one place: at most two with a condition, then one without. A holder of any lock comes first: a task that
+/// holds one and waits for another holds up others. Where more conditions meet there is none.
 fn of_one_place(open: &[Kind], certain: &[Kind]) -> Vec<Kind> {
     if open.len() > 2 {
         return Vec::new();

@@ -11,13 +11,13 @@ use std::collections::{BTreeMap, BTreeSet};
 /// More sections than a `u16` can number are cut off.
 const MOST_SECTIONS: usize = u16::MAX as usize;
 
-/// The sections that are wanted of a binary.
+/// The wanted sections of a binary.
 pub(crate) fn of(program: Program<'_>, wanted: &Wanted) -> SectionMap {
     let only_declared = wanted.functions.is_empty() && !(wanted.shipped && is_postgres(&program));
     assemble(Analysis::run(program, only_declared), wanted)
 }
 
-/// The sections that are wanted of what was found.
+/// The wanted ones of the sections that were found.
 fn assemble(mut analysis: Analysis<'_>, wanted: &Wanted) -> SectionMap {
     let mut map = SectionMap { build_id: analysis.program.image.build_id.clone(), ..SectionMap::default() };
     map.notes = analysis.program.image.notes.clone();

@@ -57,8 +57,6 @@ pub(crate) fn points(mut bytes: &[u8]) -> (Vec<Point>, Vec<String>) {
 
 /// Name, type and description of an entry, and the bytes behind it.
 type Entry<'a> = (&'a [u8], u32, &'a [u8], &'a [u8]);
-
-/// The first entry.
 fn entry(bytes: &[u8]) -> Option<Entry<'_>> {
     let number = |at: usize| bytes.get(at..)?.first_chunk().map(|four| u32::from_le_bytes(*four));
     let (name, description, kind) = (number(0)? as usize, number(4)? as usize, number(8)?);

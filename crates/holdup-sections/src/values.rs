@@ -1,4 +1,4 @@
-//! What registers and stack slots hold, as expressions over what they held when the function was entered.
+//! Values of registers and stack slots, as expressions over their values at the function's entry.
 //!
 //! Two addresses are the same lock word when their expressions are. A load is taken to give the same value whenever its
 //! address is the same: the pointers through which lock words are reached do not change while a lock is held.
@@ -22,7 +22,7 @@ pub(crate) enum Node {
     Result { at: u64, register: u8, later: bool },
     /// What a register holds where paths with different values meet.
     Meeting { at: u64, place: i64, later: bool },
-    /// What stands in memory.
+    /// A value in memory.
     Load { base: Option<Symbol>, offset: u64, bytes: u8 },
     /// `a + b * scale`.
     Sum { a: Option<Symbol>, b: Symbol, scale: u8 },
@@ -131,7 +131,7 @@ pub(crate) fn number(register: Register) -> Option<usize> {
     (register.is_gpr() && !matches!(register, AH | BH | CH | DH)).then(|| register.full_register().number())
 }
 
-/// What is known at one place.
+/// The values at one place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct State {
     pub(crate) registers: [Value; 16],
@@ -148,7 +148,7 @@ impl State {
         State { registers, slots: BTreeMap::new() }
     }
 
-    /// What is known where this path and another meet, at `at`.
+    /// Joins the state of another path, at `at`.
     fn meet(&mut self, other: &State, at: u64, later: bool, nodes: &mut Nodes) {
         for register in 0..16 {
             let (mine, theirs) = (self.registers[register], other.registers[register]);
@@ -260,7 +260,7 @@ impl State {
         self.registers[register] = nodes.symbol(Node::Result { at, register: register as u8, later });
     }
 
-    /// What is known behind an instruction. `later`: whether this belongs to a flood.
+    /// The state behind an instruction. `later`: whether this belongs to a flood.
     pub(crate) fn step(&mut self, instruction: &Instruction, later: bool, nodes: &mut Nodes) {
         if !self.known(instruction, nodes) {
             self.forget(instruction, later, nodes);
@@ -321,7 +321,7 @@ impl State {
         let and =
             if one || operands < 2 { Value::constant(0) } else { self.operand(instruction, operands - 1, nodes)? };
         let by = instruction.mnemonic() as u16;
-        // The widths of both operands are part of what is done.
+        // The widths of both operands are part of the operation.
         let bytes = (width(instruction, 0) * 16 + width(instruction, first)) as u8;
         let (of, and) = ((of.symbol, of.offset), (and.symbol, and.offset));
         Some(nodes.symbol(Node::Made { by, of, and, bytes }))
@@ -466,7 +466,7 @@ impl JoinedStates {
         self.known.keys().copied()
     }
 
-    /// A path arrives at a place (its number and address) from another. Whether what is known there changed.
+    /// A path arrives at a place (its number and address) from another. Whether the state there changed.
     pub(crate) fn arrive(
         &mut self,
         from: u32,

@@ -3,7 +3,7 @@
 /// Longer names are left as the linker knows them: demangling may multiply their length.
 const LONGEST: usize = 4096;
 
-/// The name as it stands in the source; itself where no language is known that mangles so.
+/// The name in the source; itself where no language is known that mangles so.
 pub(crate) fn demangled(name: &str) -> String {
     if name.len() > LONGEST {
         return name.to_owned();

@@ -26,5 +26,5 @@ pub use module::Module;
 pub use space::{Mapping, ModuleId, SpaceId};
 pub use symbolizer::{Followed, Registers, Sample, Symbolizer, TaskId};
 
-/// What stands for a function that nothing is known of.
+/// The name of an unknown function.
 pub(crate) const UNKNOWN: &str = "[unknown]";

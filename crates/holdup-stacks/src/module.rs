@@ -10,8 +10,6 @@ use object::read::elf::ElfFile64;
 use object::{Architecture, LittleEndian, Object as _, ObjectSection as _, ObjectSegment as _, SegmentFlags};
 use std::ops::Range;
 use std::sync::Arc;
-
-/// The page of x86-64.
 const PAGE: u64 = 4096;
 
 /// A file's code: its functions, how to leave them, and what the compiler put inline.
@@ -19,7 +17,7 @@ const PAGE: u64 = 4096;
 pub struct Module {
     name: String,
     build_id: Vec<u8>,
-    /// (first byte in the file, bytes in the file, address), of what is loaded.
+    /// Loaded segments as (first byte in the file, bytes in the file, address).
     segments: Vec<(u64, u64, u64)>,
     /// Those of them that are executable.
     code: Vec<(u64, u64, u64)>,

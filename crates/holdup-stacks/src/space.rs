@@ -35,7 +35,7 @@ const KERNEL: u64 = 0xffff;
 
 impl CodeAddress {
     pub(crate) const UNKNOWN: CodeAddress = CodeAddress(0);
-    /// Module ids are one higher in a place, and the highest stands for the kernel.
+    /// Module ids are one higher in a place, and the highest is the kernel.
     pub(crate) const MOST_MODULES: usize = KERNEL as usize - 1;
 
     fn in_module(module: ModuleId, address: u64) -> Option<Self> {

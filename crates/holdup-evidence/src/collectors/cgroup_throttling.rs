@@ -5,8 +5,6 @@ use crate::reading::{Produces, TwoReadings, WindowStats, increase};
 use holdup_model::{EvidenceItem, Meta};
 use std::collections::BTreeMap;
 use std::time::Duration;
-
-/// The collector.
 pub(crate) static CGROUP_THROTTLING: &TwoReadings<String, BTreeMap<String, u64>> = &TwoReadings {
     meta: &META,
     produces: PRODUCES,

@@ -6,8 +6,6 @@ use crate::tasks::{self, Counters};
 use holdup_host::process::ticks_per_second;
 use holdup_model::{EvidenceItem, Meta};
 use std::time::Duration;
-
-/// The collector.
 pub(crate) static CPU: &TwoReadings<Vec<Subject>, Reading> = &TwoReadings {
     meta: &META,
     produces: PRODUCES,

@@ -6,8 +6,6 @@ use crate::tasks::{self, Counters};
 use holdup_host::process::Stat;
 use holdup_model::{EvidenceItem, Meta};
 use std::time::Duration;
-
-/// The collector.
 pub(crate) static FAULT_COUNTERS: &TwoReadings<Vec<Subject>, Reading> = &TwoReadings {
     meta: &META,
     produces: PRODUCES,

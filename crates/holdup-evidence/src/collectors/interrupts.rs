@@ -3,8 +3,6 @@
 use crate::reading::{Produces, TwoReadings, host_only};
 use crate::table;
 use holdup_model::Meta;
-
-/// The collector.
 pub(crate) static INTERRUPTS: &TwoReadings<(), table::Counts> = &TwoReadings {
     meta: &META,
     produces: PRODUCES,

@@ -5,8 +5,6 @@ use crate::reading::{Produces, TwoReadings, WindowStats};
 use crate::tasks::{self, Counters};
 use holdup_model::{EvidenceItem, Meta};
 use std::time::Duration;
-
-/// The collector.
 pub(crate) static MIGRATIONS: &TwoReadings<Vec<Subject>, Counters<1>> = &TwoReadings {
     meta: &META,
     produces: PRODUCES,

@@ -4,8 +4,6 @@ use crate::reading::{Produces, Reader, TwoReadings, WindowStats, host_only, incr
 use holdup_model::{EvidenceItem, Meta};
 use std::collections::BTreeMap;
 use std::time::Duration;
-
-/// The collector.
 pub(crate) static NETWORK: &TwoReadings<(), BTreeMap<String, u64>> = &TwoReadings {
     meta: &META,
     produces: PRODUCES,

@@ -3,8 +3,6 @@
 use crate::reading::{Produces, Reader, TwoReadings, WindowStats, host_only, increase};
 use holdup_model::{EvidenceItem, Meta};
 use std::time::Duration;
-
-/// The collector.
 pub(crate) static PRESSURE: &TwoReadings<(), Vec<(String, u64)>> = &TwoReadings {
     meta: &META,
     produces: PRODUCES,

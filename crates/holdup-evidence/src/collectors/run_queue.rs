@@ -5,8 +5,6 @@ use crate::reading::{Produces, TwoReadings, WindowStats};
 use crate::tasks::{self, Counters};
 use holdup_model::{EvidenceItem, Meta};
 use std::time::Duration;
-
-/// The collector.
 pub(crate) static RUN_QUEUE: &TwoReadings<Vec<Subject>, Counters<3>> = &TwoReadings {
     meta: &META,
     produces: PRODUCES,

@@ -5,8 +5,6 @@ use crate::reading::{Produces, Reader, TwoReadings, WindowStats, increase};
 use crate::tasks::{self, Counters};
 use holdup_model::{EvidenceItem, Meta};
 use std::time::Duration;
-
-/// The collector.
 pub(crate) static SWITCH_COUNTERS: &TwoReadings<Vec<Subject>, Reading> = &TwoReadings {
     meta: &META,
     produces: PRODUCES,

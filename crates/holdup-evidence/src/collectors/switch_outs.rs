@@ -65,7 +65,7 @@ impl SwitchOutState {
         }
     }
 
-    /// The part of a filter that lets this state through. `preempted` is the value that stands for R+.
+    /// The part of a filter that lets this state through. `preempted` is the value of R+.
     fn condition(self, preempted: u64) -> String {
         match self {
             SwitchOutState::Blocked => format!("prev_state != 0 && prev_state != {preempted}"),
@@ -214,8 +214,6 @@ fn tasks_by_role(reader: &mut Reader<'_>, subjects: &[Subject]) -> Result<BTreeM
         |pids: &BTreeSet<u32>| all.iter().filter(|p| !pids.contains(&p.pid)).map(|p| p.comm.clone()).collect();
     Ok(by_role.into_iter().map(|(role, (tasks, pids))| (role, (tasks, outside(&pids)))).collect())
 }
-
-/// One counter, and what it counts.
 struct Watched {
     role: String,
     state: SwitchOutState,

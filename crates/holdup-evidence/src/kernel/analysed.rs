@@ -4,7 +4,7 @@ use crate::CollectContext;
 use crate::kernel::cache::MapCache;
 use crate::kernel::layout::ROLES;
 use crate::kernel::table::Images;
-use crate::processes::{Area, FileKey, areas, mapped};
+use crate::processes::{Area, areas, mapped};
 use crate::reading::{Meter, Reader};
 use crate::tasks;
 use holdup_host::process::Stat;
@@ -21,17 +21,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Larger files are not analysed.
 const LARGEST_FILE: usize = 256 << 20;
-
-/// A file in memory.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Mapped {
-    path: String,
-    /// The first mapping of its code.
-    start: u64,
-    end: u64,
-    offset: u64,
-    file: FileKey,
-}
 
 /// What is known of a file, kept for the next window of the same process of holdup.
 #[derive(Clone)]
@@ -60,7 +49,7 @@ pub(crate) fn images(context: &CollectContext) -> Result<Images, String> {
         let members = tasks::members(&all, &context.subjects)?;
         Ok::<_, String>(members.into_iter().map(|(_, stat)| stat).collect::<Vec<Stat>>())
     })?;
-    let mut programs: BTreeMap<Vec<Mapped>, u32> = BTreeMap::new();
+    let mut programs: BTreeMap<Vec<Area>, u32> = BTreeMap::new();
     let mut of_pid: BTreeMap<u32, (String, u32)> = BTreeMap::new();
     for stat in in_order_of_birth(found) {
         let link = format!("/proc/{}/exe", stat.pid);
@@ -93,24 +82,24 @@ fn in_order_of_birth(mut found: Vec<Stat>) -> Vec<Stat> {
 }
 
 /// The files whose code a process has in memory.
-fn files(reader: &mut Reader<'_>, pid: u32) -> Result<Vec<Mapped>, String> {
+fn files(reader: &mut Reader<'_>, pid: u32) -> Result<Vec<Area>, String> {
     let text = reader.text(&format!("/proc/{pid}/maps"))?;
-    let mut files: Vec<Mapped> = Vec::new();
-    for Area { start, end, offset, path, file } in areas(&text) {
-        let Some(path) = path.filter(|p| p.starts_with('/') && !p.starts_with("//")) else { continue };
-        if !files.iter().any(|f| f.path == path) {
-            files.push(Mapped { path, start, end, offset, file });
+    let mut files: Vec<Area> = Vec::new();
+    for area in areas(&text) {
+        let is_file = area.path.as_deref().is_some_and(|p| p.starts_with('/') && !p.starts_with("//"));
+        if is_file && !files.iter().any(|f| f.path == area.path) {
+            files.push(area);
         }
     }
     Ok(files)
 }
 
 /// Adds the table of a program: the sections of its files, and what runs inside them of the libraries that they call.
-fn add(context: &CollectContext, pid: u32, exe: &str, files: &[Mapped], images: &mut Images) -> u32 {
+fn add(context: &CollectContext, pid: u32, exe: &str, files: &[Area], images: &mut Images) -> u32 {
     let mut known: Vec<(Analysis, u64)> = Vec::new();
     let mut wanted: Vec<String> = Vec::new();
     for file in files {
-        let is_program = file.path == exe;
+        let is_program = file.name() == exe;
         let functions: Vec<String> = if is_program { context.options.sections.clone() } else { wanted.clone() };
         if !is_program && wanted.is_empty() {
             continue;
@@ -162,15 +151,13 @@ impl Analysis {
     }
 
     /// The kernel maps whole pages, so the begin of a segment is that of its page (fs/binfmt_elf.c:elf_load).
-    fn bias(&self, file: &Mapped) -> Option<u64> {
+    fn bias(&self, file: &Area) -> Option<u64> {
         let page = |at: u64| at & !(PAGE - 1);
         let has = |(_, offset, size): &&(u64, u64, u64)| (page(*offset)..offset + size).contains(&file.offset);
         let (address, offset, _) = self.segments.iter().find(has)?;
         Some(file.start.wrapping_sub(page(*address).wrapping_add(file.offset - page(*offset))))
     }
 }
-
-/// The page of x86-64.
 const PAGE: u64 = 4096;
 
 /// Where a variable of this name lies in the programs of each role; 0 where none is exported, or not at the same place in
@@ -191,7 +178,7 @@ pub(crate) fn variable(context: &CollectContext, roles: &[String], name: &str) -
 fn variable_of(host: &Host, pid: u32, name: &str) -> Option<u64> {
     let exe = host.read_link(&format!("/proc/{pid}/exe")).ok()?;
     let mut meter = Meter::default();
-    let file = meter.spend(host, |reader| files(reader, pid)).ok()?.into_iter().find(|file| file.path == exe)?;
+    let file = meter.spend(host, |reader| files(reader, pid)).ok()?.into_iter().find(|file| file.name() == exe)?;
     let (bytes, _) = whole(host, pid, &file).ok()?;
     let elf = object::File::parse(bytes.as_slice()).ok()?;
     let symbol = elf.dynamic_symbols().find(|symbol| symbol.name() == Ok(name) && symbol.is_definition())?;
@@ -210,28 +197,22 @@ fn segments(elf: &object::File<'_>) -> Vec<(u64, u64, u64)> {
 
 /// Bytes of a mapped file, and which file that is.
 type Read = (Vec<u8>, Option<FileIdentity>);
-
-/// The whole of a mapped file.
-fn whole(host: &Host, pid: u32, file: &Mapped) -> Result<Read, String> {
+fn whole(host: &Host, pid: u32, file: &Area) -> Result<Read, String> {
     let read = bytes(host, pid, file, LARGEST_FILE + 1)?;
     if read.0.len() > LARGEST_FILE {
-        return Err(format!("{}: it has more than {LARGEST_FILE} bytes", file.path));
+        return Err(format!("{}: it has more than {LARGEST_FILE} bytes", file.name()));
     }
     Ok(read)
 }
-
-/// The first bytes of a mapped file.
-fn bytes(host: &Host, pid: u32, file: &Mapped, longest: usize) -> Result<Read, String> {
-    let Mapped { path, start, end, offset, file } = file.clone();
-    let area = Area { start, end, offset, file, path: Some(path.clone()) };
-    mapped(host, pid, &area, longest).map_err(|why| format!("{path}: {why}"))
+fn bytes(host: &Host, pid: u32, file: &Area, longest: usize) -> Result<Read, String> {
+    mapped(host, pid, file, longest).map_err(|why| format!("{}: {why}", file.name()))
 }
 
 /// What is asked of a file: whether it is the program, and the functions that are named.
 type Question = (bool, Vec<String>);
 
 /// The analysis of a file, made once for each build: asked for by what the file is, by its build id, of the disk, made.
-fn analysed(context: &CollectContext, pid: u32, file: &Mapped, question: Question) -> Result<Analysis, String> {
+fn analysed(context: &CollectContext, pid: u32, file: &Area, question: Question) -> Result<Analysis, String> {
     let host = &context.host;
     let place = format!("/proc/{pid}/map_files/{:x}-{:x}", file.start, file.end);
     let identity = host.identity(&place).ok();
@@ -253,11 +234,11 @@ fn analysed(context: &CollectContext, pid: u32, file: &Mapped, question: Questio
 fn by_build_id(
     context: &CollectContext,
     pid: u32,
-    file: &Mapped,
+    file: &Area,
     (head, found): &Read,
     question: &Question,
 ) -> Result<Analysis, String> {
-    let of_file = |why: String| format!("{}: {why}", file.path);
+    let of_file = |why: String| format!("{}: {why}", file.name());
     let id = |bytes: &[u8]| build_id(bytes).map(|id| id.iter().map(|b| format!("{b:02x}")).collect::<String>());
     let whole = || match whole(&context.host, pid, file)? {
         // Another file may have its place by now.
@@ -339,12 +320,12 @@ mod tests {
             callees: Arc::default(),
             segments: Arc::new(vec![(0x2f_5c80, 0x2f_4c80, 0x10_0000)]),
         };
-        let file = Mapped { path: String::new(), start: 0x5555_0000_0000, end: 0, offset: 0x2f_4000, file: (0, 0, 0) };
+        let file = Area { path: None, start: 0x5555_0000_0000, end: 0, offset: 0x2f_4000, file: (0, 0, 0) };
         assert_eq!(known.bias(&file), Some(0x5555_0000_0000 - 0x2f_5000));
-        assert_eq!(known.bias(&Mapped { offset: 0x1000, ..file }), None);
+        assert_eq!(known.bias(&Area { offset: 0x1000, ..file }), None);
     }
 
-    /// A program of a watched user may have the build id of a server: what is found in it is not found in the server.
+    /// A program of a watched user may have the build id of a server: its analysis is not that of the server.
     #[test]
     fn of_a_program_that_another_user_can_write_nothing_is_kept() {
         use std::fs::{Permissions, set_permissions};
@@ -356,7 +337,7 @@ mod tests {
         std::fs::copy("/bin/cat", &program).expect("cat is there");
         let mut command = Command::new(&program);
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("a program");
-        // What answers is mapped; execve(2) lets the parent go on before.
+        // A program that answers is mapped; execve(2) lets the parent go on before.
         process.stdin.as_mut().expect("a pipe").write_all(b".").expect("it reads");
         process.stdout.as_mut().expect("a pipe").read_exact(&mut [0]).expect("it writes");
         let pid = process.id();
@@ -364,7 +345,7 @@ mod tests {
         let look = |mode: u32| {
             set_permissions(&program, Permissions::from_mode(mode)).expect("ours");
             let all = Meter::default().spend(&context.host, |reader| files(reader, pid)).expect("it runs");
-            let file = all.iter().find(|file| Some(&*file.path) == program.to_str()).expect("it is mapped").clone();
+            let file = all.iter().find(|file| Some(file.name()) == program.to_str()).expect("it is mapped").clone();
             // A question that no other test asks.
             let question = (false, vec!["no_such_function".to_owned()]);
             analysed(&context, pid, &file, question.clone()).expect("it is an ELF file");

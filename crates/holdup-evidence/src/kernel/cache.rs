@@ -1,7 +1,7 @@
 //! A cache of analyses on disk, with a file for each build and question.
 //!
-//! A folder or file that is not this user's own, or that others may write, is not used: who can write a map can say
-//! where a lock is held. A file that cannot be used is removed and made anew. What cannot be written is analysed again.
+//! A folder or file that is not this user's own, or that others may write, is not used: a map that others can write can name
+//! any code. A file that cannot be used is removed and made anew. What cannot be written is analysed again.
 
 use holdup_files::{Folder, Owner, private_folder};
 use holdup_sections::cached::{CachedAnalysis, MOST_BYTES};
@@ -13,8 +13,6 @@ use std::path::Path;
 const MOST_FILES: usize = 64;
 /// And beyond this size of all of them, bytes.
 const MOST_BYTES_OF_ALL: u64 = 32 << 20;
-
-/// The folder of the cache.
 pub(crate) struct MapCache<'a>(pub(crate) &'a Path);
 
 impl MapCache<'_> {
@@ -46,14 +44,14 @@ impl MapCache<'_> {
 /// `None` for a build id that is none: it becomes a part of the name.
 fn file_name(build_id: &str, is_program: bool, functions: &[String]) -> Option<String> {
     let is_id = (8..=128).contains(&build_id.len()) && build_id.bytes().all(|b| b.is_ascii_hexdigit());
-    // FNV-1a of 64 bits; what was asked stands in the file too.
+    // FNV-1a of 64 bits; the file has the question too.
     let bytes = functions.iter().flat_map(|name| name.bytes().chain([0]));
     let sum = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |sum, b| (sum ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
     let kind = if is_program { "program" } else { "library" };
     is_id.then(|| format!("{build_id}-{kind}-{sum:016x}.map"))
 }
 
-/// Removes what is beyond the bounds, the oldest first.
+/// Removes files beyond the bounds, the oldest first.
 fn tidy(folder: &Folder) {
     const MOST_ENTRIES: usize = 100_000;
     let files =

@@ -5,8 +5,6 @@ use crate::reading::{Produces, all_absent, thread_cpu_ns};
 use crate::{About, CollectContext, Collecting, Collector};
 use holdup_model::{Availability, Collected, Meta, Problem, SelfCost};
 use std::sync::Arc;
-
-/// Such a collector.
 #[derive(Clone, Copy)]
 pub(crate) struct KernelCollector {
     pub(crate) meta: &'static Meta,

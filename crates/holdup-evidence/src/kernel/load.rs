@@ -1,4 +1,4 @@
-//! Loading the object for what is wanted, and attaching its programs.
+//! Loading the object with the parts of a window, and attaching its programs.
 
 use crate::kernel::layout::{HISTOGRAMS, SECTION_HISTOGRAMS};
 use crate::kernel::table::Images;
@@ -21,8 +21,6 @@ const MOST_SHARDS: u32 = 16;
 
 /// With more CPUs the sum of a process's pages grows in steps that may be those of huge ones (faults.bpf.h).
 pub(crate) const MOST_CPUS_OF_A_BATCH: u32 = 100;
-
-/// A loaded object.
 pub(crate) struct Loaded {
     pub(crate) object: Ebpf,
     pub(crate) shards: u32,
@@ -30,7 +28,7 @@ pub(crate) struct Loaded {
     pub(crate) has_sched_exit: bool,
     /// In the order in which they are attached.
     programs: Vec<Program>,
-    /// What could not be attached, and what is missing for it.
+    /// What is missing on this kernel.
     pub(crate) notes: Vec<String>,
 }
 
@@ -104,7 +102,7 @@ fn programs(purpose: &Purpose<'_>, btf: &Btf) -> (Vec<Program>, Vec<&'static str
     (programs, constants)
 }
 
-/// Loads the object with what is wanted switched on.
+/// Loads the object with these parts switched on.
 ///
 /// # Errors
 /// Why the kernel does not take it.

@@ -2,8 +2,8 @@
 
 use aya::programs::perf_event::SoftwareEvent;
 
-/// A collector's part of the BPF object. Its C code is compiled into every program, below `if (want_…)`: what is off is gone
-/// before the kernel checks the programs.
+/// A collector's part of the BPF object. Its C code is compiled into every program, below `if (want_…)`; the kernel drops
+/// parts that are off before it verifies the programs.
 #[derive(Debug, Default)]
 pub struct Part {
     /// The constants in C that switch it on.

@@ -34,7 +34,7 @@ pub(crate) struct Residuals {
     late: u64,
     /// Holders that resumed at an instruction that is tried again after a fault, where no breakpoint stops.
     faulted: u64,
-    /// Holders that did not come to a breakpoint.
+    /// Holders that did not reach a breakpoint.
     censored: u64,
     /// Holders whose releases are not known, or more than there are registers.
     unknown: u64,
@@ -131,8 +131,6 @@ impl Following {
             std::thread::Builder::new().name("holdup-residual".to_owned()).spawn(run).map_err(|e| e.to_string())?;
         Ok(Following { end, thread })
     }
-
-    /// Ends.
     pub(crate) fn end(self) -> Residuals {
         drop(self.end);
         self.thread.join().unwrap_or_default()

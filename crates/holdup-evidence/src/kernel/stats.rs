@@ -1,4 +1,4 @@
-//! What loaded programs cost, by the kernel's own account.
+//! The cost of loaded programs, by the kernel's own account.
 
 use crate::background::{Background, End};
 use aya::Ebpf;
@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant};
 
 /// The part of the time in which run times are measured. To measure adds two readings of the clock to each run of every
-/// program of the host, which is a good part of what a short program takes.
+/// program of the host, which is a good part of a short program's time.
 const SHARE: f64 = 0.025;
 
 /// Each of these has one slice. The first are shorter, so that short windows have some too.
@@ -16,7 +16,7 @@ const FIRST_STRATUM: Duration = Duration::from_millis(100);
 const LONGEST_STRATUM: Duration = Duration::from_secs(1);
 
 /// Where the slice lies in each stratum, as a share of the room that there is: steps of the golden ratio, which come evenly
-/// everywhere. Always at the begin, a slice would stand for the start of what is watched, with its forks and page faults.
+/// everywhere. Always at the begin, slices would measure the start of programs, with its forks and page faults.
 fn place(stratum: u32) -> f64 {
     (f64::from(stratum) * 0.618_033_988_749_894_9 + 0.5).fract()
 }
@@ -33,7 +33,6 @@ pub(crate) struct Measuring {
 }
 
 impl Measuring {
-    /// Begins.
     pub(crate) fn begin() -> Option<Self> {
         Some(Measuring { slices: Background::begin("bpf-stats", slices).ok()?, begun: Instant::now() })
     }
@@ -83,8 +82,8 @@ fn of_program(fd: i32) -> Option<(u64, u64, u64)> {
     }
 }
 
-/// The sum over the object's loaded programs of what was measured so far, and the runs that the kernel left out because
-/// the program was running on that CPU already.
+/// The sum over the object's loaded programs so far, and the runs that the kernel left out because the program was running
+/// on that CPU already.
 pub(crate) fn of(object: &Ebpf) -> (BpfCost, u64) {
     let mut cost = BpfCost::default();
     let mut missed = 0;

@@ -4,8 +4,6 @@ use crate::kernel::layout::{ALWAYS, CALLEE, Entry, HOLDER, Image, MEANINGS, Mean
 use holdup_model::sections::{Condition, ReleasedAt, SectionRole};
 use holdup_sections::lookup::{Kind, Loaded, Table};
 use std::collections::BTreeMap;
-
-/// No sections are known for a process.
 const IMAGE_NONE: u32 = crate::kernel::layout::IMAGE_NONE as u32;
 /// Where registers lie in struct pt_regs on x86-64, by their number (arch/x86/include/uapi/asm/ptrace.h); 16 is rflags.
 const PT_REGS: [u16; 17] = [80, 88, 96, 40, 152, 32, 104, 112, 72, 64, 56, 48, 24, 16, 8, 0, 144];

@@ -25,11 +25,11 @@ const OFF_CPU_PERIOD_NS: u64 = 10_000_000;
 /// How the time off the CPU is sampled.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OffCpu {
-    /// The time that a sample stands for.
+    /// The time for each sample.
     pub(crate) period_ns: u64,
     /// Where the tasks of each role have the pointer to what they wait for; 0 for none.
     pub(crate) wait_event_at: [u64; ROLES],
-    /// Whether each sample is taken when its time is over (sched_exit_tp), so that it stands for the same time as others.
+    /// Whether each sample is taken when its time is over (sched_exit_tp), so that all have the same weight.
     pub(crate) has_sched_exit: bool,
 }
 

@@ -1,7 +1,7 @@
 //! Reads samples while the window is open, and sums them up.
 
 use super::META;
-use crate::processes::{Processes, kernel_symbols};
+use crate::processes::{Processes, followed_note, kernel_symbols};
 use crate::reading::{Meter, thread_cpu_ns};
 use crate::{CollectContext, tasks};
 use holdup_host::Host;
@@ -14,8 +14,6 @@ use std::time::Duration;
 /// The mappings of a process are read at its first sample: one that lives shorter than this is only known from what
 /// the kernel says of it.
 const LONGEST_WAIT: Duration = Duration::from_millis(500);
-
-/// Samples of one role.
 #[derive(Debug, Clone, Copy, Default)]
 struct Counts {
     user: u64,
@@ -34,8 +32,6 @@ struct Samples {
     throttled: u64,
     bits32: u64,
 }
-
-/// Reads samples.
 pub(super) struct Watcher {
     host: Host,
     sampler: Sampler,
@@ -113,13 +109,7 @@ impl Watcher {
             items.push(item("samples", counts.user + counts.kernel));
             items.push(item("samples_user", counts.user));
             items.push(item("samples_kernel", counts.kernel));
-            let share = counts.unwound as f64 / (counts.unwound + counts.truncated).max(1) as f64;
-            notes.push(format!(
-                "{role}: {} stacks followed to their outermost function ({:.1} %), {} truncated",
-                counts.unwound,
-                100.0 * share,
-                counts.truncated
-            ));
+            notes.push(followed_note(role, counts.unwound, counts.truncated));
         }
         let prepared_ms = self.prepared_ns as f64 / 1e6;
         notes.push(format!("reading the programs under test took {prepared_ms:.0} ms of CPU time before the window"));
@@ -135,13 +125,7 @@ impl Watcher {
         say(dropped, "samples were left out because there were too many different stacks");
         say(*throttled, "times the kernel paused a clock because samples took too long");
         say(*bits32, "samples of code of 32 bits, which is not unwound");
-        say(
-            processes.unreadable.mappings,
-            "processes ended before their mappings were read; their functions are unknown",
-        );
-        let files = &processes.unreadable.files;
-        say(files.len() as u64, "files could not be read; their functions are unknown");
-        notes.extend(files.iter().take(3).cloned());
+        notes.extend(processes.notes());
         let seen = by_role.iter().map(|counts| counts.user + counts.kernel).sum();
         Collected {
             collector: META.id.to_owned(),

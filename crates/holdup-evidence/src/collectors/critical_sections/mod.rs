@@ -6,8 +6,6 @@ use crate::kernel::{At, KernelCollector, Part, Program, SAMPLE_PERIOD_NS, Sectio
 use crate::reading::{Produces, histogram};
 use aya::programs::perf_event::SoftwareEvent;
 use holdup_model::{Collected, EvidenceItem, Meta};
-
-/// The collector.
 pub(crate) static CRITICAL_SECTIONS: KernelCollector =
     KernelCollector { meta: &META, produces: PRODUCES, part: &PART, report };
 
@@ -46,7 +44,7 @@ const PRODUCES: Produces = &[
     ("holder_switched_out", "1", "times that a holder left the CPU, by section and what it was doing"),
     ("waiter_switched_out", "1", "times that a waiter left the CPU, by section and what it was doing"),
     ("holder_off_cpu_s", "s", "time that holders were off the CPU, by section and what they were doing"),
-    ("holder_preempted_by_cause", "1", "times that a holder that could go on lost the CPU, by section and cause"),
+    ("holder_preempted_by_cause", "1", "times that a runnable holder lost the CPU, by section and cause"),
     (
         "holder_preempted_by",
         "1",

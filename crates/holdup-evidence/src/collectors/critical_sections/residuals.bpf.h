@@ -131,7 +131,7 @@ int residual_ends(void *ctx)
 		e->kind = RESIDUAL_ENDED;
 		e->ip = 0;
 		e->resumed = state->residual_resumed;
-		/* The agent sees it when it is asked for the next, or looks after those that do not end. */
+		/* The agent reads it with the next question, or when it looks for holders that do not end. */
 		bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
 	}
 	state->residual = 0;

@@ -5,8 +5,6 @@ use crate::kernel::{At, KernelCollector, Part, Program, WindowCounts};
 use crate::reading::{Produces, histogram};
 use aya::programs::perf_event::SoftwareEvent;
 use holdup_model::{Collected, EvidenceItem, Meta};
-
-/// The collector.
 pub(crate) static FAULTS: KernelCollector = KernelCollector { meta: &META, produces: PRODUCES, part: &PART, report };
 
 static PART: Part = Part {

@@ -1,18 +1,16 @@
-//! Kernel threads that are bound to one CPU, and who kept them from it.
+//! Kernel threads that are bound to one CPU, and the tasks that kept them from it.
 
 use crate::kernel::layout::{Hog, HogCounts};
 use crate::kernel::{KernelCollector, Part, WindowCounts, task_name};
 use crate::reading::Produces;
 use holdup_model::{Collected, EvidenceItem, Meta};
-
-/// The collector.
 pub(crate) static KWORKERS: KernelCollector = KernelCollector { meta: &META, produces: PRODUCES, part: &PART, report };
 
 static PART: Part = Part { switches: &["want_kworkers"], programs: &[], rings: &[] };
 
 static META: Meta = Meta {
     id: "kworkers",
-    summary: "waits of per-CPU kernel threads for their CPU, with who ran instead",
+    summary: "waits of per-CPU kernel threads for their CPU, with the task that ran",
     docs: "Kernel threads that may run on one CPU only (kworkers of per-CPU work queues, ksoftirqd, migration, …) cannot go \
            around a task that keeps their CPU busy inside the kernel: under lazy preemption they wait there until the next \
            tick. BPF programs at the tracepoints sched_wakeup and sched_switch count the waits of all of them on the host, and \

@@ -5,8 +5,8 @@ use holdup_stacks::KernelSymbols;
 /// Frames of the program, its caller and the tracepoint, at most.
 const OWN_FRAMES: usize = 10;
 
-/// Where the frames begin that are not of the sample itself: behind `after`, or behind what is known to belong to a
-/// tracepoint's programs.
+/// The first frame that is not the sampler's: at a function of interest, or behind the frames of a tracepoint's
+/// programs.
 fn begin(kernel: &KernelSymbols, stack: &[u64], of_interest: impl Fn(&str) -> bool) -> usize {
     let name = |address: &u64| kernel.find(*address).map_or("", |(name, _)| name);
     let head = &stack[..stack.len().min(OWN_FRAMES)];
@@ -18,7 +18,7 @@ fn begin(kernel: &KernelSymbols, stack: &[u64], of_interest: impl Fn(&str) -> bo
     head.iter().rposition(|address| is_own(name(address))).map_or(0, |place| place + 1)
 }
 
-/// Return addresses, of which the first is to stand for an instruction itself.
+/// Return addresses; the first becomes the address of an instruction.
 fn from(stack: &[u64], begin: usize) -> Vec<u64> {
     let mut kept = stack.get(begin..).unwrap_or_default().to_vec();
     if let Some(first) = kept.first_mut().filter(|_| begin > 0) {

@@ -15,10 +15,10 @@ pub(crate) struct OffCpu;
 
 static META: Meta = Meta {
     id: "off-cpu",
-    summary: "where tasks were while off the CPU, with call stacks and who woke them",
+    summary: "where tasks were while off the CPU, with call stacks and wakers",
     docs: "When a task under test comes back to a CPU, its time off the CPU is known. Each 10 ms of such time give one \
-           sample: a time of 25 ms gives two or three, one of 0.1 ms gives one in one of a hundred cases, so what is short \
-           and frequent counts for as much as what is long and rare, and no sample is more likely than its time. A \
+           sample: a time of 25 ms gives two or three, one of 0.1 ms gives one in one of a hundred cases, so the \
+           samples of all times, long or short, are in proportion to their sum. A \
            sample has the kernel's call chain, the registers and the top 16 KB of the stack; it is followed by the \
            unwind information of programs and libraries, as that of cpu-profile is. A task that wakes a sleeping one is \
            sampled in the same way, by the time that it slept: with its own stack when it is under test, else with its \
@@ -29,8 +29,8 @@ static META: Meta = Meta {
            pg_stat_activity, asked ten times a second.\n\n\
            Linux before 6.16 lacks sched_exit_tp, which runs when a task is back. There a switch-out is sampled, the more \
            likely the longer the task's last one is ago, and its time counts by that probability: right on average, but \
-           single samples may stand for much.\n\n\
-           Times that began before the window, or have not ended with it, are not seen. Needs root (or CAP_BPF and \
+           single samples may have a large weight.\n\n\
+           Times that began before the window, or have not ended with it, are left out. Needs root (or CAP_BPF and \
            CAP_PERFMON) and a kernel with BTF, 5.15 or later.",
     references: &[
         "kernel/sched/core.c:__schedule, trace_sched_exit_tp; try_to_wake_up, trace_sched_waking (v6.18)",
@@ -41,7 +41,7 @@ static META: Meta = Meta {
 const PRODUCES: Produces = &[
     ("off_cpu_s", "s", "time off the CPU, by role and place"),
     ("off_cpu_samples", "samples", "samples of that time, by role"),
-    ("slept_by_waker_s", "s", "time asleep by who ended it, as WAKEE < WAKER (task names), sampled"),
+    ("slept_by_waker_s", "s", "time asleep by waker, as WAKEE < WAKER (task names), sampled"),
     ("off_cpu_by_wait_event_s", "s", "time off the CPU of PostgreSQL's processes by wait event, sampled"),
 ];
 

@@ -2,8 +2,8 @@
 /* Where tasks were while they were off the CPU, and which tasks woke them: samples of that time, with stacks.
  *
  * A time of length d gives d / period samples on average, independently of what came before: its whole periods, and
- * one more with the probability that the rest of it is of a period. So each sample stands for a period, and what is
- * longer is not more likely to be missed. */
+ * one more with the probability that the rest of it is of a period. So each sample has the weight of a period, and long
+ * times are not missed more often. */
 #pragma once
 #include "state.h"
 #include "../critical_sections/sections.bpf.h"
@@ -46,7 +46,7 @@ struct stack_sample {
 };
 SHARED(struct, stack_sample);
 
-/* A sample as it stands in the ring. */
+/* A sample in the ring. */
 struct stack_record {
 	struct stack_sample sample;
 	u8 stack[STACK_BYTES];
@@ -65,7 +65,7 @@ struct {
 	__type(value, u32);
 } to_sample SEC(".maps");
 
-/* The time that a sample stands for, below 2^32. */
+/* The weight of a sample, ns, below 2^32. */
 const volatile u64 off_cpu_period_ns = 10000000;
 /* Where the tasks of a role have the pointer to what they wait for (PostgreSQL's my_wait_event_info), or 0. */
 const volatile u64 wait_event_at[ROLES] = {};

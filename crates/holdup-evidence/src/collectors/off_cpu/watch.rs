@@ -9,7 +9,7 @@ use crate::kernel::layout::{
     USER_OTHER, name as comm_name, read,
 };
 use crate::kernel::{self, OffCpu, WindowCounts, roles};
-use crate::processes::{Processes, kernel_symbols};
+use crate::processes::{Processes, followed_note, kernel_symbols};
 use crate::reading::{Meter, thread_cpu_ns};
 use crate::{CollectContext, tasks};
 use aya::maps::{MapData, RingBuf};
@@ -21,7 +21,7 @@ use std::time::Duration;
 
 /// The ring has room for some 480 samples.
 const PAUSE: Duration = Duration::from_millis(100);
-/// What stands for interrupts, which are no task.
+/// The waker's name of an interrupt, which is no task.
 const INTERRUPT: &str = "[interrupt]";
 /// Pairs of names in the evidence, those with the most time.
 const MOST_PAIRS: usize = 64;
@@ -57,7 +57,7 @@ impl Programs {
     }
 }
 
-/// What was seen of a role, or of the wakers.
+/// Samples of a role, or of the wakers.
 #[derive(Debug, Clone, Copy, Default)]
 struct Counts {
     samples: u64,
@@ -65,23 +65,21 @@ struct Counts {
     truncated: u64,
 }
 
-/// Where a task was when it left its CPU.
+/// The stack of a task that left its CPU.
 struct Left {
     followed: Followed,
     role: u32,
     wait_event: Option<u32>,
 }
 
-/// Which profile a task's stacks are in, its name, and which of the roles it has.
+/// A task's profile, its name, and its role.
 type TaskKey = (usize, String, Option<u32>);
-
-/// Reads samples.
 pub(super) struct Watcher {
     ring: RingBuf<MapData>,
     samples: Samples,
 }
 
-/// What is known from samples so far.
+/// The samples so far.
 pub(super) struct Samples {
     programs: Programs,
     how: OffCpu,
@@ -91,7 +89,7 @@ pub(super) struct Samples {
     wakers: Counts,
     /// Tasks whose time off the CPU is not over, where samples are taken at its begin.
     left: BTreeMap<u32, Left>,
-    /// Weight by who was woken and by whom, ns.
+    /// Weight by wakee and waker, ns.
     pairs: BTreeMap<(String, String), u64>,
     /// Weight by wait event, ns.
     by_wait_event: BTreeMap<u32, u64>,
@@ -284,13 +282,7 @@ impl Samples {
         say(dropped, "ns were left out because there were too many different stacks");
         say(self.other_code, "samples of code of 32 bits, which is not unwound");
         say(self.broken, "records of an unknown form were left out");
-        say(
-            processes.unreadable.mappings,
-            "processes ended before their mappings were read; their functions are unknown",
-        );
-        let files = &processes.unreadable.files;
-        say(files.len() as u64, "files could not be read; their functions are unknown");
-        coverage.notes.extend(files.iter().take(3).cloned());
+        coverage.notes.extend(processes.notes());
         coverage.lost += lost + self.broken;
         let tasks = &self.tasks;
         let of = |profile: usize| move |task| tasks.iter().any(|((p, ..), known)| *p == profile && *known == task);
@@ -351,23 +343,18 @@ impl Samples {
     fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         let whole = self.roles.iter().map(String::as_str).zip(self.by_role.iter());
-        for (role, followed) in whole.chain([("wakers", &self.wakers)]).filter(|(_, f)| f.samples > 0) {
-            let share = 100.0 * followed.whole as f64 / followed.samples as f64;
-            notes.push(format!(
-                "{role}: {} stacks followed to their outermost function ({share:.1} %), {} truncated",
-                followed.whole, followed.truncated
-            ));
-        }
+        let sampled = whole.chain([("wakers", &self.wakers)]).filter(|(_, f)| f.samples > 0);
+        notes.extend(sampled.map(|(role, f)| followed_note(role, f.whole, f.truncated)));
         let period_ms = self.how.period_ns as f64 / 1e6;
         notes.push(match self.how.has_sched_exit {
-            true => format!("each sample stands for {period_ms} ms off the CPU"),
+            true => format!("each sample counts for {period_ms} ms off the CPU"),
             false => {
                 "this kernel lacks sched_exit_tp (Linux 6.16), which runs when a task is back: stacks were sampled when \
-                      tasks left, and single ones may stand for much"
+                      tasks left, and single ones may have a large weight"
                     .to_owned()
             }
         });
-        notes.push("times off the CPU that began before the window or did not end in it are not seen".to_owned());
+        notes.push("times off the CPU that began before the window or did not end in it are left out".to_owned());
         let prepared_ms = self.programs.cost.cpu_ns as f64 / 1e6;
         notes.push(format!("reading the programs under test took {prepared_ms:.0} ms of CPU time before the window"));
         notes

@@ -6,8 +6,6 @@ use crate::kernel::layout::{
 use crate::kernel::{KernelCollector, Part, WindowCounts, task_name};
 use crate::reading::{Produces, histogram};
 use holdup_model::{Collected, EvidenceItem, Meta};
-
-/// The collector.
 pub(crate) static SWITCHES: KernelCollector = KernelCollector { meta: &META, produces: PRODUCES, part: &PART, report };
 
 /// The program at the switch counts this in any case.
@@ -23,7 +21,7 @@ static META: Meta = Meta {
            by a higher class, throttled, other (sched_yield, a change of affinity, cond_resched without a request). From \
            6.18 on the cause comes from sched_set_need_resched, when the task was asked to leave; before, it is inferred \
            from how much of its slice the task had run, and `causes_inferred` says so.\n\n\
-           A wait for a CPU begins when the task is woken up (sched_wakeup), or when it left the CPU and could go on. (The \
+           A wait for a CPU begins when the task is woken up (sched_wakeup), or when it left the CPU while it was runnable. (The \
            kernel's own account, sched_info.run_delay, is not used: it leaves out the time from a wake-up to the switch \
            that it causes, because the clock of the run queue is not read anew in between.) Histograms are log-linear, at \
            most 0.8 % \
@@ -38,7 +36,7 @@ static META: Meta = Meta {
 
 const PRODUCES: Produces = &[
     ("switched_out", "1", "times that tasks left a CPU, by role and place"),
-    ("preempted_by_cause", "1", "times that tasks left a CPU while they could go on, by role and cause"),
+    ("preempted_by_cause", "1", "times that runnable tasks left a CPU, by role and cause"),
     ("preempted_off_cpu_s", "s", "time that they were off the CPU then, by role and cause"),
     ("causes_inferred", "share", "share of the causes that were inferred, because the kernel does not report them"),
     ("preempted_by", "1", "times that one took the CPU from another, by their names (victim < preempter)"),

@@ -31,7 +31,7 @@ struct {
 	__type(value, u32);
 } in_tick SEC(".maps");
 
-/* Frames between this program and who asked: the program, the tracepoint's two, __resched_curr, resched_curr_lazy. */
+/* Frames between this program and its cause: the program, the tracepoint's two, __resched_curr, resched_curr_lazy. */
 #define ASKING_FRAMES 7
 
 /* Where the call from that code left its return address: within this part of the stack from the program's context

@@ -7,8 +7,6 @@ use crate::reading::Produces;
 use holdup_model::timeline::{TimelineEvent, TimelineKind, TimelineTask};
 use holdup_model::{Collected, EvidenceItem, Meta};
 use std::collections::BTreeMap;
-
-/// The collector.
 pub(crate) static TIMELINE: KernelCollector = KernelCollector { meta: &META, produces: PRODUCES, part: &PART, report };
 
 /// The ring holds some 100,000 events.

@@ -10,7 +10,7 @@ struct event {
 	u64 ns;
 	/* Of a fault: how long it took. */
 	u64 length_ns;
-	/* Who left, was woken up, had a fault; and who came, or woke it up. */
+	/* The task that left, was woken up or had a fault; and the task that arrived or woke it up. */
 	u32 tid[2];
 	u32 pid[2];
 	char comm[2][COMM];

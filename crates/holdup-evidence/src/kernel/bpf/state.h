@@ -66,7 +66,7 @@ struct task_state {
 	u8 is_kernel_worker;
 	u8 unused[2];
 	char by[COMM];
-	/* What the time off the CPU that just ended is to stand for in a profile, and how long it was. */
+	/* The weight in a profile of the time off the CPU that just ended, and its length. */
 	u64 sample_weight_ns;
 	u64 sample_length_ns;
 	/* The begin of the wait that was last seen to be ended by a waker. */
@@ -146,7 +146,7 @@ SHARED(enum, role_histogram);
 enum section_histogram { SECTION_OFF, SECTION_FAULT, SECTION_HISTOGRAMS };
 SHARED(enum, section_histogram);
 
-/* Set by the loader before the programs are checked, so that what is not wanted is not even compiled. */
+/* Set by the loader before the programs are verified, so that parts that are off are dropped. */
 const volatile u32 roles = 1;
 const volatile u32 shards = 1;
 /* Whether several CPUs count into one shard. */

@@ -73,7 +73,7 @@ INLINE void leaves(u64 *ctx, struct task_struct *prev, struct task_struct *next,
 /* For how long a task could run before it came, when that is known. */
 INLINE u64 waited(struct task_state *state, u64 off_ns, u64 now, struct counts *c)
 {
-	/* What left while it could go on has waited ever since. */
+	/* A task that left while it was runnable has waited ever since. */
 	if (state->out_state == OUT_USER || state->out_state == OUT_KERNEL || state->out_state == OUT_THROTTLED)
 		return off_ns;
 	if (!state->woken_ns) {
