@@ -129,7 +129,7 @@ fn an_arm_that_was_something_else_than_its_label_says_stands_above_the_verdicts(
 }
 
 #[test]
-fn a_treatment_of_which_no_fact_tells_is_open() {
+fn a_treatment_without_a_fact_is_undecided() {
     let mut bundle = guests("kvm");
     for reading in &mut bundle.environment {
         reading.facts.retain(|f| f.key != "kernel.preempt");

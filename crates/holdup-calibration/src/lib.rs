@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_asks_to_end_is_heard() {
+    fn a_request_to_end_is_obeyed() {
         let mut context = context();
         context.cancel.cancel();
         let problem = measure(&mut context, &mut |_| ()).err().expect("it ends");

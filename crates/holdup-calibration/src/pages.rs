@@ -17,7 +17,7 @@ pub(super) struct Pages {
 }
 
 impl Pages {
-    /// So many pages of 4 KB that are in the page cache.
+    /// `n` pages of 4 KB that are in the page cache.
     ///
     /// # Errors
     /// When there is not enough memory.
@@ -28,7 +28,7 @@ impl Pages {
         Ok(pages)
     }
 
-    /// So many huge pages, reserved by the mapping and neither allocated nor zeroed.
+    /// `n` huge pages, reserved by the mapping and neither allocated nor zeroed.
     ///
     /// # Errors
     /// When fewer are free.

@@ -92,7 +92,7 @@ fn every_datagram_that_is_sent_arrives_and_is_counted_once() {
         match topology {
             Topology::Host => {}
             Topology::Loopback => assert_eq!(packets, [("client", 100, 100)]),
-            Topology::Veth => assert_eq!(packets, [("server", 100, 0), ("client", 0, 100)]),
+            Topology::Veth => assert_eq!(packets, [("client", 0, 100), ("server", 100, 0)]),
             Topology::Bridge | Topology::OpenVSwitch => {
                 let switch = packets.iter().find(|(place, ..)| *place == "switch.client").unwrap();
                 assert_eq!((switch.1, switch.2), (100, 0));

@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn too_few_bytes_tell_nothing() {
+    fn too_few_bytes_are_no_record() {
         let (lock, state) = ([0; LOCK_BYTES], [0; STATE_BYTES]);
         assert_eq!(role(Predicate::LockWordEquals(1), &[], &state), None);
         assert_eq!(role(Predicate::LockWordEquals(1), &lock, &state[..3]), None);

@@ -255,7 +255,7 @@ pub enum Moved {
     Less,
     /// The same within the margin.
     Same,
-    /// It cannot be told.
+    /// Unknown.
     Undecided,
 }
 
@@ -355,7 +355,7 @@ pub enum CountsSay {
     Depends,
 }
 
-/// A row of counts in two lists, where nobody knows out of how many.
+/// A row of counts in two lists whose totals are unknown.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CountRow {
     /// The mark; of a row that is none of ours, its title alone.
@@ -370,7 +370,7 @@ pub struct CountRow {
     pub ratio_of_rates: Option<(f64, f64)>,
     /// What that says.
     pub says: CountsSay,
-    /// It says so as long as events come in bunches of at most so many.
+    /// It holds as long as events come in bunches of at most this size.
     pub bunches_of_at_most: Option<f64>,
 }
 
@@ -431,14 +431,14 @@ pub struct CaptureTrace {
     pub trouble: u64,
     /// The points, in the order of the capture.
     pub points: Vec<TracePoint>,
-    /// Of so many segments and acknowledgements one is kept; those that were sent again are all kept, as long as there is room.
+    /// One of this number of segments and acknowledgements is kept; retransmitted ones are all kept, as long as there is room.
     pub one_of: u32,
 }
 
 /// What a capture brings beyond numbers: of a collector that watched, or of a file that was imported.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct CaptureKept {
-    /// The capture as a whole, of a file. A collector tells the same as numbers. Neither this nor the comparison ever goes
+    /// The capture as a whole, of a file. A collector reports the same as numbers. Neither this nor the comparison ever goes
     /// over a wire: both are made where the bundle is written.
     #[serde(skip)]
     pub capture: Option<Capture>,

@@ -1,4 +1,4 @@
-//! Frames: how the agent and the host tell messages from noise on a serial line.
+//! Frames: how the agent and the host separate messages from noise on a serial line.
 //!
 //! A console carries more than what is written to it: firmware and kernel lines, binary garbage, and now and then fewer
 //! bytes than were sent. A frame says where it begins, how long it is, and what its bytes sum up to:
@@ -164,7 +164,7 @@ pub struct Decoder {
     /// From `taken` on, this many bytes are known to begin no magic (in a body: after the header).
     searched: usize,
     expected: u32,
-    /// A frame that waits for the gap before it to be told.
+    /// A frame that waits until the gap before it is reported.
     held: Option<(u32, Vec<u8>)>,
 }
 
@@ -246,7 +246,7 @@ impl Decoder {
         }
     }
 
-    /// Bytes that were fed and are not yet told.
+    /// Bytes that were fed and are not yet returned.
     pub fn pending_bytes(&self) -> usize {
         self.bytes.len() - self.taken
     }
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn gaps_are_told_before_the_frame_that_shows_them() {
+    fn gaps_are_reported_before_the_frame_that_shows_them() {
         let line = [encode(0, b"a"), encode(2, b"c"), encode(3, b"d"), encode(0, b"again")].concat();
         let expected = [
             frame(0, b"a"),
@@ -492,14 +492,14 @@ mod tests {
 
         #[test]
         fn no_byte_is_lost(line in awkward(400)) {
-            let mut told = Vec::new();
+            let mut received = Vec::new();
             for one in received(line.chunks(9)) {
                 match one {
-                    Received::Noise(bytes) | Received::Damaged { bytes, .. } => told.extend(bytes),
+                    Received::Noise(bytes) | Received::Damaged { bytes, .. } => received.extend(bytes),
                     other => prop_assert!(false, "{other:?}"),
                 }
             }
-            prop_assert_eq!(told, line);
+            prop_assert_eq!(received, line);
         }
     }
 }

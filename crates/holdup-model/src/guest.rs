@@ -112,7 +112,7 @@ impl Guest {
     }
 
     /// The machine beside it: the same, but that its CPUs take the host's in turn from where this one's end, and that it
-    /// has no peer of its own.
+    /// has no peer.
     pub fn beside(&self) -> Guest {
         let mut pin = self.pin.clone();
         if !pin.is_empty() {

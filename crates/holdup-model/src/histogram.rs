@@ -5,8 +5,8 @@ use hdrhistogram::serialization::{Serializer as _, V2Serializer};
 use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
 
-/// The largest value that is told apart: one hour. Larger ones are counted
-/// there, and `clipped` tells how many.
+/// The largest value that has its own bucket: one hour. Larger ones are counted
+/// there, and `clipped` is their number.
 pub const LARGEST_NS: u64 = 3_600_000_000_000;
 
 /// A histogram of durations in ns with at most 0.1 % relative error per value.

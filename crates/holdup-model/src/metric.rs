@@ -56,7 +56,7 @@ pub struct Measurement {
     pub value: Measured,
 }
 
-/// A percentile needs so many samples beyond it.
+/// Samples that a percentile needs beyond it.
 const SAMPLES_BEYOND: f64 = 10.0;
 
 impl Measurement {

@@ -298,7 +298,7 @@ pub struct ShiftPoint {
     pub level_ns: f64,
     /// The level's by the baseline's.
     pub ratio: f64,
-    /// Lower end of the band that holds at all quantiles at once; `None` when nothing bounds it.
+    /// Lower end of the band that holds at all quantiles together; `None` when nothing bounds it.
     pub low: Option<f64>,
     /// Upper end of that band.
     pub high: Option<f64>,
@@ -340,7 +340,7 @@ pub struct Analysis {
     /// Every arm with latencies against the baseline with the same axes, in the order of arms.
     #[serde(default)]
     pub shifts: Vec<LatencyShift>,
-    /// What held the arms up; `None` where no collector that tells it ran.
+    /// What held the arms up; `None` where no collector ran that shows it.
     #[serde(default)]
     pub explanation: Option<Explanation>,
 }

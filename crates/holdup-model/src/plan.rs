@@ -54,7 +54,7 @@ pub struct CollectOptions {
 
 impl CollectOptions {
     /// The highest [`CollectOptions::frequency_hz`]. The kernel's own limit is kernel.perf_event_max_sample_rate, 100,000
-    /// where nobody changed it; above some kHz the samples themselves are most of what is seen.
+    /// by default; above some kHz the samples themselves are most of what is seen.
     pub const MOST_HZ: u32 = 4_000;
 }
 
@@ -231,7 +231,7 @@ pub enum Extract {
 }
 
 impl Plan {
-    /// What a bundle has as its plan where no load was planned: one workload that nobody started, in blocks that follow each
+    /// What a bundle has as its plan where no load was planned: one workload that holdup did not start, in blocks that follow each
     /// other, without factors, metrics and collectors.
     pub fn observational(name: &str, question: String, workload: &str, target: &str) -> Plan {
         Plan {

@@ -51,7 +51,7 @@ const TABLE: [Row; 5] = [
     row(PreemptModel::Full, "full", "PREEMPT", KernelVersion::OLDEST_READ, None),
     // `depends on ARCH_HAS_PREEMPT_LAZY`.
     row(PreemptModel::Lazy, "lazy", "PREEMPT_LAZY", LAZY_SINCE, None),
-    // A choice of its own that stands beside full and lazy; the stub of 5.3 to 6.11 could not be enabled in mainline.
+    // A separate choice beside full and lazy; the stub of 5.3 to 6.11 could not be enabled in mainline.
     row(PreemptModel::Rt, "rt", "PREEMPT_RT", KernelVersion::new(6, 12), None),
 ];
 
@@ -165,7 +165,7 @@ impl PreemptModel {
 /// (`kernel/sched/debug.c:sched_dynamic_show`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DynamicModels<'a> {
-    /// The one in force; a vendor's kernel may have models of its own.
+    /// The one in force; a vendor's kernel may have other models.
     pub active: &'a str,
     /// All that can be set.
     pub offered: Vec<&'a str>,

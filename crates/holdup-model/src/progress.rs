@@ -1,4 +1,4 @@
-//! What a run tells while it goes on. Engines and targets never print.
+//! Events of a run in progress. Engines and targets never print.
 
 use crate::arm::Arm;
 use crate::trial::Trial;
@@ -41,13 +41,13 @@ pub enum Event<'a> {
     End,
 }
 
-/// Hears events. Calls come from the thread that runs the trials.
+/// Receives events. Calls come from the thread that runs the trials.
 pub trait Observer {
-    /// Hears one event.
+    /// Receives one event.
     fn event(&mut self, event: Event<'_>);
 }
 
-/// An observer that hears nothing.
+/// An observer that ignores every event.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Silent;
 

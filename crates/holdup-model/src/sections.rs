@@ -1,7 +1,7 @@
 //! Critical sections of a binary: where in its code a task holds a lock, or waits for one.
 //!
 //! A section map is made from a binary (static analysis, or a note that the binary carries) and read by what watches
-//! switches: the user instruction pointer of a task that leaves the CPU tells whether it held a lock.
+//! switches: the user instruction pointer of a task that leaves the CPU shows whether it held a lock.
 
 use serde::{Deserialize, Serialize};
 
@@ -55,7 +55,7 @@ pub struct SectionRange {
     pub when: Option<Condition>,
 }
 
-/// Instructions of a function that can run inside a section, called from it: whether the task is inside is told by the
+/// Instructions of a function that can run inside a section, called from it: whether the task is inside is shown by the
 /// return address, which lies at `rsp + return_address_bytes`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct CalleeRange {

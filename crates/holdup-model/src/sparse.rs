@@ -4,14 +4,14 @@ use crate::histogram::{Histogram, LARGEST_NS};
 use crate::problem::Problem;
 use serde::{Deserialize, Serialize};
 
-/// Values below are told apart one by one; above, a bucket is as wide as the value's highest bit says. It is the number
+/// Values below have a bucket each; above, a bucket is as wide as the value's highest bit says. It is the number
 /// of values that HDR's three significant digits need (the power of two from 2 * 10^3 on).
 const FINEST: u64 = 1 << 11;
 
-/// The first value that is no longer told apart: the end of the bucket array that [`LARGEST_NS`] makes necessary.
+/// The first value without a bucket: the end of the bucket array that [`LARGEST_NS`] makes necessary.
 const END_NS: u64 = 1 << 42;
 
-/// A histogram of durations in ns that tells the same as a [`Histogram`] of the same durations, in as much memory as it
+/// A histogram of durations in ns with the same answers as a [`Histogram`] of the same durations, in as much memory as it
 /// has different durations: 16 bytes for each bucket in use, where a [`Histogram`] has 270 kB however few were counted.
 /// Counting a duration is a search, so what counts while it measures has a [`Histogram`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -112,7 +112,7 @@ impl SparseHistogram {
             so_far = so_far.saturating_add(b.1);
             so_far >= wanted
         });
-        // Where the number of durations is beyond what a float tells apart, the count that is wanted may be above it.
+        // Where the number of durations is beyond what a float represents exactly, the count that is wanted may be above it.
         let lowest = reached.or(self.buckets.last())?.0;
         Some(if quantile == 0.0 { lowest } else { lowest + width(lowest) - 1 })
     }
@@ -180,8 +180,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What both tell of the same durations.
-    fn told_alike(sparse: &SparseHistogram, whole: &Histogram) -> Result<(), TestCaseError> {
+    /// The answers of both for the same durations.
+    fn same_answers(sparse: &SparseHistogram, whole: &Histogram) -> Result<(), TestCaseError> {
         prop_assert_eq!(sparse.count(), whole.count());
         prop_assert_eq!(sparse.clipped(), whole.clipped());
         prop_assert_eq!(sparse.mean_ns(), whole.mean_ns());
@@ -207,13 +207,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_tells_what_the_whole_histogram_tells(a in durations(), b in durations()) {
+        fn it_answers_as_the_whole_histogram(a in durations(), b in durations()) {
             let (mut sparse, mut whole) = (SparseHistogram::new(), Histogram::new());
             for (value, count) in a.iter().filter(|(_, count)| *count > 0) {
                 sparse.record_n_ns(*value, *count);
                 whole.record_n_ns(*value, *count);
             }
-            told_alike(&sparse, &whole)?;
+            same_answers(&sparse, &whole)?;
             let back = SparseHistogram::from_bytes(&whole.to_bytes(), whole.clipped()).expect("reads back");
             prop_assert_eq!(&back, &sparse);
             let (mut more, mut more_whole) = (SparseHistogram::new(), Histogram::new());
@@ -223,7 +223,7 @@ mod tests {
             }
             sparse.add(&more);
             whole.add(&more_whole);
-            told_alike(&sparse, &whole)?;
+            same_answers(&sparse, &whole)?;
         }
     }
 

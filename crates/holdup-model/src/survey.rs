@@ -61,7 +61,7 @@ impl<T> Reading<T> {
 }
 
 impl<T: Clone> Reading<T> {
-    /// The value as a thing of its own.
+    /// The value with its own type.
     pub fn value(&self) -> Option<T> {
         self.value.clone()
     }
@@ -114,9 +114,9 @@ pub struct Kernel {
 pub struct PreemptSource {
     /// The source.
     pub source: String,
-    /// The models that agree with what it says; empty when it does not tell.
+    /// The models that agree with what it says; empty when it names none.
     pub says: Vec<PreemptModel>,
-    /// Its words, or why it does not tell.
+    /// Its words, or why it names none.
     pub note: String,
 }
 
@@ -183,7 +183,7 @@ pub struct MachineSurvey {
     pub numa_nodes: Reading<u32>,
     /// The share of CPU time since boot in which the hypervisor ran something else, from 0 to 1.
     pub steal_share: Reading<f64>,
-    /// Whether it is a virtual machine, and which where it tells.
+    /// Whether it is a virtual machine, and which where it is known.
     pub hypervisor: Reading<String>,
     /// The governor of the CPU frequency.
     pub governor: Reading<String>,
@@ -210,7 +210,7 @@ pub struct MemorySurvey {
     pub huge_pages_total: Reading<u64>,
     /// Memory in huge pages of every size (Hugetlb), in bytes.
     pub huge_pages_all_bytes: Reading<u64>,
-    /// Those that nobody has taken or reserved.
+    /// Those that are neither in use nor reserved.
     pub huge_pages_free: Reading<u64>,
     /// The default size of a huge page, in bytes.
     pub huge_page_bytes: Reading<u64>,
@@ -251,7 +251,7 @@ impl Pool {
 /// A PostgreSQL server.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Server {
-    /// How it is told apart: `postmaster 812`, `/var/lib/postgresql/17/main`, `host=… port=…` (never a password).
+    /// What identifies it: `postmaster 812`, `/var/lib/postgresql/17/main`, `host=… port=…` (never a password).
     pub name: String,
     /// The postmaster.
     pub pid: Reading<u32>,
@@ -317,7 +317,7 @@ pub enum Exposure {
     Exposed,
     /// Something that it needs is not there.
     NotExposed,
-    /// What would tell is not known.
+    /// The deciding fact is not known.
     Undecided,
 }
 

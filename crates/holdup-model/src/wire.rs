@@ -39,7 +39,7 @@ pub enum Order {
     Close,
     /// Measure what things cost there. Answer: [`Answer::Calibrated`].
     Calibrate {
-        /// Ticks per second of a kernel that does not tell; `None` when that is not known either.
+        /// Ticks per second of a kernel that does not report it; `None` when that is not known either.
         hz: Option<u32>,
     },
     /// End the agent, and with it a guest whose first process it is. No answer.

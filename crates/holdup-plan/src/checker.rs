@@ -1,4 +1,4 @@
-//! From a draft to a checked plan. Every check goes on after an error, so that all errors of a plan are told at once.
+//! From a draft to a checked plan. Checking continues after an error, so that all errors of a plan are reported together.
 
 use crate::Inputs;
 use crate::arms;

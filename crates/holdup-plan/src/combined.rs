@@ -42,7 +42,7 @@ impl<'a> Checker<'a> {
                 let Some(member) = self.member(kind, &place(BACKGROUND)) else { continue };
                 if here.contains(&member.id) {
                     let wrong = Wrong::new("it takes part twice")
-                        .hint("name each member once: they are told apart by their kind");
+                        .hint("name each member once: a member is identified by its kind");
                     self.complain(&place(BACKGROUND), format!("member {}", member.id), wrong);
                 }
                 here.push(member.id);

@@ -89,7 +89,7 @@ impl Checker<'_> {
         let Some(most) = find(keys, "max_blocks") else { return };
         let wrong = if find(keys, "blocks").is_some() {
             Wrong::new("blocks is there as well")
-                .hint("blocks runs so many, max_blocks at most so many: keep one of them")
+                .hint("blocks = N runs N blocks, max_blocks = N at most N: keep one of them")
         } else if !compares {
             Wrong::new("no factor and no axis has two levels, so there is no verdict to stop at")
                 .hint("say blocks, or vary something")

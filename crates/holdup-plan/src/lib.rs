@@ -1,8 +1,8 @@
 //! TOML to a checked plan, a design and a seeded order.
 //!
 //! [`check`] reads a plan's text, with what it includes, against a vocabulary: what may be named is made from the
-//! catalogues by the flow layer, so this crate knows no workload and no knob itself. It tells everything that is wrong
-//! with a plan at once, each with file, line and column. [`from_command_line`] makes the same of a command line, and
+//! catalogues by the flow layer, so this crate knows no workload and no knob itself. It reports every error
+//! of a plan, each with file, line and column. [`from_command_line`] makes the same of a command line, and
 //! the TOML that stands for it. [`schedule`] lays the arms out and puts the trials in order, [`estimate_ns`] says how
 //! long they take.
 //!

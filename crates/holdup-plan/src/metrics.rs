@@ -51,7 +51,7 @@ impl Checker<'_> {
             self.clashes(&metric, &named, workloads);
             named.push(metric);
         }
-        // What is primary can only be told when all that the plan says is understood.
+        // The primary metric is known only after the whole plan is read.
         if self.complaints.is_empty() {
             for workload in workloads {
                 settle_primary(&mut named, workload, workloads);

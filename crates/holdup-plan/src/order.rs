@@ -1,6 +1,6 @@
 //! The order of the trials of a block: a random permutation that is a function of the seed.
 //!
-//! The algorithm is part of the format of bundles: a bundle keeps the seed, and whoever repeats the plan must get the
+//! The algorithm is part of the format of bundles: a bundle keeps the seed, and a repetition of the plan must get the
 //! same order for ever. It stands here in full, so that no new version of a library can move it:
 //!
 //! 1. `key = mix(mix(mix(seed) + session) + block)`, where `session` counts from 0, `block` from 0 over all sessions,

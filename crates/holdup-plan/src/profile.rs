@@ -1,5 +1,5 @@
 //! Profiles: values of knobs that shall be in force. They are read as plans are, against the same vocabulary, but
-//! nothing is included, varied or filled in from the environment: a profile means the same whoever applies it.
+//! nothing is included, varied or filled in from the environment: a profile means the same for every user.
 
 use crate::checker::Checker;
 use crate::draft::{MOST_BYTES, find};
@@ -131,7 +131,7 @@ impl Check<'_> {
         settings
     }
 
-    /// PostgreSQL does not tell upper from lower case in the names of settings.
+    /// PostgreSQL ignores case in the names of settings.
     fn same_setting(&mut self, flat: &[Entry]) {
         for (at, entry) in flat.iter().enumerate() {
             if let Some(first) =
@@ -170,7 +170,7 @@ impl Check<'_> {
             }
             Meaning::Offered(_) | Meaning::Parameter => {
                 let wrong = Wrong::new("it belongs to a workload and says nothing of a host")
-                    .hint("`holdup list knobs` tells what a profile can set");
+                    .hint("`holdup list knobs` lists what a profile can set");
                 self.of.complain(&entry.place, what, wrong);
                 return None;
             }

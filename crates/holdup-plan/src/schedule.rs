@@ -61,7 +61,7 @@ fn boots(plan: &Plan, arms: &[Arm]) -> (Vec<u32>, u32) {
     (boot_of, u32::try_from(numbers.len()).unwrap_or(u32::MAX))
 }
 
-/// Sessions from which the noise between boots can be told.
+/// Sessions from which the noise between boots can be estimated.
 const FEW_SESSIONS: u32 = 3;
 
 /// What is worth saying of a good plan before it runs, a line each.
@@ -72,7 +72,7 @@ pub fn notes(plan: &Plan) -> Vec<String> {
         let often = if sessions == 1 { "once".to_owned() } else { format!("{sessions} times") };
         notes.push(format!(
             "what is chosen at boot varies, and each choice boots {often}: two boots of the same kernel differ too, and \
-             only several sessions tell that from a difference (sessions = {FEW_SESSIONS} or more in [design])"
+             only several sessions separate that from a difference (sessions = {FEW_SESSIONS} or more in [design])"
         ));
     }
     notes

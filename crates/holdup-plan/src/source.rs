@@ -51,7 +51,7 @@ pub(crate) fn resolve(file: &str, path: &str) -> String {
     format!("{}{}", folder(file), path.trim_start_matches("./"))
 }
 
-/// A path with `.` and `..` taken out, to tell whether two are the same file.
+/// A path with `.` and `..` taken out, to compare whether two are the same file.
 pub(crate) fn normal(path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {

@@ -25,7 +25,7 @@ impl Tables<'_> {
         }
     }
 
-    /// All of them, or the first ones with a complaint: no plan of a person has so many.
+    /// All of them, or the first ones with a complaint: no plan that a person wrote is that long.
     pub(crate) fn not_too_many<T>(&mut self, key: &str, mut all: Vec<T>, place: impl Fn(&T) -> &Place) -> Vec<T> {
         if let Some(first) = all.get(MOST_KEYS) {
             let wrong = Wrong::new(format!("{} are more than the {MOST_KEYS} that can stand here", all.len()));

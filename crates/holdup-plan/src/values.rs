@@ -221,7 +221,7 @@ pub(crate) fn command_label(words: &[String], quoted: impl Fn(&str) -> String) -
     }
 }
 
-/// A text as a label: as it is, or quoted when it would be hard to tell where it ends.
+/// A text as a label: as it is, or quoted when its end would be hard to see.
 fn label(text: &str) -> String {
     let is_plain = !text.is_empty() && !text.contains(|c: char| c.is_whitespace() || c.is_control() || c == '"');
     if is_plain { text.to_owned() } else { serde_json::Value::from(text).to_string() }

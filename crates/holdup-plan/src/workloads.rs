@@ -24,8 +24,7 @@ impl<'a> Checker<'a> {
             let Some(used) = self.workload(node, entries) else { continue };
             if all.iter().any(|other| other.used.name == used.used.name) {
                 let place = find(entries, "name").map_or(&node.place, |e| &e.node.place);
-                let wrong =
-                    Wrong::new("another workload has this name").hint("give each [[workload]] a name of its own");
+                let wrong = Wrong::new("another workload has this name").hint("give each [[workload]] another name");
                 self.complain(place, format!("workload name = {}", shown(&used.used.name)), wrong);
                 continue;
             }

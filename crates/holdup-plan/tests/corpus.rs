@@ -55,7 +55,7 @@ fn valid_plans_come_to_what_they_say() {
 
 /// With REGENERATE=1 the expected messages are written anew; look at the difference before committing it.
 #[test]
-fn invalid_plans_are_told_what_is_wrong() {
+fn errors_of_invalid_plans_are_reported() {
     let plans = common::plans("invalid");
     assert!(plans.len() >= 40, "the corpus is there");
     let mut wrong = Vec::new();

@@ -98,7 +98,7 @@ fn the_design_can_be_set() {
 }
 
 #[test]
-fn wrong_overrides_are_told_with_the_option() {
+fn wrong_overrides_are_reported_with_the_option() {
     let check = |set: &[(&str, &str)], vary: &[(&str, &str)], expect: &str| {
         assert_eq!(changed(set, vary).map(|_| ()).unwrap_err(), expect, "{set:?} {vary:?}");
     };
@@ -147,7 +147,7 @@ fn wrong_overrides_are_told_with_the_option() {
     let near = changed(&[("select-only.client", "8")], &[]).unwrap_err();
     assert!(near.contains("did you mean `clients`?"), "{near}");
     let both = changed(&[("nope", "1")], &[("autogroup", "on,7")]).unwrap_err();
-    assert!(both.contains("--set nope=1") && both.contains("--vary autogroup=on,7"), "all errors at once: {both}");
+    assert!(both.contains("--set nope=1") && both.contains("--vary autogroup=on,7"), "all errors: {both}");
     // A parameter that only an unused workload has is no key of this plan.
     assert!(changed(&[("timeout", "1s")], &[]).is_err());
 }
@@ -206,7 +206,7 @@ fn guests_can_be_set() {
 }
 
 #[test]
-fn one_error_becomes_a_problem_with_its_parts_and_several_are_all_told() {
+fn one_error_becomes_a_problem_with_its_parts_and_several_are_all_reported() {
     let one = check_with("valid", "p.toml", "[[workload]]\nkind = \"pgbench\"\nclient = 8\n", &Overrides::default());
     let problem = Problem::from(one.unwrap_err());
     assert_eq!(problem.kind.exit_code(), 2);
@@ -214,10 +214,10 @@ fn one_error_becomes_a_problem_with_its_parts_and_several_are_all_told() {
     assert!(problem.hint.unwrap().starts_with("did you mean `clients`?"));
     let two = check_with("valid", "p.toml", "a = 1\nb = 2\n", &Overrides::default()).unwrap_err();
     assert_eq!(two.errors.len(), 2);
-    let told = Problem::from(two).to_string();
+    let reported = Problem::from(two).to_string();
     assert!(
-        told.starts_with("p.toml: 2 errors\np.toml:1:1: key `a`") && told.contains("p.toml:2:1: key `b`"),
-        "{told}"
+        reported.starts_with("p.toml: 2 errors\np.toml:1:1: key `a`") && reported.contains("p.toml:2:1: key `b`"),
+        "{reported}"
     );
 }
 
@@ -324,11 +324,11 @@ fn a_command_line_means_what_it_says() {
 }
 
 #[test]
-fn wrong_command_lines_are_told_with_the_option() {
+fn wrong_command_lines_are_reported_with_the_option() {
     let check = |workload: &str, options: &[(&str, &str)], command: Option<&[&str]>, metrics: &[&str], expect: &str| {
-        let told =
+        let reported =
             from_command_line(workload, options, command, metrics, &Overrides::default()).unwrap_err().to_string();
-        assert_eq!(told, expect);
+        assert_eq!(reported, expect);
     };
     check(
         "pgbensh",

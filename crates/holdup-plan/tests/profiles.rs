@@ -1,4 +1,4 @@
-//! Profiles: good ones come to what they say, bad ones are told what is wrong, and no text brings the checker down.
+//! Profiles: good ones give their settings, errors of bad ones are reported, and no text makes the checker panic.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot read its corpus fails")]
 
@@ -33,7 +33,7 @@ fn good_profiles_come_to_what_they_say() {
 
 /// With REGENERATE=1 the expected messages are written anew; look at the difference before committing it.
 #[test]
-fn bad_profiles_are_told_what_is_wrong() {
+fn errors_of_bad_profiles_are_reported() {
     let profiles = common::plans("profiles");
     assert!(profiles.len() >= 20, "the corpus is there");
     let mut wrong = Vec::new();

@@ -198,7 +198,7 @@ proptest! {
 
     #[test]
     fn any_text_ends_in_a_plan_or_in_errors(text in ".{0,400}") {
-        good_or_told(&text);
+        good_or_reported(&text);
     }
 
     #[test]
@@ -211,7 +211,7 @@ proptest! {
             text.push_str(heads.get(i).copied().unwrap_or_default());
             text.push_str(&format!("\n{key} = {value}\n"));
         }
-        good_or_told(&text);
+        good_or_reported(&text);
     }
 
     #[test]
@@ -226,7 +226,7 @@ proptest! {
             let to = (from + length.index(12)).min(chars.len());
             chars.splice(from..to, with.chars());
         }
-        good_or_told(&chars.into_iter().collect::<String>());
+        good_or_reported(&chars.into_iter().collect::<String>());
     }
 
     #[test]
@@ -241,7 +241,7 @@ proptest! {
         }
     }
 
-    /// What a command line comes to reads back as the same plan.
+    /// The plan of a command line reads back as the same plan.
     #[test]
     fn command_lines_read_back(
         kind in prop::sample::select(&["pgbench", "lock-contention", "command"][..]),
@@ -263,7 +263,7 @@ proptest! {
 }
 
 /// A plan that passes can be laid out within the limits; one that does not has at least one error.
-fn good_or_told(text: &str) {
+fn good_or_reported(text: &str) {
     match check(text) {
         Ok(plan) => {
             let schedule = schedule(&plan).unwrap();
@@ -412,9 +412,12 @@ fn what_is_too_large_is_refused_before_it_is_laid_out() {
         "[[workload]]\nkind = \"pgbench\"\nclients = [{levels}]\nscale = [{levels}]\n\
          threads = [{levels}]\nrate = [{levels}]\n"
     );
-    let told = check(&text).unwrap_err().to_string();
-    assert!(told.contains("its arms are 13122000000000000, at most 10000 are possible"), "{told}");
-    assert!(told.contains("9000 clients × 9000 scale × 9000 threads × 9000 rate × (1 baseline + 1 A/A)"), "{told}");
+    let reported = check(&text).unwrap_err().to_string();
+    assert!(reported.contains("its arms are 13122000000000000, at most 10000 are possible"), "{reported}");
+    assert!(
+        reported.contains("9000 clients × 9000 scale × 9000 threads × 9000 rate × (1 baseline + 1 A/A)"),
+        "{reported}"
+    );
     let large = format!("# {}\n", "x".repeat(2 << 20));
     assert!(check(&large).unwrap_err().to_string().contains("too large for a plan"));
 }
@@ -475,7 +478,7 @@ fn includes_are_asked_for_by_their_path() {
     assert_eq!((plan.name.as_str(), plan.design.blocks), ("a", 4));
 }
 
-/// Boots take their time only where a guest boots, and each has a cluster of its own.
+/// Boots take their time only where a guest boots, and each has its own cluster.
 #[test]
 fn the_estimate_counts_boots() {
     let text = "target = \"qemu\"\n[[workload]]\nkind = \"pgbench\"\n[factors]\nkernel = [\"host\", \"debian:7.0\"]\n\

@@ -17,7 +17,10 @@ pub(crate) fn wrap(text: &str, width: usize, first: &str, rest: &str) -> String 
     let mut fresh = true;
     // A number and its percent sign stay together.
     let text = clean(text).replace(" %", "\u{a0}%");
-    for word in text.split(' ').filter(|w| !w.is_empty()) {
+    for word in text.split(' ') {
+        if word.is_empty() && fresh {
+            continue;
+        }
         let word = &word.replace('\u{a0}', " ");
         let need = columns(word);
         if !fresh && used + 1 + need > width {

@@ -90,7 +90,7 @@ fn every_version_has_the_locks_that_matter() {
         let before = cpu_s();
         assert_eq!(CachedAnalysis::decode(&bytes).as_ref(), Ok(&kept));
         eprintln!("{version}: kept in {} bytes, read in {:.2} ms CPU", bytes.len(), (cpu_s() - before) * 1e3);
-        if std::env::var_os("HOLDUP_POSTGRES_TELL").is_some() {
+        if std::env::var_os("HOLDUP_POSTGRES_PRINT").is_some() {
             map.sections.iter().for_each(|s| eprintln!("  {} {:?}", s.name, s.function));
             map.notes.iter().for_each(|n| eprintln!("  note: {n}"));
         }

@@ -271,6 +271,6 @@ fn a_full_record_is_the_begin_of_a_whole_one() {
 }
 
 #[test]
-fn locks_have_names_that_tell_them_apart() {
+fn locks_have_distinct_names() {
     assert_eq!(holdup_sim::locks::names(&["tas", "lwlock", "tas"]), ["tas 1", "lwlock", "tas 2", "lwlock: list"]);
 }

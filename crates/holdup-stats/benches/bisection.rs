@@ -6,7 +6,7 @@ fn main() {
     divan::main();
 }
 
-/// A search of `n` candidates after so many trials, with a step of 3 % at two thirds of the way.
+/// A search of `n` candidates after that number of trials, with a step of 3 % at two thirds of the way.
 fn under_way(n: usize, trials: usize) -> Bisection {
     // Costs that all differ keep the search from treating candidates alike.
     let cost = |i: usize| TrialCost { build_s: 300.0 + (i % 7) as f64, boot_s: 60.0, run_s: 30.0 };

@@ -324,7 +324,7 @@ impl<'a> Bisection<'a> {
     }
 }
 
-/// Each segment has numbers of its own, so that what is found elsewhere does not change them.
+/// Each segment has its own numbers, so that what is found elsewhere does not change them.
 fn random(seed: u64, start: usize, end: usize) -> Pcg64Mcg {
     let place = ((start as u64) << 32) ^ end as u64;
     Pcg64Mcg::seed_from_u64(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ place.wrapping_mul(0xd1b5_4a32_d192_ed03))

@@ -63,7 +63,7 @@ pub fn cluster_rate(clusters: &[Cluster], confidence: f64) -> Result<Estimate, N
 
 /// How much wider the error of a rate is than that of events that come one by one: the variance by that of a Poisson count.
 /// It is the number of events that come together, as far as the rate's error is concerned; at least 1, and 1 where clusters
-/// do not tell.
+/// do not show it.
 pub fn bunching(clusters: &[Cluster]) -> f64 {
     Side::of(clusters).map_or(1.0, |side| (side.variance * side.events).max(1.0))
 }
@@ -75,7 +75,7 @@ pub struct RateBound {
     pub at_least: f64,
     /// p of "the two rates are the same", two-sided.
     pub p_difference: f64,
-    /// With 95 %, the side without events has at most so many of them for each unit of work: the rule of three, widened by
+    /// With 95 %, the side without events has at most this number of them for each unit of work: the rule of three, widened by
     /// the other side's [`bunching`].
     pub rate_at_most: f64,
 }
@@ -110,7 +110,7 @@ pub fn rate_bound(with: &[Cluster], work: f64) -> Result<RateBound, NoEstimate> 
     })
 }
 
-/// Why a side has no error; a type of its own, so that the side can be named.
+/// Why a side has no error; a separate type, so that the side can be named.
 struct NoSide(NoEstimate);
 
 impl NoSide {
@@ -170,8 +170,8 @@ impl Side {
 fn error(shares: &[Shares]) -> (f64, f64) {
     let p2: f64 = shares.iter().map(|s| s.p * s.p).sum();
     let even = 1.0 / shares.len() as f64;
-    // `seen_of_t` is what the sum of squares, `adjusted`, comes to on average where rates differ between clusters: less than the
-    // variance, which is p2. In a second sum, `small`, small clusters weigh more: it tells the two parts of the model apart.
+    // `seen_of_t` is what the sum of squares, `adjusted`, is on average where rates differ between clusters: less than the
+    // variance, which is p2. In a second sum, `small`, small clusters weigh more: it separates the two parts of the model.
     let (mut adjusted, mut seen_of_t) = (0.0, 0.0);
     let (mut small, mut small_of_f, mut small_of_t) = (0.0, 0.0, 0.0);
     for Shares { x, p } in shares.iter().copied() {
@@ -190,7 +190,7 @@ fn error(shares: &[Shares]) -> (f64, f64) {
             let t = ((small - adjusted * small_of_f) / determinant).clamp(0.0, adjusted / seen_of_t);
             ((adjusted - t * seen_of_t).max(0.0), t)
         }
-        // Clusters of one size: the two parts cannot be told apart, and need not be.
+        // Clusters of one size: the two parts cannot be separated, and need not be.
         false => (0.0, adjusted / seen_of_t),
     };
     let variance = f + t * p2;

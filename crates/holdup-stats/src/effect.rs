@@ -147,7 +147,7 @@ impl Effect {
             .checked()
     }
 
-    /// A log ratio whose error is known, over so many pieces.
+    /// A log ratio whose error is known, over `pieces` pieces.
     pub(crate) fn from_error(centre: f64, se: f64, df: f64, pieces: u32, method: String) -> Result<Effect, NoEstimate> {
         if se.is_nan() || se <= 1e-12 {
             return Err(NoEstimate::new(

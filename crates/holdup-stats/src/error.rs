@@ -167,7 +167,7 @@ impl Error {
         }
     }
 
-    /// The standard error that it comes to, a blend's by its weights; zero when constant.
+    /// The resulting standard error, a blend's by its weights; zero when constant.
     pub(crate) fn standard_error(self) -> f64 {
         match self {
             Error::T(t) => t.se,

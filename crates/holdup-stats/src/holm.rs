@@ -1,4 +1,4 @@
-//! Many comparisons at once.
+//! Holm's correction for many comparisons.
 
 /// Holm's step-down correction: p values that may each be held against 5 %, with at most a 5 %
 /// chance of any false alarm in the whole family. In the order of the input.

@@ -64,7 +64,7 @@ impl Pieces {
     /// Averages trials into blocks, and, with two or more sessions, blocks into sessions.
     ///
     /// With several sessions the session is the independent piece: whatever a session shifts, it
-    /// shifts in all of its blocks, so blocks of one session are no independent witnesses of it.
+    /// shifts in all of its blocks, so blocks of one session are not independent.
     pub(crate) fn of(logs: impl Iterator<Item = (u32, u32, f64)>) -> Self {
         let mut blocks: BTreeMap<(u32, u32), Vec<f64>> = BTreeMap::new();
         for (session, block, value) in logs {

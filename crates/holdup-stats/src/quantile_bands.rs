@@ -1,4 +1,4 @@
-//! The shift of a whole latency distribution, with bands that hold at all quantiles at once.
+//! The shift of a whole latency distribution, with bands that hold at all quantiles together.
 //!
 //! The quantile shift function (Doksum 1974; Doksum and Sievers 1976) as a ratio: B's quantile by A's, over
 //! [`CURVE_QUANTILES`]. Two bands answer two questions. [`quantile_shift`] knows sampling error only and needs
@@ -13,13 +13,13 @@ use holdup_model::Histogram;
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{Rng, SeedableRng};
 
-/// Below this many blocks their spread says too little to bound a hundred quantiles at once.
+/// Below this many blocks their spread says too little to bound a hundred quantiles together.
 pub const MIN_BLOCKS_OF_SHIFT: usize = 4;
 
 /// Draws behind the critical value over blocks.
 pub const SHIFT_DRAWS: u32 = 999;
 
-/// Pointwise critical value, in standard errors, at which the band of [`quantile_shift`] holds everywhere at once.
+/// Pointwise critical value, in standard errors, at which the band of [`quantile_shift`] holds everywhere.
 ///
 /// The errors of all quantiles of one sample follow a Brownian bridge over the quantile. Its largest absolute value
 /// over [`CURVE_QUANTILES`], each divided by √(q(1 − q)), stays below 3.0776 with a probability of 95 % (numerical
@@ -110,8 +110,8 @@ impl Ladder {
         ((quantile * self.count as f64).ceil() as u64).clamp(1, self.count)
     }
 
-    /// How far a sample quantile of so many samples is above the true one on average (log scale), by the bend of the
-    /// quantile function there; `None` where the sample does not reach far enough to tell.
+    /// How far a sample quantile of `n` samples is above the true one on average (log scale), by the bend of the
+    /// quantile function there; `None` where the sample does not reach far enough.
     fn bias(&self, quantile: f64) -> Option<f64> {
         let (low, high) = enclosing_ranks(self.count, quantile, BEND_REACH);
         let middle = |rank| {
@@ -157,14 +157,14 @@ impl Side {
 /// The shift of B against A at [`CURVE_QUANTILES`], with a simultaneous 95 % band from sampling error alone; empty
 /// when either histogram is.
 ///
-/// The band holds at all quantiles at once only when all samples are independent of each other. Samples of one trial
+/// The band holds at all quantiles together only when all samples are independent of each other. Samples of one trial
 /// share its placement, frequency and neighbours; then this band is far too narrow, and
 /// [`quantile_shift_over_blocks`] is the one to show.
 ///
 /// Each side's quantile lies between two order statistics (binomial, exact for any distribution). The ratio's lower
 /// end is the least B_low(3.12 sin φ) / A_high(3.12 cos φ) over φ from 0° to 90°, where X_low(z) and X_high(z) are the
 /// order statistics at the level of z standard errors, and the upper end its mirror image: the errors of two
-/// independent sides are seldom both large. Where the quantile functions are smooth this comes to adding the two
+/// independent sides are seldom both large. Where the quantile functions are smooth this amounts to adding the two
 /// errors in squares (Zou and Donner 2008); where they jump or bend, as between two modes of a latency, that rule
 /// misses the truth and this one does not. Order statistics are known to within a histogram bucket, and the
 /// bucket's far end is taken. An end is `None` where an order statistic lies beyond the sample or among values

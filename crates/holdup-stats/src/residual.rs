@@ -13,14 +13,14 @@ use holdup_model::{Estimate, SparseHistogram};
 
 /// Fewer residuals than this have no density that could be looked at.
 pub const MIN_RESIDUALS: u64 = 100;
-/// The narrowest window at zero holds so many residuals.
+/// Residuals in the narrowest window at zero.
 const FIRST_COUNT: f64 = 50.0;
-/// Each window holds so many times the residuals of the one before.
+/// Ratio of the residuals in a window to those in the one before.
 const STEP: f64 = 1.414;
-/// Estimates from two windows agree when they lie within so many standard errors of the difference; found by
+/// Estimates from two windows agree when they lie within this number of standard errors of the difference; found by
 /// simulation: wider, and the bias of a window that is too wide stays unseen in intervals that are too narrow.
 const AGREE: f64 = 1.6;
-/// The values at zero are gathered into at most so many groups before they are resampled.
+/// The values at zero are gathered into at most this number of groups before they are resampled.
 const GROUPS: u64 = 400;
 /// Resamples of the interval.
 const RESAMPLES: u32 = 400;
@@ -47,7 +47,7 @@ struct Group {
 /// with 1,000 in 90 for exponential lengths and 84 where lengths differ tenfold.
 ///
 /// # Errors
-/// With fewer than [`MIN_RESIDUALS`] below the limit, or when too many are of one value for a density to be told.
+/// With fewer than [`MIN_RESIDUALS`] below the limit, or when too many have one value for a density.
 pub fn mean_length(residuals: &SparseHistogram, limit_ns: Option<u64>, seed: u64) -> Result<Estimate, NoEstimate> {
     let limit = limit_ns.unwrap_or(u64::MAX);
     let all = residuals.count() as f64;
@@ -57,7 +57,7 @@ pub fn mean_length(residuals: &SparseHistogram, limit_ns: Option<u64>, seed: u64
     }
     let groups = groups(residuals, limit, below);
     let density = density_at_zero(&groups, all)
-        .ok_or_else(|| NoEstimate::new("too many residuals have one value: no density at zero can be told"))?;
+        .ok_or_else(|| NoEstimate::new("too many residuals have one value: the density at zero cannot be estimated"))?;
     let mut noise = Noise::new(seed);
     let mut draws: Vec<f64> = (0..RESAMPLES)
         .filter_map(|_| {
@@ -67,7 +67,7 @@ pub fn mean_length(residuals: &SparseHistogram, limit_ns: Option<u64>, seed: u64
         })
         .collect();
     if draws.len() < RESAMPLES as usize * 9 / 10 {
-        return Err(NoEstimate::new("the density at zero is too small to be told from none"));
+        return Err(NoEstimate::new("the density at zero is too small to be distinguished from none"));
     }
     draws.sort_by(f64::total_cmp);
     let at = |share: f64| draws[((draws.len() - 1) as f64 * share).round() as usize];

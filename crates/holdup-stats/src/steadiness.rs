@@ -21,7 +21,7 @@ pub enum Unsteady {
         /// Its p.
         p: f64,
     },
-    /// Each block's ratio resembles the one before, so blocks are fewer witnesses than they seem.
+    /// Each block's ratio resembles the one before, so the effective number of blocks is smaller.
     Spells {
         /// Correlation of each block's log ratio with the one before.
         autocorrelation: f64,
@@ -41,7 +41,7 @@ impl Unsteady {
             ),
             Unsteady::Spells { autocorrelation, p } => format!(
                 "the ratio of a block resembles that of the block before (autocorrelation {autocorrelation:.2}, p \
-                 {p:.4}), so the blocks are no independent witnesses"
+                 {p:.4}), so the blocks are not independent"
             ),
         }
     }

@@ -148,7 +148,7 @@ fn a_clear_step_is_bisected_in_the_middle_of_the_prior() {
 }
 
 #[test]
-fn an_expensive_candidate_is_avoided_where_a_cheap_neighbour_tells_as_much() {
+fn an_expensive_candidate_is_avoided_where_a_cheap_neighbour_is_as_informative() {
     let mut costs = vec![TrialCost { build_s: 600.0, boot_s: 60.0, run_s: 30.0 }; 101];
     let all_alike = search_with(
         Candidates { costs: Costs::Each(costs.clone()), ..Candidates::alike(101) },
@@ -290,7 +290,7 @@ fn it_is_right_as_often_as_it_says_with_about_half_the_trials_of_binary_search()
 }
 
 #[test]
-fn without_a_step_nobody_is_accused() {
+fn without_a_step_no_commit_is_accused() {
     let outcomes = play(40, &World::new(1000, 0.0, 0.02), &Options::default());
     let (accused, none) = (share(&outcomes, |o| o.false_accusation), share(&outcomes, |o| o.found));
     assert!(accused <= 0.05 && none >= 0.9, "{accused} accused, {none} no step");

@@ -78,7 +78,7 @@ fn blocks_of_several_sessions_are_not_independent() {
 fn nothing_is_called_different_in_at_most_one_of_twenty() {
     for (sessions, blocks) in [(1, 5), (1, 20), (3, 4)] {
         let world = World { sessions, blocks, ratio: 1.0, trial_cv: 0.02, session_spread: 0.01 };
-        // With one session its shift cannot be told from the ratio, so it must be none.
+        // With one session its shift cannot be separated from the ratio, so it must be none.
         let world = if sessions == 1 { World { session_spread: 0.0, ..world } } else { world };
         let wrong = share(13, world, |p| judge(&Effect::paired(p).expect("an effect"), 0.02) == Verdict::Different);
         check_within(&format!("{sessions} sessions of {blocks}"), wrong, 0.03, 0.06);

@@ -272,7 +272,7 @@ fn trials_that_move_as_a_whole_are_covered_over_blocks_and_not_by_pooling() {
     let over_blocks = coverage_over_blocks(60, 5, 0.03, 99, 13);
     assert!(over_blocks >= 0.9, "{over_blocks}");
     let pooled = coverage_of_pooled_trials(60, 5, 13);
-    assert!(pooled < 0.8, "pooling is told to be unsafe, but covers {pooled}");
+    assert!(pooled < 0.8, "pooling is documented as unsafe, but covers {pooled}");
 }
 
 /// Two shapes that dominate each other's error in turn: narrow below and wide above, and the other way round.

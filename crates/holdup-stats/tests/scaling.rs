@@ -128,7 +128,7 @@ fn the_law_turned_round() {
         printed(usl.throughput_at_latency(latency).expect("a value"), x, 1e-4);
     }
     printed(Usl { alpha: 0.001, beta: 1e-5, gamma: 1.0 }.peak_load().expect("a peak"), 316.0696, 1e-4);
-    // Contention and coherency apart, which the published vector does not tell.
+    // Contention and coherency apart, which the published vector does not give.
     for usl in [Usl { alpha: 0.3, beta: 1e-4, gamma: 7.0 }, Usl { alpha: 1e-3, beta: 0.2, gamma: 7.0 }] {
         for load in [1.0, 3.0, 50.0] {
             let back = usl.load_at_latency(usl.latency(load).expect("a latency")).expect("a load");

@@ -83,7 +83,7 @@ mod tests {
         let mark = format!("[... {left_out} bytes left out ...]");
         assert_eq!(text.lines().filter(|l| !l.starts_with("line ")).collect::<Vec<_>>(), [&mark]);
         assert_eq!(text.len() - mark.len() - 1 + left_out, lines.len());
-        // No line ends near the cut: it is made anywhere, and the mark stands on a line of its own.
+        // No line ends near the cut: it is made anywhere, and the mark has its own line.
         let (text, left_out) = back(&vec![b'x'; 3 << 20]);
         assert_eq!(text.lines().nth(1), Some(format!("[... {left_out} bytes left out ...]").as_str()));
     }

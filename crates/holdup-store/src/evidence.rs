@@ -1,5 +1,5 @@
 //! The evidence of a trial beyond numbers: distributions, call stacks, timelines, and what they cost. It came with
-//! schema version 2 and is a part of its own, so that a trial is read as it ever was.
+//! schema version 2 and is a separate part, so that a trial is read as before.
 
 use crate::decode::{Cells, Decoded, histogram_of, rows, run_of};
 use crate::deflated::{deflate, inflate};

@@ -38,7 +38,7 @@ pub(crate) struct Opened {
 
 /// Opens the (still empty) file of a new bundle.
 pub(crate) fn to_write(path: &Path) -> rusqlite::Result<Connection> {
-    // SQLite opens by name the file that was just made: nobody's link may have taken its place.
+    // SQLite opens by name the file that was just made: a link must not have taken its place.
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NOFOLLOW;
     let db = connect(&in_real_folder(path), flags)?;
     // One file between two transactions, and a commit that survives a power cut: see the crate's documentation.
@@ -185,7 +185,7 @@ fn on_a_copy(path: &Path, tolerant: bool) -> Result<(Connection, Option<tempfile
 /// Whose file it is that is read.
 #[derive(Clone, Copy)]
 enum Trust {
-    /// Ours, in a folder where nobody else can put another one in its place.
+    /// Ours, in a folder where no other user can replace it.
     Ours,
     /// Root's: root may be writing it.
     Root,
@@ -254,7 +254,7 @@ fn look_at(path: &Path) -> Result<Trust, Problem> {
         return Err(trouble::not_a_bundle(path, "is not a regular file"));
     }
     let trust = trust(path, &meta)?;
-    // With a journal beside it the file may be half written, so that only SQLite can tell.
+    // With a journal beside it the file may be half written, so that only SQLite can read it.
     if std::fs::metadata(beside(path, "-journal")).is_ok_and(|m| m.len() > 0) {
         return Ok(trust);
     }

@@ -5,7 +5,7 @@
 //! bit in a value and a row of another trial are all seen. The queries, with
 //! their columns and order, are part of the schema version that brought them: a
 //! change of one makes every older bundle look damaged (the fixture tests hold
-//! that). So what a later version adds to a trial is a part of its own.
+//! that). So what a later version adds to a trial is a separate part.
 
 use rusqlite::{Connection, OptionalExtension, params, types::Value as Cell};
 use sha2::{Digest, Sha256};

@@ -79,7 +79,7 @@ impl<'a> Words<'a> {
     }
 }
 
-/// Texts that are handed out again and again, up to so many bytes.
+/// Texts that are handed out again and again, up to that number of bytes.
 pub(crate) struct Given<'a> {
     words: &'a [String],
     left_bytes: usize,
@@ -106,7 +106,7 @@ impl<'a> Given<'a> {
     }
 }
 
-/// The JSON of a profile, without what has columns of its own. The error follows `the stack profile NAME`.
+/// The JSON of a profile, without what has its own columns. The error follows `the stack profile NAME`.
 pub(crate) fn encode(profile: &StackProfile) -> Result<Vec<u8>, String> {
     let mut words = Words::default();
     let mut functions = Functions::default();

@@ -90,7 +90,7 @@ const DOING: [(u8, TimelineDoing); 4] = [
     (b'i', TimelineDoing::Interrupt),
 ];
 
-/// The JSON of a timeline, without what has columns of its own. The error follows `the timeline`.
+/// The JSON of a timeline, without what has its own columns. The error follows `the timeline`.
 pub(crate) fn encode(timeline: &Timeline) -> Result<Vec<u8>, String> {
     let mut words = Words::default();
     let mut body = Body::default();
@@ -151,7 +151,7 @@ pub(crate) fn encode(timeline: &Timeline) -> Result<Vec<u8>, String> {
     serde_json::to_vec(&body).map_err(|e| e.to_string())
 }
 
-/// Reads the JSON of a timeline: all but what has columns of its own. The error follows `the timeline`.
+/// Reads the JSON of a timeline: all but what has its own columns. The error follows `the timeline`.
 pub(crate) fn decode(json: &[u8]) -> Result<Timeline, String> {
     let body: Body = serde_json::from_slice(json).map_err(|e| format!("is not the JSON of one ({e})"))?;
     check_lengths(&body)?;

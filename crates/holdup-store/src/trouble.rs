@@ -29,7 +29,7 @@ pub(crate) fn never_begun(path: &Path) -> Problem {
 /// A bundle of which something is damaged. `found` says what.
 pub(crate) fn damaged(path: &Path, found: impl std::fmt::Display) -> Problem {
     Problem::host(bundle(path), format!("is damaged: {found}"))
-        .hint(format!("holdup verify {} tells what is left of it", path.display()))
+        .hint(format!("holdup verify {} shows what is left of it", path.display()))
 }
 
 /// A bundle of which nothing can be read.

@@ -27,9 +27,9 @@ pub struct Writer {
     items: Dictionary<ItemKey>,
 }
 
-/// A fact as the table `facts` tells it apart: key, value, source, absent, steady.
+/// A fact as the table `facts` identifies it: key, value, source, absent, steady.
 type FactKey = (String, Option<String>, String, Option<String>, bool);
-/// An item of evidence as `evidence_items` tells it apart: name, label, unit.
+/// An item of evidence as `evidence_items` identifies it: name, label, unit.
 pub(crate) type ItemKey = (String, Option<String>, String);
 
 /// Rows that are written once and referred to by number afterwards.
@@ -157,7 +157,7 @@ impl Writer {
     }
 
     /// Adds a trial in one transaction: it is there whole or not at all. Trials come in the order of their `seq`,
-    /// from 0, without a gap, so that a reader can tell when one is missing.
+    /// from 0, without a gap, so that a reader can detect a missing one.
     ///
     /// A number that is not finite is stored as absent, with that reason.
     ///

@@ -94,7 +94,7 @@ fn is_whole_or_named(trial: &Trial, sound: &BundleData, lines: &[String]) -> boo
     *trial == stripped
 }
 
-/// Whatever the bytes: what is read is what was written, what is salvaged is part of it, and damage is told.
+/// For any bytes: what is read is what was written, what is salvaged is part of it, and damage is reported.
 fn judge(bytes: &[u8], verify_sees_it: bool) -> Result<(), TestCaseError> {
     let sound = &SOUND.0;
     let (_folder, path) = with_bytes(bytes);
@@ -175,7 +175,7 @@ proptest! {
     ) {
         let mut bytes = SOUND.1.clone();
         for (page, at, byte) in flips {
-            // The first 100 bytes are the head of the file, where most flips end the reading at once.
+            // The first 100 bytes are the head of the file, where most flips end the reading immediately.
             bytes[page * 4096 + at + if page == 0 { 100 } else { 0 }] = byte;
         }
         judge(&bytes, false)?;

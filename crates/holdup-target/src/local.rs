@@ -465,7 +465,7 @@ impl Drop for LocalSession<'_> {
         if !self.closed {
             // Only reached when opening failed half way; what could not be put back stays in the journal,
             // where the next start and `holdup restore` find it.
-            let _nothing_to_tell = self.put_back();
+            let _nothing_to_report = self.put_back();
         }
     }
 }

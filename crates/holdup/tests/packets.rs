@@ -228,8 +228,8 @@ fn an_imported_bundle_says_what_the_captures_said() {
     let place = place();
     let (_, output) = place.expect(0, &["import", "pcap", "good.pcap", "bad.pcap", "--out", "x.holdup"]);
     assert!(output.contains("bundle: x.holdup (2 captures)"), "{output}");
-    let (packets, _) = place.expect(1, &["packets", "good.pcap", "bad.pcap"]);
-    let (report, _) = place.expect(0, &["report", "x.holdup"]);
+    let (packets, _) = place.expect(1, &["packets", "good.pcap", "bad.pcap", "--details"]);
+    let (report, _) = place.expect(0, &["report", "x.holdup", "--details"]);
     assert_eq!(tables(&report), tables(&packets));
     let answer: String = packets.trim_start_matches("▲ ").lines().take(1).collect();
     let flat = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -264,8 +264,8 @@ fn an_imported_bundle_says_what_the_captures_said() {
 fn one_capture_rotated_captures_and_standard_input_are_imported() {
     let place = place();
     place.expect(0, &["import", "pcap", "bad.pcap", "-o", "one.holdup"]);
-    let (report, _) = place.expect(0, &["report", "one.holdup"]);
-    let (packets, _) = place.expect(0, &["packets", "bad.pcap"]);
+    let (report, _) = place.expect(0, &["report", "one.holdup", "--details"]);
+    let (packets, _) = place.expect(0, &["packets", "bad.pcap", "--details"]);
     assert!(report.contains(&packets), "{report}");
     let mut command = place.holdup(&["import", "pcap", "-", "--out", "pipe.holdup"]);
     let mut child = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts");

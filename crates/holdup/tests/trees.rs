@@ -128,5 +128,5 @@ fn a_captured_host_is_judged_as_the_host_was() {
     // A second capture does not go over the first.
     let again = Command::new(env!("CARGO_BIN_EXE_holdup")).args(["check", "--capture"]).arg(&tree).output().unwrap();
     assert_eq!(again.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&again.stderr).contains("hint: name a new folder"), "{again:?}");
+    assert!(String::from_utf8_lossy(&again.stderr).contains("hint: name a folder that does not exist"), "{again:?}");
 }

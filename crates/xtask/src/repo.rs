@@ -48,7 +48,7 @@ impl Repo {
                 if !(foreign && (!name.starts_with("target") || prefix.is_empty() || prefix == "fuzz/")) {
                     self.walk(&entry.path(), &format!("{path}/"))?;
                 }
-            } else if kind.is_file() {
+            } else if kind.is_file() && name != ".git" {
                 match std::fs::read(entry.path()) {
                     Ok(bytes) => self.files.insert(path, bytes),
                     // Another program's passing file.

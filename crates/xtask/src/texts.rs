@@ -1,7 +1,9 @@
-//! Rules for all texts: length, words that mean "later", one title, nothing of one machine.
+//! Rules for all texts: length of files and crates, words that mean "later" or that docs/style.md replaces, one title,
+//! nothing of one machine.
 
 use crate::Repo;
 use regex::Regex;
+use std::collections::BTreeMap;
 
 /// Files of which people wrote no line, or that must hold what is forbidden elsewhere.
 fn is_made(path: &str) -> bool {
@@ -17,8 +19,25 @@ fn is_made(path: &str) -> bool {
 /// How long a file of code may be.
 const MOST_LINES: usize = 600;
 
-/// What a longer file must say, and go on to why.
+/// What a longer file must say, and continue with the reason.
 const LONG: &str = "Over 600 lines because";
+
+/// How long the sources of a crate may be.
+const MOST_CRATE_LINES: usize = 12_000;
+
+/// Words that docs/style.md replaces, as words of a sentence and as parts of an identifier.
+const REPLACED: &str = r#"(?x)
+    (?i:(?:^|[^a-z])(?:t[e]lls?|t[o]ld|t[e]lling|who[e]ver|so\ m[a]ny|at\ o[n]ce|comes\ t[o]|stand[-_]i[n]
+        |witn[e]ss(?:es)?|he[a]rd|he[a]rs)(?:[^a-z]|$))
+    | (?i:of\ its\ o[w]n(?:[.,;:)|]|$)|(?:^|[^a-z"`:])no[b]ody[^a-z"`:@])
+    | (?:T[o]ld|T[e]lls|He[a]rd|Who[e]ver|No[b]ody|StandI[n]|Witn[e]ss|Gl[a]nce)(?:[^a-z]|$)"#;
+
+/// Files that keep the words: history, the page that names them, and scripts that use the account of that name.
+fn may_use_replaced_words(path: &str) -> bool {
+    ["docs/journal/", "LICENSE", "CHANGELOG.md", "docs/style.md", "script/capture/"]
+        .iter()
+        .any(|begin| path.starts_with(begin))
+}
 
 /// Words that stand for work that is not done, and names that belong to one machine. Put together from parts, so that
 /// this file does not hold them.
@@ -40,7 +59,8 @@ fn forbidden() -> Vec<(Regex, &'static str)> {
 /// What is wrong with the texts.
 pub fn check(repo: &Repo) -> Vec<String> {
     let forbidden = forbidden();
-    let mut wrong = Vec::new();
+    let replaced = Regex::new(REPLACED).expect("the pattern is valid");
+    let mut wrong = long_crates(repo);
     for (path, text) in repo.texts() {
         if path.ends_with("package-lock.json") && text.contains("\"resolved\": \"http") {
             wrong.push(format!(
@@ -61,6 +81,9 @@ pub fn check(repo: &Repo) -> Vec<String> {
                     wrong.push(format!("{path}:{}: {what}: {}", number + 1, line.trim()));
                 }
             }
+            if !may_use_replaced_words(path) && replaced.is_match(line) {
+                wrong.push(format!("{path}:{}: a word that docs/style.md replaces: {}", number + 1, line.trim()));
+            }
         }
         if path.ends_with(".md") {
             let titles = titles(text);
@@ -70,6 +93,28 @@ pub fn check(repo: &Repo) -> Vec<String> {
         }
     }
     wrong
+}
+
+/// Crates with more than 12,000 lines of sources, for which ARCHITECTURE.md gives no reason.
+fn long_crates(repo: &Repo) -> Vec<String> {
+    let mut lines: BTreeMap<&str, usize> = BTreeMap::new();
+    for (path, text) in repo.texts() {
+        let parts: Vec<&str> = path.split('/').collect();
+        if let ["crates", name, "src", ..] = parts[..] {
+            *lines.entry(name).or_default() += text.lines().count();
+        }
+    }
+    let reasons = repo.text("ARCHITECTURE.md").unwrap_or_default();
+    let is_long = |name: &str, n: usize| {
+        n > MOST_CRATE_LINES && !reasons.contains(&format!("`{name}` is over 12,000 lines because"))
+    };
+    lines
+        .into_iter()
+        .filter(|(name, n)| is_long(name, *n))
+        .map(|(name, n)| {
+            format!("crates/{name}: {n} lines of src, at most {MOST_CRATE_LINES} (or a reason in ARCHITECTURE.md)")
+        })
+        .collect()
 }
 
 /// Lines `# …` outside of fenced code.
@@ -119,6 +164,40 @@ mod tests {
         assert_eq!(wrong("a.rs", &long[2..]), 0);
         assert_eq!(wrong("a.rs", &format!("// {LONG} it is a table.\n{long}")), 0);
         assert_eq!(wrong("a.snap", &long), 0);
+    }
+
+    #[test]
+    fn replaced_words_are_found_in_sentences_and_identifiers() {
+        let words = [
+            "t-old",
+            "who-ever",
+            "no-body",
+            "so ma-ny",
+            "at on-ce", "no-body",
+            "is_t-old",
+            "T-old",
+            "stand_i-n",
+            "StandI-n",
+            "it te-lls",
+        ];
+        for word in words.map(|word| word.replace('-', "")) {
+            assert_eq!(wrong("a.rs", &format!("// {word} x")), 1, "{word}");
+            assert_eq!(wrong("docs/journal/a.md", &format!("# {word}")), 0, "{word}");
+        }
+        for text in ["hold", "retold", "intellect", "at one", "shoulder"] {
+            assert_eq!(wrong("a.rs", text), 0, "{text}");
+        }
+    }
+
+    #[test]
+    fn long_crates_need_a_reason() {
+        let half = "x\n".repeat(MOST_LINES);
+        let files: Vec<(String, &str)> = (0..21).map(|n| (format!("crates/a/src/{n}.rs"), half.as_str())).collect();
+        let mut files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (path.as_str(), *text)).collect();
+        assert_eq!(check(&Repo::of(&files)).len(), 1);
+        assert_eq!(check(&Repo::of(&files[1..])).len(), 0);
+        files.push(("ARCHITECTURE.md", "# A\n`a` is over 12,000 lines because it is."));
+        assert_eq!(check(&Repo::of(&files)).len(), 0);
     }
 
     #[test]

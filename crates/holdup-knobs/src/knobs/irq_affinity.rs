@@ -173,7 +173,7 @@ fn number(path: &str) -> Option<u32> {
 ///
 /// Newer kernels take the right to write away from their files (seen in v6.18). Where no file is without it, the kernel
 /// may be an older one, which only a write shows: so one is made that changes nothing, of a list that is none. It
-/// is refused with EPERM (EIO in older ones) where every list would be, and else, when the kernel comes to read it, with
+/// is refused with EPERM (EIO in older ones) where every list would be, and else, when the kernel reads it, with
 /// EINVAL (`kernel/irq/proc.c:write_irq_affinity`).
 fn bound(host: &Host, paths: &[String]) -> BTreeSet<String> {
     let is_closed = |path: &&String| host.mode(path).is_ok_and(|mode| mode & 0o222 == 0);

@@ -1,4 +1,4 @@
-//! Counts of marks per direction; a direction without trouble needs no memory of its own.
+//! Counts of marks per direction; a direction without trouble needs no memory.
 
 use super::marks::Kinds;
 use crate::flows::Counts;

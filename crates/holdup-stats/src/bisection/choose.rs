@@ -17,10 +17,10 @@ const BATCHES: [u32; 5] = [1, 2, 4, 8, 16];
 /// Hypotheses below this probability play no part in the choice.
 const LEAST_PROBABILITY: f64 = 1e-5;
 
-/// Means farther apart than this many σ are told apart by one trial; a wider distance is cut down to it.
+/// Means farther apart than this many σ are separated by one trial; a wider distance is reduced to it.
 const FARTHEST: f64 = 12.0;
 
-/// Gaps with more candidates than this are looked at in so many steps of `f`, with straight lines between.
+/// Gaps with more candidates than this are evaluated in this number of steps of `f`, with straight lines between.
 const TABLE: usize = 32;
 
 /// The best next trials.
@@ -180,7 +180,7 @@ fn take(best: &mut Option<Best>, search: &Bisection, candidate: usize, trials: u
     }
 }
 
-/// A candidate that was measured; `bits` is what a new build in its place would tell.
+/// A candidate that was measured; `bits` is the information of a new build in its place.
 fn look_at_point(
     best: &mut Option<Best>,
     search: &Bisection,
@@ -239,7 +239,7 @@ fn pair(gap: &Gap, ratio: f64, trials: u32) -> [Part; 2] {
     [&gap.before, &gap.after].map(|level| part(weight, level, gap.noise, ratio, trials))
 }
 
-/// Where builds differ, what is known of this build already tells a part of what it will give.
+/// Where builds differ, what is known of this build already predicts a part of its result.
 fn bits_at_point(search: &Bisection, belief: &Posterior, index: usize, trials: u32) -> f64 {
     let point = &belief.points[index];
     let prior_ratio = search.options.build_variance_ratio;

@@ -97,7 +97,7 @@ pub struct Options {
     /// A guess at the coefficient of variation of trials of one build. It weighs as much as two trials.
     pub expected_cv: f64,
     /// The variance between builds (or boots) of the same candidate over the variance of trials of one
-    /// build. Above zero, repeated trials of one build are no independent witnesses.
+    /// build. Above zero, repeated trials of one build are not independent.
     pub build_variance_ratio: f64,
     /// Residuals beyond this many σ lose weight, as 1/z² with the excess; `None` takes all noise for normal.
     pub outlier_limit: Option<f64>,
@@ -133,8 +133,8 @@ pub enum Next {
         /// How many trials in a row the choice reckons with: paying for a build and a boot is worth
         /// it for this many. Asking again after each is at least as good.
         trials: u32,
-        /// What these trials are expected to tell about the culprit; zero for the first trials of
-        /// the ends, which are needed before anything can be told.
+        /// The expected information of these trials about the culprit; zero for the first trials of
+        /// the ends, which are needed before anything can be inferred.
         expected_information_bits: f64,
         /// What these trials cost.
         cost_s: f64,
@@ -316,7 +316,7 @@ impl Bisection {
                 cost_s: self.cost_s(best.candidate, best.trials),
             },
             _ => {
-                let reason = "no further trial would tell the rest apart".into();
+                let reason = "no further trial would separate the rest".into();
                 Next::Undecidable { reason, credible: self.credible(&belief) }
             }
         }
@@ -353,7 +353,7 @@ impl Bisection {
                 group.push(candidate);
                 sum += probability;
             }
-            // Candidates up to the next one that can be measured cannot be told from it.
+            // Candidates up to the next one that can be measured cannot be separated from it.
             if !self.skipped[candidate] || candidate == gap.to {
                 if sum >= confidence {
                     let step_ratio = belief.step_ratio(gap.from, gap.to);

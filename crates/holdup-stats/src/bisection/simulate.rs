@@ -9,7 +9,7 @@ use crate::random::Noise;
 pub enum Tail {
     /// Normal.
     Normal,
-    /// Student's t with so many degrees of freedom, at least 3, scaled to the wanted spread.
+    /// Student's t with `degrees` degrees of freedom, at least 3, scaled to the wanted spread.
     StudentT {
         /// Degrees of freedom.
         df: u32,

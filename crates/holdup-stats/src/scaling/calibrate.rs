@@ -30,7 +30,7 @@ pub struct World<'a> {
     pub truth: Truth,
     /// The loads.
     pub loads: &'a [f64],
-    /// Blocks; each has all loads and a level of its own (standard deviation 5 %).
+    /// Blocks; each has all loads and its own level (standard deviation 5 %).
     pub blocks: u32,
     /// Standard deviation of the log of a value, at the smallest load.
     pub cv: f64,

@@ -15,7 +15,7 @@ const SIMULATIONS: u32 = 999;
 /// As soon as more simulated values than this lie above the observed one, p is above 5 % anyway.
 const ENOUGH_ABOVE: u32 = 50;
 
-/// With fewer loads a bend of a smooth curve cannot be told from a break.
+/// With fewer loads a bend of a smooth curve cannot be distinguished from a break.
 const MIN_LOADS: usize = 6;
 
 /// How much worse a place may fit than the best one and still belong to the interval, in residual
@@ -108,7 +108,7 @@ impl Cells {
         let blocks: BTreeSet<u32> = cells.keys().map(|(_, b)| *b).collect();
         if loads.len() < MIN_LOADS {
             return Err(NoEstimate::new(format!(
-                "{} different loads are too few: at least {MIN_LOADS} are needed to tell a cliff from a curve",
+                "{} different loads are too few: at least {MIN_LOADS} are needed to distinguish a cliff from a curve",
                 loads.len()
             )));
         }

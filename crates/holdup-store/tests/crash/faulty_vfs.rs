@@ -3,7 +3,7 @@
 //! It is the ordinary `unix` VFS with four operations in between: opening for
 //! writing, write, sync, truncate, and delete. Faults are set for one thread.
 //! With none set it is the ordinary VFS, except that it does not sync, which a
-//! crash of a process cannot tell.
+//! crash of a process cannot show.
 
 use rusqlite::ffi;
 use std::cell::RefCell;
@@ -89,13 +89,13 @@ pub(crate) fn disarm() -> bool {
 
 /// An operation as the fuse sees it.
 enum Operation {
-    /// A write of this many bytes that makes the file larger by so many.
+    /// A write of this many bytes that extends the file by the second number.
     Write { bytes: c_int, growth: i64 },
     /// Sync, truncate, delete, the making of a journal.
     Other,
 }
 
-/// What becomes of an operation: it goes well, or it fails with a code after so many bytes.
+/// What becomes of an operation: it goes well, or it fails with a code after that number of bytes.
 fn burn(operation: &Operation) -> Result<(), (c_int, c_int)> {
     FUSE.with_borrow_mut(|slot| {
         let Some(fuse) = slot else { return Ok(()) };
@@ -171,7 +171,7 @@ unsafe extern "C" fn open(
     let real = REAL.get().expect("the VFS is installed");
     // SAFETY: these are SQLite's own arguments for the VFS whose members we copied.
     let code = unsafe { (real.open)(vfs, name, file, flags, out) };
-    // SAFETY: after opening, the file has methods or null; they are read and replaced while nobody else has the file.
+    // SAFETY: after opening, the file has methods or null; they are read and replaced while no other thread has the file.
     unsafe {
         if code == ffi::SQLITE_OK
             && let Some(methods) = (*file).pMethods.as_ref()

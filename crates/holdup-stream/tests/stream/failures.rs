@@ -55,7 +55,7 @@ pub(crate) fn too_low_a_limit_on_files_is_named() {
     alone("failures::takes_more_files_than_allowed", || {
         let low = Rlimit { current: Some(64), maximum: Some(64) };
         setrlimit(Resource::Nofile, low)?;
-        // Root may raise the limit again unless it is another user; the user nobody may not.
+        // Root may raise the limit again unless it is another user; the account `nobody` may not.
         if rustix::process::geteuid().is_root() {
             // SAFETY: plain system calls in a child that is about to become another program.
             let gone = unsafe { libc::syscall(libc::SYS_setresuid, 65_534, 65_534, 65_534) };

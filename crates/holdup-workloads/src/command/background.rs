@@ -107,7 +107,7 @@ impl Drop for BackgroundProcess {
         self.over.store(true, Ordering::SeqCst);
         self.group.signal(Signal::KILL);
         if let Some(reader) = self.reader.take() {
-            let _nothing_to_tell = reader.join();
+            let _nothing_to_report = reader.join();
         }
     }
 }

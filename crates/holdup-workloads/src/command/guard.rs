@@ -38,7 +38,7 @@ impl Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         let _gone_already = rustix::process::kill_process(self.pid, Signal::KILL);
-        let _nothing_to_tell = rustix::io::retry_on_intr(|| {
+        let _nothing_to_report = rustix::io::retry_on_intr(|| {
             rustix::process::waitpid(Some(self.pid), rustix::process::WaitOptions::empty())
         });
     }

@@ -133,7 +133,7 @@ impl Group {
         let at_gate = spawn::start(program).map_err(none)?;
         let guard = Guard::start(at_gate.pid).map_err(|e| {
             let _gone_already = rustix::process::kill_process(at_gate.pid, Signal::KILL);
-            let _nothing_to_tell = rustix::process::waitpid(Some(at_gate.pid), rustix::process::WaitOptions::empty());
+            let _nothing_to_report = rustix::process::waitpid(Some(at_gate.pid), rustix::process::WaitOptions::empty());
             none(e)
         })?;
         let group = Group { pid: at_gate.pid, waited: false, guard };
@@ -234,7 +234,7 @@ impl Drop for Group {
             self.signal(Signal::KILL);
             // Before it made its group, or where that failed, only the process itself can be reached.
             let _gone_already = rustix::process::kill_process(self.pid, Signal::KILL);
-            let _nothing_to_tell = self.wait();
+            let _nothing_to_report = self.wait();
         }
     }
 }

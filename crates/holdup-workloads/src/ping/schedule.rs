@@ -10,7 +10,7 @@ pub(crate) enum Schedule {
         /// The size of each.
         size: usize,
     },
-    /// So many per second, in bursts.
+    /// Messages per second, in bursts.
     Even(Even),
     /// As recorded, over and over.
     Recorded {

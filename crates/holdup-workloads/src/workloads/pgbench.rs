@@ -16,7 +16,7 @@ const META: Meta = Meta {
     summary: "PostgreSQL under its own benchmark, with every latency",
     docs: "\
 Runs the pgbench that belongs to the server. Without `--pg` holdup makes a temporary cluster in a private folder \
-(mode 0700, Unix socket only, no port), as the user postgres or nobody when holdup is root, and removes it at the \
+(mode 0700, Unix socket only, no port), as the user `postgres` or `nobody` when holdup is root, and removes it at the \
 end; what a killed run has left is removed at the next start. Settings are PostgreSQL's defaults but for \
 max_connections; each setting in force is among the facts.
 

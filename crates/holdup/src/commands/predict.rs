@@ -80,7 +80,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
 
 /// `preempt=lazy:0.51`
 fn wanted(text: &str) -> Result<Wanted, String> {
-    let wrong = |why: &str| format!("{why}; write it as in --reach preempt=lazy:0.51");
+    let wrong = |why: &str| format!("{why}\nhint: write it as in --reach preempt=lazy:0.51");
     let (what, ratio) = text.rsplit_once(':').ok_or_else(|| wrong("it has no ratio"))?;
     let (factor, level) = what.split_once('=').ok_or_else(|| wrong("it has no level"))?;
     let ratio: f64 = ratio.parse().map_err(|_| wrong("the ratio is no number"))?;

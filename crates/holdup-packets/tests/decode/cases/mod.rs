@@ -98,7 +98,7 @@ pub(crate) fn a_connection_is_with_the_end_of_a_route() {
     assert_eq!(theirs, expect.iter().map(ToString::to_string).collect::<Vec<_>>());
 }
 
-/// Cases as one capture. Their fragments would meet, so each that has some is a capture of its own.
+/// Cases as one capture. Their fragments would meet, so each that has some is a separate capture.
 fn capture(cases: &[&Case]) -> Vec<u8> {
     let mut capture = PcapNg::new();
     for (i, case) in cases.iter().enumerate() {
