@@ -66,7 +66,7 @@ impl Engine for Binary {
     }
 }
 
-/// A heap with four children per node, of packed keys. The four stand in one cache line; places behind the end hold the
+/// A heap with four children per node, of packed keys. The four are in one cache line; places behind the end hold the
 /// largest key, so that nothing asks where the end is.
 pub(crate) struct Quaternary {
     groups: Vec<Group>,
@@ -156,22 +156,22 @@ pub(crate) struct Calendar {
     today: usize,
 }
 
-const NOBODY: u32 = u32::MAX;
+const NO_SLOT: u32 = u32::MAX;
 
 impl Engine for Calendar {
     fn new(slots: usize, gap_ns: f64) -> Self {
         let day_bits = (gap_ns.max(1.0)).log2().round() as u32;
         // The longest span of 2^14 exponentially distributed ones is about 10 means; 16 of them make a year.
         let days = ((gap_ns * slots as f64 * 16.0) as usize >> day_bits).next_power_of_two().max(64);
-        let entries = vec![(0, NOBODY); slots];
-        Calendar { days: vec![NOBODY; days], entries, filled: vec![0; days / 64], day_bits, today: 0 }
+        let entries = vec![(0, NO_SLOT); slots];
+        Calendar { days: vec![NO_SLOT; days], entries, filled: vec![0; days / 64], day_bits, today: 0 }
     }
     #[inline]
     fn set(&mut self, slot: usize, at: u64) {
         let day = (at >> self.day_bits) as usize % self.days.len();
         self.filled[day / 64] |= 1 << (day % 64);
         let mut next = self.days[day];
-        if next == NOBODY || (self.entries[next as usize].0, next) > (at, slot as u32) {
+        if next == NO_SLOT || (self.entries[next as usize].0, next) > (at, slot as u32) {
             self.days[day] = slot as u32;
             self.entries[slot] = (at, next);
             return;
@@ -179,7 +179,7 @@ impl Engine for Calendar {
         loop {
             let before = next;
             next = self.entries[before as usize].1;
-            if next == NOBODY || (self.entries[next as usize].0, next) > (at, slot as u32) {
+            if next == NO_SLOT || (self.entries[next as usize].0, next) > (at, slot as u32) {
                 self.entries[before as usize].1 = slot as u32;
                 self.entries[slot] = (at, next);
                 return;
@@ -207,7 +207,7 @@ impl Engine for Calendar {
     fn take(&mut self, slot: usize) {
         let next = self.entries[slot].1;
         self.days[self.today] = next;
-        if next == NOBODY {
+        if next == NO_SLOT {
             self.filled[self.today / 64] &= !(1 << (self.today % 64));
         }
     }
