@@ -45,7 +45,7 @@ fuzz_target!(|text: &str| {
         }
     }
     let metrics = [include.to_owned()];
-    let line = holdup_plan::from_command_line("pgbench", &overrides.set, None, &metrics, &inputs(&overrides));
+    let line = holdup_plan::from_command_line("pgbench", &overrides.set, &[], &metrics, &inputs(&overrides));
     if let Ok((plan, toml)) = line {
         let again = holdup_plan::check("saved.toml", &toml, &inputs(&none));
         assert_eq!(again.as_ref(), Ok(&plan), "{toml}");

@@ -21,10 +21,10 @@ const MODES: [(&str, &str); 10] = [
 
 fuzz_target!(|input: (u8, bool, &str)| {
     let (which, datagrams, text) = input;
-    let which = usize::from(which) % (tools::IDS.len() + MODES.len());
+    let which = usize::from(which) % (TOOLS.len() + MODES.len());
     let mut parameters = Parameters::default();
-    match which.checked_sub(tools::IDS.len()) {
-        None => parameters.set("tool", tools::IDS[which]),
+    match which.checked_sub(TOOLS.len()) {
+        None => parameters.set("tool", TOOLS[which]),
         Some(at) => {
             parameters.set("tool", MODES[at].0);
             parameters.set("mode", MODES[at].1);

@@ -40,7 +40,7 @@ fn a_kernel_and_a_package_come_from_the_archive_once() {
 
     let never = Spec::parse("debian:1.2.3").unwrap();
     let problem = cache.get(&never, &options, &mut Printed).unwrap_err();
-    assert!(problem.hint.unwrap().contains("nearest first"));
+    assert!(problem.hint.unwrap().contains("nearest versions"));
 
     let package = cache.package("busybox-static", Some("bookworm"), &options, &mut Printed).unwrap();
     let into = folder.path().join("into");

@@ -1,9 +1,12 @@
-//! A Linux machine that does not exist: CPUs, run queues, preemption, locks and faults, event by event.
+//! A simulated Linux machine: CPUs, run queues, preemption, locks and faults, event by event.
 //!
-//! A [`machine::Machine`] says how many CPUs there are, what things cost on them and which kernel runs; a
-//! [`world::Load`] says what runs, as small programs; [`world::World`] carries it out. The same machine, load and seed
-//! give the same events on any host: time is integer nanoseconds, and nothing depends on the order of hashes, on the
-//! host's clock or on its C library.
+//! A [`machine::Machine`] states the CPUs, what things cost on them and the kernel; a [`world::Load`] is what runs, as small
+//! programs ([`program`]); [`world::World`] executes it. `sched` has the scheduling classes, [`locks`] the catalogue of locks,
+//! [`preempt`] that of preemption models, [`workloads`] those of holdup as programs. The same machine, load and seed give the
+//! same events on any host: time is integer nanoseconds, and nothing depends on hash order, the clock or the C library.
+//!
+//! Not here: trials and bundles (the target `sim` of `holdup-target`) and the language of docs/scenarios
+//! (`holdup-scenarios`). Start with `world/mod.rs`, then `world/execute.rs` and `world/switch.rs`.
 
 #![forbid(unsafe_code)]
 

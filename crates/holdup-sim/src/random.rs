@@ -150,15 +150,6 @@ impl Span {
             Span::Exponential(mean) => (mean as f64 * -log(share(word))) as u64,
         }
     }
-
-    /// The mean, ns.
-    pub fn mean_ns(self) -> u64 {
-        match self {
-            Span::None => 0,
-            Span::Fixed(ns) | Span::Exponential(ns) => ns,
-            Span::Uniform(least, most) => least / 2 + most / 2 + (least % 2 + most % 2) / 2,
-        }
-    }
 }
 
 #[cfg(test)]
@@ -209,7 +200,6 @@ mod tests {
             let sum: u64 = (0..n).map(|_| span.draw(&mut random)).sum();
             let mean = sum as f64 / f64::from(n);
             assert!((mean - 700.0).abs() < 8.0, "{span:?}: {mean}");
-            assert_eq!(span.mean_ns(), 700);
         }
     }
 }

@@ -12,7 +12,7 @@ use holdup_testkit::{ignore, ignore_part};
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// At most this number of windows is watched until the estimate fits.
+/// The number of windows that are watched until the estimate fits.
 const WINDOWS: usize = 3;
 
 /// What critical-sections says of holders that are inside for so long.

@@ -46,7 +46,7 @@ fn plan(scripts: &[&str]) -> (Plan, Schedule) {
         workloads: vec![WorkloadUse {
             name: "command".to_owned(),
             kind: "command".to_owned(),
-            parameters: Parameters::default(),
+            parameters: holdup_catalogue::command::Parameters::defaults(2),
             axes: vec![axis.clone()],
             negative_control: false,
             semantics: holdup_model::Semantics::default(),

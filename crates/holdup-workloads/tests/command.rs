@@ -181,11 +181,11 @@ fn a_program_that_ends_badly_voids_the_trial() {
         assert_eq!((problem.kind, problem.to_string().as_str()), (ProblemKind::Trial, expect));
         assert!(hooks.closed);
     };
-    check(&["false"], &[], "command false: it ended with exit code 1, 0 was expected; it said nothing");
+    check(&["false"], &[], "command false: it ended with exit code 1, 0 was expected; it output nothing");
     check(
         &["true"],
         &[("expect_exit", 3.into())],
-        "command true: it ended with exit code 0, 3 was expected; it said nothing",
+        "command true: it ended with exit code 0, 3 was expected; it output nothing",
     );
     check(
         &["sh", "-c", "echo out; echo one >&2; echo two >&2; exit 9"],
@@ -200,7 +200,7 @@ fn a_program_that_ends_badly_voids_the_trial() {
     check(
         &["sleep", "1000"],
         &[("timeout", 50_000_000.into())],
-        "command sleep: it ran into the timeout of 0.05 s; it said nothing",
+        "command sleep: it ran into the timeout of 0.05 s; it output nothing",
     );
     run_with(&parameters(&["sh", "-c", "exit 3"], &[("expect_exit", 3.into())]), &[], &mut Hooks::default())
         .expect("3 was expected");
@@ -217,7 +217,7 @@ fn a_program_that_does_not_exist_is_a_usage_problem_before_any_trial() {
         assert_eq!((problem.kind, problem.why.as_str()), (ProblemKind::Usage, why));
     }
     let problem = session(&parameters(&["true"], &[("timeout", 0.into())]), &[]).err().expect("no time");
-    assert_eq!(problem.to_string(), "timeout 0: it is not longer than nothing");
+    assert_eq!(problem.to_string(), "timeout 0: it must be 1ns or more");
 }
 
 #[test]

@@ -1,21 +1,26 @@
 //! `external`: what original tools print is read right, and real ones run where they are installed.
+//!
+//! Over 600 lines because each tool has its samples, its real run and its errors.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
 
 #[path = "../../holdup-postgres/tests/common/mod.rs"]
 mod common;
 
-use common::{Ran, is_alive, parameters, trial};
+use common::{Ran, is_alive, set, trial};
 use holdup_host::Host;
 use holdup_load::{Cancel, PostgresOptions, PrepareContext, Prepared, Workload};
 use holdup_model::plan::MetricChoice;
 use holdup_model::{Availability, Measured, Parameters, Problem, ProblemKind};
 use holdup_testkit::{ignore, ignore_part};
-use holdup_workloads::external::snmp::Udp;
-use holdup_workloads::external::{Reading, ToolOutput, metrics, read};
+use holdup_workloads::external::{Reading, ToolOutput, metrics, read, snmp::Udp};
 use holdup_workloads::find;
 use proptest::prelude::*;
 use std::path::Path;
+
+fn parameters(given: &[(&str, &str)]) -> Parameters {
+    set(Parameters::default(), given)
+}
 
 fn sample(name: &str) -> String {
     std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/external").join(name)).expect(name)

@@ -109,10 +109,10 @@ fn bad_parameters_are_reported_before_anything_runs() {
         let problem = run(changes, 10, &Cancel::default()).expect_err("it is refused");
         assert_eq!(format!("{}: {}", problem.what, problem.why), expect);
     };
-    check(&[("interval", 0.into())], "interval 0: it is not between 10000 and 1000000000");
-    check(&[("threads", 5_000.into())], "threads 5000: it is not between 1 and 4096");
+    check(&[("interval", 0.into())], "interval 0: it must be from 10us to 1s");
+    check(&[("threads", 5_000.into())], "threads 5000: it must be from 1 to 4096");
     check(&[("cpus", "4095".into())], "cpus 4095: CPU 4095 is not among those that holdup may use");
-    check(&[("priority", 100.into())], "priority 100: it is not between 0 and 99");
+    check(&[("priority", 100.into())], "priority 100: it must be from 0 to 99");
 }
 
 holdup_testkit::tests!(

@@ -26,7 +26,11 @@ pub(crate) fn workdir() -> tempfile::TempDir {
 }
 
 pub(crate) fn parameters(given: &[(&str, &str)]) -> Parameters {
-    let mut all = holdup_catalogue::pgbench::Parameters::defaults(2);
+    set(holdup_catalogue::pgbench::Parameters::defaults(2), given)
+}
+
+/// The values with some of them set.
+pub(crate) fn set(mut all: Parameters, given: &[(&str, &str)]) -> Parameters {
     for (name, text) in given {
         match (text.parse::<i64>(), text.parse::<f64>()) {
             (Ok(whole), _) => all.set(name, whole),

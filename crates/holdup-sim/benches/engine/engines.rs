@@ -66,7 +66,7 @@ impl Engine for Binary {
     }
 }
 
-/// A heap with four children per node, of packed keys. The four stand in one cache line; places behind the end hold the
+/// A heap with four children per node, of packed keys. The four are in one cache line; places behind the end hold the
 /// largest key, so that nothing asks where the end is.
 pub(crate) struct Quaternary {
     groups: Vec<Group>,

@@ -27,8 +27,7 @@ fn released(world: &mut World, cpu: u32, task: u32, lock: u32) -> bool {
     if !std::mem::take(&mut world.lock(lock).is_marked) {
         return true;
     }
-    let ns = world.machine.costs.syscall_ns;
-    world.kernel_for_lock(cpu, task, lock, WAKES, ns);
+    world.kernel_for_lock(cpu, task, lock, WAKES, world.machine.costs.syscall_ns);
     false
 }
 
@@ -39,8 +38,7 @@ fn over(world: &mut World, cpu: u32, task: u32, lock: u32) {
             if l.is_marked && l.holder != FREE {
                 return sleeps(world, cpu, task, lock);
             }
-            let ns = world.machine.costs.syscall_ns / 2;
-            world.kernel_for_lock(cpu, task, lock, RETURNS, ns);
+            world.kernel_for_lock(cpu, task, lock, RETURNS, world.machine.costs.syscall_ns / 2);
         }
         RETURNS => tries_again(world, cpu, task, lock),
         WAKES => {
@@ -86,6 +84,5 @@ fn marks_and_enters(world: &mut World, cpu: u32, task: u32, lock: u32) {
 /// Half-way through the call the word is read again under the bucket's lock (`futex_wait_setup()`), and a lock that was
 /// given back by then ends it.
 fn enters(world: &mut World, cpu: u32, task: u32, lock: u32) {
-    let ns = world.machine.costs.syscall_ns / 2;
-    world.kernel_for_lock(cpu, task, lock, ENTERS, ns);
+    world.kernel_for_lock(cpu, task, lock, ENTERS, world.machine.costs.syscall_ns / 2);
 }

@@ -47,8 +47,7 @@ fn over(world: &mut World, cpu: u32, task: u32, lock: u32) {
             }
             world.no_longer_spins(task, lock);
             spinning::elect(world, lock);
-            let ns = world.machine.costs.syscall_ns;
-            world.kernel_for_lock(cpu, task, lock, ENTERS, ns);
+            world.kernel_for_lock(cpu, task, lock, ENTERS, world.machine.costs.syscall_ns);
         }
         ENTERS => sleeps(world, cpu, task, lock),
         _ => {

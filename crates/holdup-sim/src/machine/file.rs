@@ -85,11 +85,7 @@ impl Described {
     /// # Errors
     /// When it is no TOML, when a key is not known, missing or of the wrong type, when a number is out of bounds.
     pub fn parse(file: &str, text: &str) -> Result<Self, Problem> {
-        let document = Document::parse(text).map_err(|e| {
-            let line = e.span().map_or(1, |span| line_of(text, span.start));
-            Problem::usage(format!("machine {file}, line {line}"), e.message().trim().to_owned())
-        })?;
-        let reader = Reader { file, text };
+        let (reader, document) = Reader::of(file, text)?;
         reader.machine(document.as_table())
     }
 
@@ -99,11 +95,7 @@ impl Described {
     /// # Errors
     /// As [`Described::parse`]; when there is no such base, or the machine does not have a factor.
     pub fn parse_laid_over(file: &str, text: &str) -> Result<Machine, Problem> {
-        let document = Document::parse(text).map_err(|e| {
-            let line = e.span().map_or(1, |span| line_of(text, span.start));
-            Problem::usage(format!("machine {file}, line {line}"), e.message().trim().to_owned())
-        })?;
-        let reader = Reader { file, text };
+        let (reader, document) = Reader::of(file, text)?;
         let mut top = document.as_table().clone();
         let factors = top.remove("factors");
         if let Some(item) = top.remove("base") {
@@ -202,7 +194,15 @@ const TOP: &[&str] = &["name", "summary", "memory_gib", "topology", "kernel", "c
 const TOPOLOGY: &[&str] = &["smt", "cores", "llcs", "nodes", "source"];
 const KERNEL: &[&str] = &["version", "preempt", "hz"];
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
+    fn of(file: &'a str, text: &'a str) -> Result<(Self, Document<&'a str>), Problem> {
+        let document = Document::parse(text).map_err(|e| {
+            let line = e.span().map_or(1, |span| line_of(text, span.start));
+            Problem::usage(format!("machine {file}, line {line}"), e.message().trim().to_owned())
+        })?;
+        Ok((Reader { file, text }, document))
+    }
+
     fn wrong(&self, item: Option<&Item>, what: &str, why: impl Into<String>) -> Problem {
         let line = item.and_then(Item::span).map(|span| format!(", line {}", line_of(self.text, span.start)));
         Problem::usage(format!("machine {}{}: {what}", self.file, line.unwrap_or_default()), why)

@@ -36,6 +36,12 @@ struct Slot {
     slice_ns: u32,
 }
 
+impl Slot {
+    fn order(&self) -> (i64, u32, u32) {
+        (self.key, self.came, self.id)
+    }
+}
+
 /// The entities of a queue but for the one that runs.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct EntityQueue {
@@ -46,15 +52,18 @@ pub(crate) struct EntityQueue {
 }
 
 impl EntityQueue {
-    fn place(&self, key: i64, came: u32, id: u32) -> usize {
-        self.slots.partition_point(|slot| (slot.key, slot.came, slot.id) < (key, came, id))
+    fn place(&self, order: (i64, u32, u32)) -> usize {
+        self.slots.partition_point(|slot| slot.order() < order)
     }
 
     /// Adds an entity that is in no queue under a key, as the `came`th.
     pub(crate) fn insert(&mut self, node: &mut Node, id: u32, key: i64, came: u32) {
         (node.key, node.came) = (key, came);
         let slot = Slot { key, vruntime: node.vruntime, id, came, slice_ns: node.slice_ns };
-        self.slots.insert(self.place(key, came, id), slot);
+        match self.slots.back() {
+            Some(last) if last.order() > slot.order() => self.slots.insert(self.place(slot.order()), slot),
+            _ => self.slots.push_back(slot),
+        }
         if self.slots.len() == 1 || slot.slice_ns < self.least_slice_ns {
             (self.least_slice_ns, self.have_least) = (slot.slice_ns, 0);
         }
@@ -63,8 +72,12 @@ impl EntityQueue {
 
     /// Takes an entity out.
     pub(crate) fn remove(&mut self, node: &Node, id: u32) {
-        let at = self.place(node.key, node.came, id);
-        let Some(slot) = self.slots.remove(at) else { return debug_assert!(false, "entity {id} is in the queue") };
+        let slot = match (self.slots.front(), self.slots.back()) {
+            (Some(first), _) if first.id == id => self.slots.pop_front(),
+            (_, Some(last)) if last.id == id => self.slots.pop_back(),
+            _ => self.slots.remove(self.place((node.key, node.came, id))),
+        };
+        let Some(slot) = slot else { return debug_assert!(false, "entity {id} is in the queue") };
         debug_assert_eq!(slot.id, id);
         self.have_least -= u32::from(slot.slice_ns == self.least_slice_ns);
         if self.have_least == 0 {

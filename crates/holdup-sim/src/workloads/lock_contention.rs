@@ -16,18 +16,13 @@ use holdup_model::{Measurement, Parameters, Problem};
 #[derive(Debug, Clone, Copy)]
 #[expect(missing_docs, reason = "fields without a comment are what their names say")]
 pub struct Setup {
-    /// How many workers.
     pub workers: u32,
     pub algorithm: &'static str,
-    /// Work inside the lock, ns.
     pub section_ns: u64,
-    /// Work outside, ns.
     pub think_ns: u64,
-    /// Whether workers are processes.
     pub processes: bool,
     /// First touches inside the lock.
     pub faults: u32,
-    /// Whether they touch huge pages.
     pub huge: bool,
     /// Whether worker i stays on CPU i, round and round.
     pub pin: bool,

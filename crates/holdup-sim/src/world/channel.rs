@@ -182,8 +182,7 @@ impl World {
             return self.return_to_user(cpu, task);
         };
         self.wake(reader, Some(cpu));
-        let ns = self.machine.costs.wake_ns;
-        self.enter_kernel(cpu, task, ns, Then::ToUser);
+        self.enter_kernel(cpu, task, self.machine.costs.wake_ns, Then::ToUser);
     }
 
     /// The task is in recv(): a message comes out, or it waits for one.

@@ -97,8 +97,7 @@ impl World {
         if self.logs[log as usize].flushed >= self.tasks[task as usize].record {
             return true;
         }
-        let ns = self.machine.costs.syscall_ns;
-        self.enter_kernel(cpu, task, ns, Then::Flushes);
+        self.enter_kernel(cpu, task, self.machine.costs.syscall_ns, Then::Flushes);
         false
     }
 
@@ -116,8 +115,7 @@ impl World {
             (true, _) => self.release(cpu, task, lock),
             (_, false) => self.want(cpu, task, lock, false, true),
             _ => {
-                let ns = self.machine.costs.syscall_ns;
-                self.enter_kernel(cpu, task, ns, Then::WritesLog);
+                self.enter_kernel(cpu, task, self.machine.costs.syscall_ns, Then::WritesLog);
                 false
             }
         }
@@ -180,8 +178,7 @@ impl World {
             self.tasks[task as usize].children += 1;
             self.wake(child, Some(cpu));
         }
-        let ns = self.machine.costs.wake_ns;
-        self.enter_kernel(cpu, task, ns, Then::ToUser);
+        self.enter_kernel(cpu, task, self.machine.costs.wake_ns, Then::ToUser);
     }
 
     fn new_task(&mut self, program: u32, parent: u32) -> Option<u32> {

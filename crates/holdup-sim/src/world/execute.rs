@@ -90,8 +90,7 @@ impl World {
         if self.tasks[task as usize].extra_ns == 0 {
             return false;
         }
-        let nothing = Segment::user(0, Then::Next);
-        self.begin(cpu, task, nothing);
+        self.begin(cpu, task, Segment::user(0, Then::Next));
         true
     }
 
@@ -104,8 +103,7 @@ impl World {
                 Op::Compute(span) => {
                     t.pc += 1;
                     let left = span.of(t.stream.word());
-                    let segment = Segment::user(left, Then::Next);
-                    return self.begin(cpu, task, segment);
+                    return self.begin(cpu, task, Segment::user(left, Then::Next));
                 }
                 Op::Jump(to) => t.pc = to,
                 Op::Repeat { to, counter, times } => {
@@ -131,13 +129,10 @@ impl World {
                     let is = below(t.stream.word(), u64::from(of.max(1))) < self.cursors[region as usize];
                     t.pc = if is { to } else { t.pc + 1 };
                 }
-                Op::ExtendEnd if t.granted => {
-                    if self.passes_first(cpu, task) || !self.acts(cpu, task, op) {
-                        return;
-                    }
-                }
                 other => {
-                    if !self.notes(task, other) && (self.passes_first(cpu, task) || !self.acts(cpu, task, other)) {
+                    // An extension that was granted is returned by a system call.
+                    let is_note = !(t.granted && other == Op::ExtendEnd) && self.notes(task, other);
+                    if !is_note && (self.passes_first(cpu, task) || !self.acts(cpu, task, other)) {
                         return;
                     }
                 }

@@ -77,7 +77,7 @@ fn on_cpus(version: &str, cpus: u32, policy: Policy, hot_ns: u64) -> (Vec<(f64, 
     (run(&machine, &load, 4, batch_ns, BATCHES, |seen| lengths(seen, 0)), batch_ns, expect)
 }
 
-/// For every order of tasks, the work that is done is the same as long as no CPU is idle while a task waits: exponential work does not
+/// Whichever task runs, the work that is done is the same as long as no CPU is idle while a task waits: exponential work does not
 /// remember what was done of it.
 #[test]
 fn cpus_serve_a_closed_number_of_tasks_whatever_the_policy() {
