@@ -3,8 +3,11 @@
 
 use holdup_model::{Parameters, ProblemKind};
 use holdup_workloads::external::snmp::{self, Udp};
-use holdup_workloads::external::{ToolOutput, metrics, read, tools};
+use holdup_workloads::external::{ToolOutput, metrics, read};
 use libfuzzer_sys::fuzz_target;
+
+const TOOLS: [&str; 8] =
+    ["cyclictest", "hackbench", "perf-bench", "sockperf", "uperf", "schbench", "iperf3", "sysbench"];
 
 const MODES: [(&str, &str); 10] = [
     ("perf-bench", "messaging"),

@@ -492,14 +492,14 @@ mod tests {
 
         #[test]
         fn no_byte_is_lost(line in awkward(400)) {
-            let mut received = Vec::new();
+            let mut bytes_out = Vec::new();
             for one in received(line.chunks(9)) {
                 match one {
-                    Received::Noise(bytes) | Received::Damaged { bytes, .. } => received.extend(bytes),
+                    Received::Noise(bytes) | Received::Damaged { bytes, .. } => bytes_out.extend(bytes),
                     other => prop_assert!(false, "{other:?}"),
                 }
             }
-            prop_assert_eq!(received, line);
+            prop_assert_eq!(bytes_out, line);
         }
     }
 }

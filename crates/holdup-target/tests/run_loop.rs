@@ -9,8 +9,8 @@ use holdup_load::{Cancel, PostgresOptions};
 use holdup_model::bundle::Ending;
 use holdup_model::plan::{Extract, Layout, MetricChoice, StopRule};
 use holdup_model::{
-    Arm, Design, Direction, Event, Factor, Level, Machine, Observer, Parameters, Plan, Schedule, Trial, TrialSpec,
-    TrialStatus, WorkloadUse,
+    Arm, Design, Direction, Event, Factor, Level, Machine, Observer, Plan, Schedule, Trial, TrialSpec, TrialStatus,
+    WorkloadUse,
 };
 use holdup_target::{RunOutcome, RunRequest, SessionRequest};
 use holdup_testkit::{ignore, ignore_part};

@@ -315,5 +315,8 @@ fn bad_input_is_reported_before_anything_is_started() {
         &[("mode", "playback".into()), ("playback_file", path.as_str().into())],
         &format!("playback_file {path}: line 2: 70000 bytes are not between 8 and 65507"),
     );
-    check(&[("placement", "moon".into())], "placement moon: it must be one of none, same-cpu, two-cpus, smt-siblings, llc, node");
+    check(
+        &[("placement", "moon".into())],
+        "placement moon: it must be one of none, same-cpu, two-cpus, smt-siblings, llc, node",
+    );
 }

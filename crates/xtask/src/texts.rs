@@ -27,9 +27,9 @@ const MOST_CRATE_LINES: usize = 12_000;
 
 /// Words that docs/style.md replaces, as words of a sentence and as parts of an identifier.
 const REPLACED: &str = r#"(?x)
-    (?i:(?:^|[^a-z])(?:t[e]lls?|t[o]ld|t[e]lling|who[e]ver|so\ m[a]ny|at\ o[n]ce|comes\ t[o]|stand[-_]i[n]
+    (?i:(?:^|[^a-z])(?:t[e]lls?|t[o]ld|t[e]lling|who[e]ver|so\ m[a]ny|at\ o[n]ce|comes\ t[o]|stand-i[n]
         |witn[e]ss(?:es)?|he[a]rd|he[a]rs)(?:[^a-z]|$))
-    | (?i:of\ its\ o[w]n(?:[.,;:)|]|$)|(?:^|[^a-z"`:])no[b]ody[^a-z"`:@])
+    | (?i:stand_i[n](?:[^a-z_]|$)|of\ its\ o[w]n(?:[.,;:)|]|$)|(?:^|[^a-z"`:])no[b]ody[^a-z"`:@])
     | (?:T[o]ld|T[e]lls|He[a]rd|Who[e]ver|No[b]ody|StandI[n]|Witn[e]ss|Gl[a]nce)(?:[^a-z]|$)"#;
 
 /// Files that keep the words: history, the page that names them, and scripts that use the account of that name.
@@ -81,7 +81,7 @@ pub fn check(repo: &Repo) -> Vec<String> {
                     wrong.push(format!("{path}:{}: {what}: {}", number + 1, line.trim()));
                 }
             }
-            if !may_use_replaced_words(path) && replaced.is_match(line) {
+            if !may_use_replaced_words(path) && !line.contains("serde(alias") && replaced.is_match(line) {
                 wrong.push(format!("{path}:{}: a word that docs/style.md replaces: {}", number + 1, line.trim()));
             }
         }
@@ -100,7 +100,8 @@ fn long_crates(repo: &Repo) -> Vec<String> {
     let mut lines: BTreeMap<&str, usize> = BTreeMap::new();
     for (path, text) in repo.texts() {
         let parts: Vec<&str> = path.split('/').collect();
-        if let ["crates", name, "src", ..] = parts[..] {
+        let is_source = [".rs", ".c", ".h"].iter().any(|end| path.ends_with(end));
+        if let (true, ["crates", name, "src", ..]) = (is_source, &parts[..]) {
             *lines.entry(name).or_default() += text.lines().count();
         }
     }
@@ -173,7 +174,8 @@ mod tests {
             "who-ever",
             "no-body",
             "so ma-ny",
-            "at on-ce", "no-body",
+            "at on-ce",
+            "no-body",
             "is_t-old",
             "T-old",
             "stand_i-n",
