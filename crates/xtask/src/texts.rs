@@ -172,7 +172,6 @@ mod tests {
         let words = [
             "t-old",
             "who-ever",
-            "no-body",
             "so ma-ny",
             "at on-ce",
             "no-body",
