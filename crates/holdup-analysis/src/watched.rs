@@ -134,9 +134,6 @@ impl<'a> Watched<'a> {
     }
 
     /// A piece from every trial that has one.
-    ///
-    /// # Errors
-    /// What is missing, when no trial has one.
     pub(crate) fn pieces(&self, piece: impl Fn(&Trial) -> Result<Piece, Missing>) -> Result<Pieces, Missing> {
         let mut gathered = Pieces::default();
         for trial in &self.trials {

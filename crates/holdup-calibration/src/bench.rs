@@ -142,9 +142,6 @@ pub(super) struct Child(libc::pid_t);
 impl Child {
     /// A process that runs `run` and ends. `run` may make system calls only: the caller may have further threads, whose
     /// locks are never released in the child.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
     pub(super) fn that(run: impl FnOnce()) -> Result<Self, Problem> {
         // SAFETY: the child makes system calls only, by the contract above, and never returns from here.
         let pid = unsafe { libc::fork() };

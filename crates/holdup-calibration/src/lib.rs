@@ -166,9 +166,6 @@ pub struct Outcome {
 }
 
 /// Measures everything that can be; `step` is called with the name of each cost before it is measured.
-///
-/// # Errors
-/// When asked to end.
 pub fn measure(context: &mut Context, step: &mut dyn FnMut(&str)) -> Result<Vec<Outcome>, Problem> {
     let mut outcomes = Vec::with_capacity(ALL.len());
     for &cost in ALL {

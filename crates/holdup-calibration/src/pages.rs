@@ -18,9 +18,6 @@ pub(super) struct Pages {
 
 impl Pages {
     /// `n` pages of 4 KB that are in the page cache.
-    ///
-    /// # Errors
-    /// When there is not enough memory.
     pub(super) fn small(count: usize) -> Result<Self, Problem> {
         let pages = Self::new(count, rustix::param::page_size(), MemfdFlags::CLOEXEC)?;
         pages.touch_all();
@@ -29,9 +26,6 @@ impl Pages {
     }
 
     /// `n` huge pages, reserved by the mapping and neither allocated nor zeroed.
-    ///
-    /// # Errors
-    /// When fewer are free.
     pub(super) fn huge(count: usize) -> Result<Self, Problem> {
         Self::new(count, HUGE_BYTES, MemfdFlags::CLOEXEC | MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB)
     }

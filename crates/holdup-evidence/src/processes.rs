@@ -321,9 +321,6 @@ impl Processes {
 
 /// The first bytes of the file that a process has mapped there, and which file that is. A process chooses what has its
 /// paths: only a regular file is opened that is the mapped one, and did not change while it was read.
-///
-/// # Errors
-/// Why there are none.
 pub(crate) fn mapped(
     host: &Host,
     pid: u32,

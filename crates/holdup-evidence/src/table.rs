@@ -9,9 +9,6 @@ use std::collections::BTreeMap;
 pub(crate) type Counts = BTreeMap<String, u64>;
 
 /// Reads such a table.
-///
-/// # Errors
-/// When it has no head line with CPUs, or no row.
 pub(crate) fn read(path: &str, text: &str) -> Result<Counts, String> {
     let mut lines = text.lines();
     let cpus = lines.next().map_or(0, |head| head.split_ascii_whitespace().filter(|w| w.starts_with("CPU")).count());

@@ -37,9 +37,6 @@ pub struct Entry {
 
 impl Folder {
     /// Opens a folder that the user named; links in the path are followed.
-    ///
-    /// # Errors
-    /// When it cannot be opened or is no folder.
     pub fn open(path: &Path) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(Folder { fd: open(path, flags, Mode::empty())?, path: path.to_owned() })
@@ -51,9 +48,6 @@ impl Folder {
     }
 
     /// Its owner, and what others may do with it.
-    ///
-    /// # Errors
-    /// When the kernel does not say.
     pub fn owner(&self) -> io::Result<Owner> {
         Ok(Owner::of(&fstat(&self.fd)?))
     }
@@ -82,26 +76,17 @@ impl Folder {
     }
 
     /// Gives the folder itself to a user.
-    ///
-    /// # Errors
-    /// When this process may not.
     pub fn give_to(&self, uid: u32, gid: u32) -> io::Result<()> {
         Ok(fchown(&self.fd, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))?)
     }
 
     /// What a path beneath is; links are not followed.
-    ///
-    /// # Errors
-    /// When it is not there.
     pub fn stat(&self, path: impl AsRef<Path>) -> io::Result<Stat> {
         let (parent, last) = self.parent_of(path.as_ref())?;
         Ok(statat(parent.as_fd(), &last, AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
     /// Where a link beneath leads, as it is written in the link.
-    ///
-    /// # Errors
-    /// When it is no link.
     pub fn read_link(&self, path: impl AsRef<Path>) -> io::Result<PathBuf> {
         let (parent, last) = self.parent_of(path.as_ref())?;
         let target = readlinkat(parent.as_fd(), &last, Vec::new())?;
@@ -135,9 +120,6 @@ impl Folder {
     }
 
     /// Opens a regular file beneath, for reading and writing; it is not truncated.
-    ///
-    /// # Errors
-    /// As for [`Folder::open_file`].
     pub fn open_to_write(&self, path: impl AsRef<Path>) -> io::Result<File> {
         let fd = self.open_beneath(path.as_ref(), OFlags::RDWR | OFlags::NONBLOCK | OFlags::NOCTTY, Mode::empty())?;
         must_be_regular(&fd)?;
@@ -197,9 +179,6 @@ impl Folder {
     }
 
     /// Renames within this folder; what has the new name is replaced.
-    ///
-    /// # Errors
-    /// When the kernel refuses it.
     pub fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         Ok(renameat(&self.fd, one_name(from)?, &self.fd, one_name(to)?)?)
     }

@@ -28,9 +28,6 @@ impl Owner {
     }
 
     /// That it belongs to the user of this process, and no other user may write it.
-    ///
-    /// # Errors
-    /// Whom it belongs to, or its mode.
     pub fn must_be_ours(&self) -> io::Result<()> {
         let us = rustix::process::geteuid().as_raw();
         if self.uid != us {

@@ -22,9 +22,6 @@ pub(crate) struct CapturingFs {
 
 impl CapturingFs {
     /// Copies go below `into`, a folder that does not exist yet.
-    ///
-    /// # Errors
-    /// When it exists or cannot be made.
     pub(crate) fn new(into: &Path) -> io::Result<Self> {
         let name = into.file_name().and_then(|name| name.to_str()).ok_or(io::ErrorKind::InvalidInput)?;
         let above = into.parent().filter(|above| *above != Path::new("")).unwrap_or(Path::new("."));

@@ -61,9 +61,6 @@ pub fn integer(text: &str, base: Option<Unit>) -> Result<i32, String> {
 }
 
 /// A number of a real setting whose own unit is `base`, in that unit.
-///
-/// # Errors
-/// What is wrong with it.
 pub fn real(text: &str, base: Option<Unit>) -> Result<f64, String> {
     let (value, rest) = floating(trim_start(text)).ok_or_else(|| format!("`{text}` is no number"))?;
     in_base(value, rest, base)

@@ -99,17 +99,11 @@ impl Host {
     }
 
     /// The whole of a file as text; bytes that are not UTF-8 are replaced.
-    ///
-    /// # Errors
-    /// When it cannot be read.
     pub fn read_text(&self, path: &str) -> Result<String, HostError> {
         self.read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
     }
 
     /// A file of one value, without the white space around it.
-    ///
-    /// # Errors
-    /// When it cannot be read.
     pub fn read_value(&self, path: &str) -> Result<String, HostError> {
         self.read_text(path).map(|text| text.trim().to_owned())
     }
@@ -123,17 +117,11 @@ impl Host {
     }
 
     /// The names in a folder, sorted.
-    ///
-    /// # Errors
-    /// When it cannot be listed.
     pub fn list(&self, path: &str) -> Result<Vec<String>, HostError> {
         self.fs.list(Path::new(path)).map_err(|e| HostError::new("list", path, &e))
     }
 
     /// What a symbolic link points to, as it stands in the link.
-    ///
-    /// # Errors
-    /// When it is none or may not be read.
     pub fn read_link(&self, path: &str) -> Result<String, HostError> {
         let target = self.fs.read_link(Path::new(path)).map_err(|e| HostError::new("read the link", path, &e))?;
         Ok(target.to_string_lossy().into_owned())
@@ -145,9 +133,6 @@ impl Host {
     }
 
     /// The permission bits of a file.
-    ///
-    /// # Errors
-    /// When they cannot be read.
     pub fn mode(&self, path: &str) -> Result<u32, HostError> {
         self.fs.mode(Path::new(path)).map_err(|e| HostError::new("read", path, &e))
     }
@@ -162,18 +147,12 @@ impl Host {
 
     /// Makes or replaces a file of holdup's own so that a crash leaves the old or the new one,
     /// synced with its folder before it returns. Missing folders are made.
-    ///
-    /// # Errors
-    /// When any step fails.
     pub fn replace_synced(&self, path: &str, bytes: &[u8]) -> Result<(), HostError> {
         let written = self.fs.replace_synced(Path::new(path), bytes);
         written.map_err(|e| own::hinted(&e, HostError::new("write", path, &e)))
     }
 
     /// Removes a file of holdup's own and syncs its folder. A missing file is no error.
-    ///
-    /// # Errors
-    /// When it cannot be removed.
     pub fn remove_synced(&self, path: &str) -> Result<(), HostError> {
         let removed = self.fs.remove_synced(Path::new(path));
         removed.map_err(|e| own::hinted(&e, HostError::new("remove", path, &e)))
@@ -190,17 +169,11 @@ impl Host {
     }
 
     /// The whole of a file that has at most `most` bytes.
-    ///
-    /// # Errors
-    /// When it is longer, or cannot be read.
     pub fn read_bounded(&self, path: &str, most: usize) -> Result<Vec<u8>, HostError> {
         self.read_bounded_io(path, most).map_err(|e| HostError::new("read", path, &e))
     }
 
     /// The same with the system's own error, for a caller that hands it on to another process.
-    ///
-    /// # Errors
-    /// When it is longer, or cannot be read.
     pub fn read_bounded_io(&self, path: &str, most: usize) -> std::io::Result<Vec<u8>> {
         self.fs.read_bounded(Path::new(path), most)
     }
@@ -214,9 +187,6 @@ impl Host {
     }
 
     /// The names in a folder of at most `most` entries, sorted.
-    ///
-    /// # Errors
-    /// When it has more, or cannot be listed.
     pub fn list_bounded(&self, path: &str, most: usize) -> Result<Vec<String>, HostError> {
         self.fs.list_bounded(Path::new(path), most).map_err(|e| HostError::new("list", path, &e))
     }
@@ -232,17 +202,11 @@ impl Host {
     }
 
     /// At most the first `longest` bytes of a file, as text. For files of /proc that grow with the machine.
-    ///
-    /// # Errors
-    /// When it cannot be read.
     pub fn read_head(&self, path: &str, longest: usize) -> Result<String, HostError> {
         self.read_head_bytes(path, longest).map(|head| String::from_utf8_lossy(&head).into_owned())
     }
 
     /// The same as it stands.
-    ///
-    /// # Errors
-    /// When it cannot be read.
     pub fn read_head_bytes(&self, path: &str, longest: usize) -> Result<Vec<u8>, HostError> {
         self.fs.read_head(Path::new(path), longest).map_err(|e| HostError::new("read", path, &e))
     }

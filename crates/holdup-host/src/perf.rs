@@ -159,17 +159,11 @@ pub(crate) fn open_for(attributes: &Attributes, tid: libc::pid_t, cpu: libc::c_i
 
 impl Counter {
     /// Begins to count.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
     pub fn enable(&self) -> Result<(), HostError> {
         self.switch(IOC_ENABLE)
     }
 
     /// Ends counting; the count stays.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
     pub fn disable(&self) -> Result<(), HostError> {
         self.switch(IOC_DISABLE)
     }

@@ -104,9 +104,6 @@ fn stat_at(host: &Host, path: &str) -> Result<Stat, HostError> {
 }
 
 /// When a process began, in ticks since boot. With the pid it names a process for as long as the host is up.
-///
-/// # Errors
-/// When there is no such process.
 pub fn start_time(host: &Host, pid: u32) -> Result<u64, HostError> {
     stat(host, pid).map(|s| s.start_time)
 }
@@ -128,9 +125,6 @@ pub fn all(host: &Host) -> Result<Vec<Stat>, HostError> {
 }
 
 /// The threads of a process, sorted; the first of them is the process itself unless its main thread has ended.
-///
-/// # Errors
-/// When there is no such process.
 pub fn tasks(host: &Host, pid: u32) -> Result<Vec<u32>, HostError> {
     host.list(&format!("/proc/{pid}/task")).map(|names| numbers(&names))
 }

@@ -24,9 +24,6 @@ pub fn hex(bytes: &[u8]) -> String {
 }
 
 /// The SHA-256 of a file in hexadecimal.
-///
-/// # Errors
-/// When it cannot be read.
 pub fn sha256(path: &Path) -> io::Result<String> {
     let mut file = holdup_files::open_input(path)?;
     let mut hash = Sha256::new();
@@ -118,9 +115,6 @@ fn there<T>(result: io::Result<T>) -> io::Result<Option<T>> {
 }
 
 /// The sum over all files and links below a folder; links are not followed.
-///
-/// # Errors
-/// When a folder that is there cannot be read.
 pub(crate) fn sum_below(folder: &Path, of: impl Fn(&fs::Metadata) -> u64) -> io::Result<u64> {
     let (mut sum, mut folders) = (0, vec![folder.to_owned()]);
     while let Some(next) = folders.pop() {

@@ -44,9 +44,6 @@ pub fn read_image(path: &Path) -> Result<ImageFacts, Problem> {
 }
 
 /// The facts of an image in memory.
-///
-/// # Errors
-/// Why these bytes are not a bootable kernel.
 pub fn image_facts(bytes: &[u8]) -> Result<ImageFacts, String> {
     if bytes.is_empty() {
         return Err("the file is empty".to_owned());

@@ -140,9 +140,6 @@ impl<H: Shareable, S: Shareable> Board<H, S> {
     const STRIDE: usize = aligned(size_of::<S>());
 
     /// Maps a board with as many slots.
-    ///
-    /// # Errors
-    /// When there is not that much memory.
     pub fn new(slots: usize) -> io::Result<Self> {
         const { assert!(align_of::<H>() <= ALIGNMENT && align_of::<S>() <= ALIGNMENT) };
         let bytes = slots

@@ -72,9 +72,6 @@ pub fn through<E>(
 /// Leads `workers` workers, which wait at `stage`, through work of a fixed amount, and ends them. The window is the work:
 /// there is no warm-up, and it ends when `wait`, which waits at most for the time that it is given, returns that all is done.
 /// What `edge` reads at both ends is returned.
-///
-/// # Errors
-/// As [`through`].
 pub fn through_work<E>(
     trial: TrialContext<'_>,
     stage: &Stage,

@@ -17,9 +17,6 @@ impl NetworkSpec {
     pub const HOST: NetworkSpec = NetworkSpec { topology: Topology::Host, mtu: None };
 
     /// A network by its word in plans.
-    ///
-    /// # Errors
-    /// When there is none of that word.
     pub fn of(network: &str, mtu: Option<u32>) -> Result<Self, Problem> {
         Ok(NetworkSpec { topology: Topology::parse(network)?, mtu })
     }

@@ -111,9 +111,6 @@ impl Histogram {
     }
 
     /// Reads the HDR V2 form.
-    ///
-    /// # Errors
-    /// When the bytes are not a histogram of this shape.
     pub fn from_bytes(bytes: &[u8], clipped: u64) -> Result<Self, Problem> {
         let mut cursor = bytes;
         let read: hdrhistogram::Histogram<u64> = hdrhistogram::serialization::Deserializer::new()

@@ -146,9 +146,6 @@ impl SparseHistogram {
     }
 
     /// Reads the HDR V2 form.
-    ///
-    /// # Errors
-    /// When the bytes are not a histogram of this shape.
     pub fn from_bytes(bytes: &[u8], clipped: u64) -> Result<Self, Problem> {
         Histogram::from_bytes(bytes, clipped).map(|whole| Self::from(&whole))
     }

@@ -60,9 +60,6 @@ pub fn parse_duration_ns(text: &str) -> Option<u64> {
 }
 
 /// A duration in nanoseconds, at most `i64::MAX`.
-///
-/// # Errors
-/// When the text is none.
 pub fn duration(text: &str) -> Result<u64, Wrong> {
     let mut rest = text.trim();
     if rest == "0" {
@@ -104,9 +101,6 @@ pub fn duration(text: &str) -> Result<u64, Wrong> {
 }
 
 /// A size in bytes. A bare number is in bytes.
-///
-/// # Errors
-/// When the text is none.
 pub fn size(text: &str) -> Result<u64, Wrong> {
     let text = text.trim();
     if text.starts_with('-') {

@@ -123,33 +123,21 @@ impl Parameters {
     }
 
     /// Text that a checked plan holds.
-    ///
-    /// # Errors
-    /// When it is absent or no text.
     pub fn required_text(&self, name: &str) -> Result<&str, Problem> {
         self.text(name)?.ok_or_else(|| Self::missing(name))
     }
 
     /// True or false, which a checked plan holds.
-    ///
-    /// # Errors
-    /// When it is absent or neither.
     pub fn required_boolean(&self, name: &str) -> Result<bool, Problem> {
         self.boolean(name)?.ok_or_else(|| Self::missing(name))
     }
 
     /// A real number that a checked plan holds.
-    ///
-    /// # Errors
-    /// When it is absent or no number.
     pub fn required_float(&self, name: &str) -> Result<f64, Problem> {
         self.float(name)?.ok_or_else(|| Self::missing(name))
     }
 
     /// A whole number that a checked plan holds.
-    ///
-    /// # Errors
-    /// When it is absent or no whole number.
     pub fn required_integer(&self, name: &str) -> Result<i64, Problem> {
         self.integer(name)?.ok_or_else(|| Self::missing(name))
     }

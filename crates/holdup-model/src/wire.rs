@@ -204,9 +204,6 @@ pub fn to_plain_bytes<T: Serialize>(message: &T) -> Vec<u8> {
 }
 
 /// Reads a message of [`to_plain_bytes`].
-///
-/// # Errors
-/// When the bytes are no message of this type.
 pub fn from_plain_bytes<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
     ciborium::from_reader(bytes).map_err(|e| format!("a message that cannot be read: {e}"))
 }

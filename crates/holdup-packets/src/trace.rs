@@ -118,9 +118,6 @@ impl Tracer {
 }
 
 /// Traces some connections of a capture. Bytes count from the first number of each.
-///
-/// # Errors
-/// As [`Frames::next`].
 pub fn trace(frames: &mut Chain<'_>, name: &str, flows: &[Flow], limits: Limits) -> Result<Vec<CaptureTrace>, Problem> {
     let of = |flow: &Flow| Tracer::new(shown(flow), flow.first_ns, MOST_POINTS);
     let mut tracers: Vec<Tracer> = flows.iter().map(of).collect();

@@ -111,9 +111,6 @@ impl Drop for Guarded {
 
 impl Guarded {
     /// Waits for its end; `None` when it did not come in time.
-    ///
-    /// # Errors
-    /// When asked to end, or it cannot be waited for.
     pub(crate) fn wait(
         &mut self,
         what: &str,

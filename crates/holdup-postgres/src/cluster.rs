@@ -192,9 +192,6 @@ impl Cluster {
     }
 
     /// Whether the postmaster runs; when it does not, the last lines of its log.
-    ///
-    /// # Errors
-    /// When it does not run.
     pub fn check_alive(&self) -> Result<(), Problem> {
         if self.lock().as_mut().is_some_and(Server::is_alive) {
             return Ok(());
@@ -258,9 +255,6 @@ impl Cluster {
     }
 
     /// Ends the server and removes the folder.
-    ///
-    /// # Errors
-    /// When something is left behind.
     pub fn discard(self) -> Result<(), Problem> {
         let Cluster { server, folder, .. } = self;
         drop(server);
@@ -279,9 +273,6 @@ impl Cluster {
     }
 
     /// Whether the server answers a query; used by tests and after a refusal.
-    ///
-    /// # Errors
-    /// When it does not.
     pub fn ping(&self) -> Result<(), Problem> {
         self.query("SELECT 1").map(|_| ())
     }

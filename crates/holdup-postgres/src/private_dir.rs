@@ -76,9 +76,6 @@ impl PrivateDir {
     }
 
     /// Makes a folder in it, mode 0700, that belongs to `user` where one is given.
-    ///
-    /// # Errors
-    /// When it cannot be made.
     pub fn create_folder_for(&self, name: &str, user: Option<&RunAs>) -> io::Result<Folder> {
         let made = self.folder.create_folder(name, 0o700)?;
         user.map_or(Ok(()), |user| made.give_to(user.uid, user.gid))?;
@@ -86,9 +83,6 @@ impl PrivateDir {
     }
 
     /// Removes it with all that is in it.
-    ///
-    /// # Errors
-    /// When something is left.
     pub fn remove(mut self) -> Result<(), Problem> {
         self.removed = true;
         self.parent.remove_tree(&self.name).map_err(|e| {

@@ -20,9 +20,6 @@ const MOST_ENTRIES: usize = 10_000;
 
 /// Copies the template that fits these programs to a folder that is empty and still ours; `user` has it then. Returns
 /// whether there is one.
-///
-/// # Errors
-/// When the copy fails half way.
 pub(super) fn copy_fitting(folder: &Path, bin: &Binaries, to: &Folder, user: Option<&RunAs>) -> Result<bool, Problem> {
     let template = format!("template-{}", bin.pgbench_major);
     let Ok(all) = Folder::open(folder) else { return Ok(false) };

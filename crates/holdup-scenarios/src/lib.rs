@@ -65,9 +65,6 @@ impl Scenario {
     }
 
     /// Runs it on a machine and renders what happened.
-    ///
-    /// # Errors
-    /// When the machine does not have what it names.
     pub fn timeline(&self, machine: &Machine) -> Result<String, Problem> {
         timeline::of(self, machine)
     }

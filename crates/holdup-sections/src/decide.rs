@@ -64,9 +64,6 @@ struct Path {
 const MOST_STEPS: usize = 400;
 
 /// Follows the outcome of the attempt at `site`; `state` is before it.
-///
-/// # Errors
-/// Why the result is not known.
 pub(crate) fn decide(
     function: &mut Function,
     site: Index,

@@ -50,9 +50,6 @@ struct Flood<'w> {
 }
 
 /// Follows every path from `starts`.
-///
-/// # Errors
-/// Why its releases are not known.
 pub(crate) fn held(
     function: &mut Function,
     word: &Word,
@@ -222,9 +219,6 @@ pub(crate) fn without(
 const MOST_WAITING: usize = 400;
 
 /// Instructions on the paths from failed attempts to the next attempt (`again`), those included.
-///
-/// # Errors
-/// When the next attempt is too far away.
 pub(crate) fn waiting(
     function: &Function,
     failures: &BTreeSet<Index>,

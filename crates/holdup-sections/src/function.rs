@@ -50,9 +50,6 @@ const MOST_ROUNDS: usize = 60;
 
 impl Function {
     /// Follows the control flow from an entry.
-    ///
-    /// # Errors
-    /// Why the function cannot be analysed.
     pub(crate) fn read(program: &mut Program<'_>, entry: u64) -> Result<Self, String> {
         let steps = Reader::new(program, entry).read()?;
         let mut function = Function {

@@ -83,9 +83,6 @@ pub struct Callees {
 }
 
 /// The code of functions that a library defines, and of what they call there.
-///
-/// # Errors
-/// As [`map`].
 pub fn callees(elf: &[u8], names: &[&str]) -> Result<Callees, Problem> {
     let image = Image::read(elf)?;
     let build_id = image.build_id.clone();

@@ -236,9 +236,6 @@ impl Flows {
     }
 
     /// All tasks: of each flow the sender and the receiver, one after the other; then those of switches.
-    ///
-    /// # Errors
-    /// When the machine does not have the placement.
     pub(crate) fn load(&self, machine: &Machine) -> Result<Load, Problem> {
         let at = Placement::of(self.placement, machine.topology)?;
         let costs = &machine.costs;

@@ -98,9 +98,6 @@ impl Client {
     }
 
     /// The same with another deadline.
-    ///
-    /// # Errors
-    /// As for [`Client::connect`].
     pub fn connect_within(config: &Config, limit: Duration) -> Result<Self, Error> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Error::System)?;
         let connected = runtime.block_on(async { timeout(limit, config.connect(NoTls)).await });
@@ -130,9 +127,6 @@ impl Client {
     }
 
     /// The rows of a prepared statement.
-    ///
-    /// # Errors
-    /// As for [`Client::prepare`].
     pub fn query(&mut self, statement: &Statement, values: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, Error> {
         self.within(async |client| client.query(statement, values).await)
     }
@@ -146,9 +140,6 @@ impl Client {
     }
 
     /// The rows of statements, as text.
-    ///
-    /// # Errors
-    /// As for [`Client::prepare`].
     pub fn simple_query(&mut self, text: &str) -> Result<Vec<SimpleQueryMessage>, Error> {
         self.within(async |client| client.simple_query(text).await)
     }

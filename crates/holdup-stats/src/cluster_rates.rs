@@ -52,9 +52,6 @@ pub fn rate_unpaired(a: &[Cluster], b: &[Cluster]) -> Result<Effect, NoEstimate>
 }
 
 /// Events per work of one side, with its interval.
-///
-/// # Errors
-/// As [`rate_unpaired`].
 pub fn cluster_rate(clusters: &[Cluster], confidence: f64) -> Result<Estimate, NoEstimate> {
     let side = Side::of(clusters).map_err(|e| e.0)?;
     let method = format!("ratio of sums, t on what each of {} clusters pulls", side.clusters);

@@ -54,9 +54,6 @@ impl Effect {
     }
 
     /// The geometric mean of one arm over its blocks.
-    ///
-    /// # Errors
-    /// As for [`Effect::paired`].
     pub fn of_mean(values: &[BlockValue]) -> Result<Effect, NoEstimate> {
         Self::one_sample(&block_pieces(values)?, "mean over blocks")
     }
@@ -279,25 +276,16 @@ fn ways_to_split(a: usize, b: usize) -> f64 {
 }
 
 /// The ratio of B to A, paired by block, with its interval.
-///
-/// # Errors
-/// See [`Effect::paired`] and [`Effect::estimate`].
 pub fn ratio_paired(pairs: &[BlockPair], confidence: f64) -> Result<Estimate, NoEstimate> {
     Effect::paired(pairs)?.estimate(confidence)
 }
 
 /// The ratio of B to A, where nothing pairs their blocks, with its interval.
-///
-/// # Errors
-/// See [`Effect::unpaired`] and [`Effect::estimate`].
 pub fn ratio_unpaired(a: &[BlockValue], b: &[BlockValue], confidence: f64) -> Result<Estimate, NoEstimate> {
     Effect::unpaired(a, b)?.estimate(confidence)
 }
 
 /// The geometric mean of an arm over blocks of one session, one value for each, with its interval.
-///
-/// # Errors
-/// See [`Effect::of_mean`] and [`Effect::estimate`].
 pub fn mean_estimate(values: &[f64], confidence: f64) -> Result<Estimate, NoEstimate> {
     let values: Vec<BlockValue> =
         values.iter().enumerate().map(|(i, &value)| BlockValue { session: 0, block: count(i), value }).collect();
@@ -305,9 +293,6 @@ pub fn mean_estimate(values: &[f64], confidence: f64) -> Result<Estimate, NoEsti
 }
 
 /// The geometric mean of an arm over blocks and sessions, with its interval.
-///
-/// # Errors
-/// See [`Effect::of_mean`] and [`Effect::estimate`].
 pub fn mean_over_blocks(values: &[BlockValue], confidence: f64) -> Result<Estimate, NoEstimate> {
     Effect::of_mean(values)?.estimate(confidence)
 }

@@ -30,9 +30,6 @@ pub fn noise_floor(pairs: &[BlockPair]) -> Result<NoiseFloor, NoEstimate> {
 }
 
 /// The noise floor from the effect of A against itself, at the confidence at which effects are judged.
-///
-/// # Errors
-/// See [`noise_floor`].
 pub fn noise_floor_of(effect: &Effect, confidence: f64) -> Result<NoiseFloor, NoEstimate> {
     if effect.is_constant() {
         return Err(NoEstimate::new("all A/A blocks give the same value, so no noise was seen"));

@@ -241,9 +241,6 @@ struct Spread {
 /// band is moved outward by an estimate of it, on the side where the truth then lies. There are no ends at quantiles
 /// for which a block has fewer than about three samples beyond. Where blocks differ by less than the buckets are
 /// wide, the spread is taken as that of rounding, w²/12. Blocks count as independent, also those of one session.
-///
-/// # Errors
-/// As for [`quantile_shift_over_blocks`].
 pub fn quantile_shift_over_blocks_from(
     blocks: &[(Histogram, Histogram)],
     seed: u64,

@@ -62,9 +62,6 @@ impl Stream {
     }
 
     /// Sends on with one call.
-    ///
-    /// # Errors
-    /// What the kernel says.
     #[inline]
     pub(crate) fn send(&mut self, buffer: &mut [u8], flow: &Flow, flags: i32) -> io::Result<Moved> {
         let at = (self.at % buffer.len() as u64) as usize;
@@ -82,9 +79,6 @@ impl Stream {
     }
 
     /// Receives on with one call. A transfer that is whole within the window is counted in `latency`.
-    ///
-    /// # Errors
-    /// What the kernel says.
     #[inline]
     pub(crate) fn receive(
         &mut self,

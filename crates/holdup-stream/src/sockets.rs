@@ -8,9 +8,6 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::time::Duration;
 
 /// Makes a socket and sets what was asked for.
-///
-/// # Errors
-/// What the kernel says.
 pub(crate) fn open(kind: SocketType, options: &SocketOptions) -> io::Result<OwnedFd> {
     let socket = net::socket_with(AddressFamily::INET, kind, SocketFlags::CLOEXEC, None)?;
     set(socket.as_fd(), options)?;
@@ -21,9 +18,6 @@ pub(crate) fn open(kind: SocketType, options: &SocketOptions) -> io::Result<Owne
 }
 
 /// Sets the sizes of both buffers, where they were asked for.
-///
-/// # Errors
-/// What the kernel says.
 pub(crate) fn set(socket: BorrowedFd<'_>, options: &SocketOptions) -> io::Result<()> {
     if let Some(bytes) = options.send_buffer {
         sockopt::set_socket_send_buffer_size(socket, bytes as usize)?;
@@ -43,9 +37,6 @@ pub(crate) fn local_address(socket: BorrowedFd<'_>) -> io::Result<SocketAddr> {
 }
 
 /// Lets calls that wait end after a while with EAGAIN.
-///
-/// # Errors
-/// What the kernel says.
 pub(crate) fn wait_at_most(
     socket: BorrowedFd<'_>,
     receive: Option<Duration>,
@@ -56,9 +47,6 @@ pub(crate) fn wait_at_most(
 }
 
 /// Sends as send(2) does; a peer that is gone is an error and no signal.
-///
-/// # Errors
-/// What the kernel says.
 #[inline(always)]
 pub(crate) fn send(socket: RawFd, bytes: &[u8], flags: i32) -> io::Result<usize> {
     // SAFETY: the kernel reads as many bytes as there are.
@@ -67,9 +55,6 @@ pub(crate) fn send(socket: RawFd, bytes: &[u8], flags: i32) -> io::Result<usize>
 }
 
 /// Receives as recv(2) does.
-///
-/// # Errors
-/// What the kernel says.
 #[inline(always)]
 pub(crate) fn receive(socket: RawFd, bytes: &mut [u8], flags: i32) -> io::Result<usize> {
     // SAFETY: the kernel writes as many bytes as there is room for.
@@ -84,9 +69,6 @@ pub(crate) fn hang_up(socket: RawFd) {
 }
 
 /// Says that nothing more will be sent.
-///
-/// # Errors
-/// What the kernel says.
 pub(crate) fn end_sending(socket: RawFd) -> io::Result<()> {
     // SAFETY: the worker that calls this has the socket open until it ends.
     let socket = unsafe { BorrowedFd::borrow_raw(socket) };
@@ -95,9 +77,6 @@ pub(crate) fn end_sending(socket: RawFd) -> io::Result<()> {
 
 /// Datagrams that the kernel dropped for want of room in this socket's buffer (`SO_MEMINFO`, `SK_MEMINFO_DROPS`:
 /// include/uapi/linux/sock_diag.h, v6.18; since 4.12).
-///
-/// # Errors
-/// What the kernel says.
 pub(crate) fn drops(socket: RawFd) -> io::Result<u64> {
     const SK_MEMINFO_DROPS: usize = 8;
     let mut info = [0u32; 9];

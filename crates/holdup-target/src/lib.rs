@@ -53,9 +53,6 @@ pub fn known_machines() -> Vec<Described> {
 }
 
 /// The machine of this name.
-///
-/// # Errors
-/// When there is none.
 pub fn known_machine(name: &str) -> Result<Described, Problem> {
     catalogue::find(name)
 }
@@ -66,9 +63,6 @@ pub fn is_simulated(workload: &str) -> bool {
 }
 
 /// The machine that relative sizes in a plan are relative to, where its target names one: a simulated machine.
-///
-/// # Errors
-/// When the target names a machine that does not exist or cannot be read.
 pub fn machine_of(host: &holdup_host::Host, target: &str) -> Result<Option<Machine>, Problem> {
     let argument = target.split_once(':').map_or("", |(_, argument)| argument);
     find(target).map_or(Ok(None), |t| t.machine(host, argument))

@@ -97,9 +97,6 @@ pub fn verify(host: &Host, subjects: &Subjects, settings: &[Setting]) -> Result<
 }
 
 /// The profiles that were applied on this host and not restored, oldest first.
-///
-/// # Errors
-/// When the journal cannot be read.
 pub fn applied(host: &Host) -> Result<Vec<AppliedProfile>, Problem> {
     let journal = ProfileJournal::open(host.clone(), &state::profile_journal_path(), unix_ns())?;
     Ok(journal.applied().to_vec())

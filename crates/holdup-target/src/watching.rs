@@ -28,18 +28,12 @@ pub enum Watching {
 
 impl Watching {
     /// Processes by their numbers.
-    ///
-    /// # Errors
-    /// When one does not run (any more).
     pub fn pids(host: &Host, pids: &[u32]) -> Result<Self, Problem> {
         let began = pids.iter().map(|pid| Ok((*pid, began(host, *pid, "--pid")?)));
         began.collect::<Result<_, Problem>>().map(Watching::Pids)
     }
 
     /// All processes of a name. A name is cut to the 15 bytes that the kernel keeps.
-    ///
-    /// # Errors
-    /// When none runs.
     pub fn comm(host: &Host, name: &str) -> Result<Self, Problem> {
         let kept = name.char_indices().map(|(at, c)| at + c.len_utf8()).take_while(|end| *end <= NAME_BYTES).last();
         let watching = Watching::Comm(name[..kept.unwrap_or(0)].to_owned());
@@ -109,9 +103,6 @@ impl Watching {
 
     /// The roots of the process trees that are there now. No root lies below another, and holdup itself is never among
     /// them.
-    ///
-    /// # Errors
-    /// Why there is none: in words.
     pub fn subjects(&self, host: &Host) -> Result<Vec<Subject>, String> {
         let role = if matches!(self, Watching::Server(..)) { "server" } else { "watched" };
         let pids = match self {

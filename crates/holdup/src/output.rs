@@ -7,17 +7,11 @@ use std::io::{self, IsTerminal, Write};
 
 /// Writes what people read, or a JSON document, without what could command the terminal. Into a pipe too: what reads
 /// it (`less -R`, a log) passes it on. A reader that went away (`| head`) is no error.
-///
-/// # Errors
-/// When stdout cannot be written for another reason.
 pub(crate) fn data(text: &str) -> Result<(), Problem> {
     write(&printed(text))
 }
 
 /// Writes what other programs read, exactly as it is; on a terminal as [`data`] does.
-///
-/// # Errors
-/// As for [`data`].
 pub(crate) fn exact(text: &str) -> Result<(), Problem> {
     if io::stdout().is_terminal() { data(text) } else { write(text) }
 }

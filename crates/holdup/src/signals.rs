@@ -5,9 +5,6 @@ use holdup_model::Problem;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 /// A cancel that signals set.
-///
-/// # Errors
-/// When a handler cannot be put in place.
 pub(crate) fn cancel_on_signals() -> Result<Cancel, Problem> {
     let cancel = Cancel::default();
     for signal in [SIGINT, SIGTERM, SIGHUP] {

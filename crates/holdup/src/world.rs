@@ -40,9 +40,6 @@ impl World {
 }
 
 /// Reads a plan file as text.
-///
-/// # Errors
-/// When it cannot be read or is not UTF-8.
 pub(crate) fn read_plan(path: &Path) -> Result<String, Problem> {
     read_text(path, "plan", || {
         let known: Vec<&str> = holdup_workloads::workloads::ALL.iter().map(|w| w.meta().id).collect();
@@ -51,9 +48,6 @@ pub(crate) fn read_plan(path: &Path) -> Result<String, Problem> {
 }
 
 /// Reads a profile as text.
-///
-/// # Errors
-/// When it cannot be read or is not UTF-8.
 pub(crate) fn read_profile(path: &Path) -> Result<String, Problem> {
     read_text(path, "profile", || "give the file of a profile: PROFILE.toml".to_owned())
 }

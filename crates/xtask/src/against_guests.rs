@@ -130,9 +130,6 @@ fn cell(workload: &str, shared: &BTreeMap<String, String>) -> String {
 }
 
 /// Both tables with what they come to.
-///
-/// # Errors
-/// When nothing can be compared.
 pub fn tables(simulated: &Side, guests: &Side) -> Result<String> {
     let baseline = guests.levels.first().context("the plan's factor has no levels")?;
     let cells: BTreeSet<&String> = guests.outs.keys().chain(guests.ratios.keys()).map(|(cell, _)| cell).collect();

@@ -13,17 +13,11 @@ pub struct Repo {
 
 impl Repo {
     /// Reads the repository that this crate lies in.
-    ///
-    /// # Errors
-    /// When a file cannot be read.
     pub fn here() -> Result<Repo> {
         Self::read(&root())
     }
 
     /// Reads the repository under a folder.
-    ///
-    /// # Errors
-    /// When a file cannot be read.
     pub fn read(root: &Path) -> Result<Repo> {
         let mut repo = Repo::default();
         repo.walk(root, "")?;

@@ -7,9 +7,6 @@ use std::path::Path;
 pub const DOCUMENT: &str = "docs/simulator.md";
 
 /// The document with a part of it replaced: what stands between `<!-- validation: NAME -->` and `<!-- end -->`.
-///
-/// # Errors
-/// When the document has no such part.
 pub fn put(document: &str, name: &str, text: &str) -> Result<String> {
     let (begin, end) = (format!("<!-- validation: {name} -->\n"), "<!-- end -->");
     let missing = || format!("{DOCUMENT}: there is no part `{}` that ends with `{end}`", begin.trim());

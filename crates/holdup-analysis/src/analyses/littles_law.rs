@@ -87,9 +87,6 @@ fn judged(mut checked: Vec<Checked<'_>>) -> Finding {
 }
 
 /// The number in flight of an arm.
-///
-/// # Errors
-/// Why the loop is not a closed one in this arm.
 fn in_flight(context: &Context<'_>, arm: &Arm, closed: &ClosedLoop) -> Result<f64, String> {
     let used = context.bundle().plan.workload(&arm.workload);
     let value = |name: &str| arm.axes.get(name).map(|l| &l.value).or_else(|| used?.parameters.get(name));

@@ -11,9 +11,6 @@ pub(crate) struct KernelCollector {
     pub(crate) produces: Produces,
     pub(crate) part: &'static Part,
     /// Adds its evidence of a window and gives the number of events behind it.
-    ///
-    /// # Errors
-    /// Why there is no evidence.
     pub(crate) report: fn(&WindowCounts, &mut Collected) -> Result<u64, String>,
 }
 

@@ -103,9 +103,6 @@ fn programs(purpose: &Purpose<'_>, btf: &Btf) -> (Vec<Program>, Vec<&'static str
 }
 
 /// Loads the object with these parts switched on.
-///
-/// # Errors
-/// Why the kernel does not take it.
 pub(crate) fn load(purpose: &Purpose<'_>) -> Result<Loaded, String> {
     let btf = Btf::from_sys_fs().map_err(|e| message(&e))?;
     // sched_switch has the previous state as its fourth argument since 5.18, and in kernels that took it back.
@@ -242,9 +239,6 @@ impl Addresses {
 }
 
 /// Attaches what was loaded, and finds the tasks that are there.
-///
-/// # Errors
-/// What could not be attached.
 pub(crate) fn attach(loaded: &mut Loaded, cpus: &[u32]) -> Result<(), String> {
     let object = &mut loaded.object;
     for (index, Program { name, at }) in loaded.programs.iter().enumerate() {

@@ -72,9 +72,6 @@ struct Running {
 
 impl Watch {
     /// Loads, attaches and begins to count.
-    ///
-    /// # Errors
-    /// Why it cannot be done here.
     pub(crate) fn start(context: &CollectContext, parts: &Parts) -> Result<Self, String> {
         let begun = thread_cpu_ns();
         let mut images = if parts.has("want_sections") { analysed::images(context)? } else { Images::default() };
@@ -115,9 +112,6 @@ impl Watch {
     }
 
     /// Ends watching at the first call; gives the counts at each.
-    ///
-    /// # Errors
-    /// When a table cannot be read.
     pub(crate) fn end(&self) -> Result<Arc<WindowCounts>, String> {
         let mut state = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         let ended = match std::mem::replace(&mut *state, State::Ended(Err("it is being ended".to_owned()))) {

@@ -73,9 +73,6 @@ pub fn probe(arch: &str, wanted: Accelerator) -> Result<Availability, Problem> {
 }
 
 /// Chooses how to run a guest on this host.
-///
-/// # Errors
-/// Those of [`probe`] and [`decide`].
 pub fn choose(guest: &Guest, arch: &str) -> Result<Chosen, Problem> {
     decide(guest.accel, probe(arch, guest.accel)?)
 }

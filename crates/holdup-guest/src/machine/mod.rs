@@ -102,9 +102,6 @@ impl Machine {
     }
 
     /// [`Machine::start`] with an end of a [`link()`], of the kind of the request's `link`.
-    ///
-    /// # Errors
-    /// As [`Machine::start`].
     pub fn start_linked(
         request: &MachineRequest<'_>,
         chosen: &Chosen,

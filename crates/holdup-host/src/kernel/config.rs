@@ -73,9 +73,6 @@ impl KernelConfig {
     }
 
     /// Whether an option is built in or a module.
-    ///
-    /// # Errors
-    /// Why the file does not say.
     pub fn is_on(&self, name: &str) -> Result<bool, String> {
         match self.option(name) {
             KernelOption::Set(value) => Ok(value == "y" || value == "m"),

@@ -68,9 +68,6 @@ impl Topology {
     }
 
     /// The one of a word.
-    ///
-    /// # Errors
-    /// When there is none of that word.
     pub fn parse(word: &str) -> Result<Self, Problem> {
         Self::ALL.into_iter().find(|topology| topology.word() == word).ok_or_else(|| {
             Problem::usage(format!("network `{word}`"), "there is no such network")
@@ -132,9 +129,6 @@ impl Endpoint {
 
     /// Moves the calling thread to this place for good: the whole process where it has one thread only, as after a fork.
     /// Makes one system call and takes no memory where that succeeds.
-    ///
-    /// # Errors
-    /// When it may not enter.
     pub fn enter(&self) -> io::Result<()> {
         self.namespace.as_ref().map_or(Ok(()), |namespace| namespace.enter())
     }
@@ -394,9 +388,6 @@ impl Network {
     }
 
     /// What the kernel has counted so far.
-    ///
-    /// # Errors
-    /// When it cannot be read.
     pub fn counters(&self) -> Result<Counters, Problem> {
         let client = self.client.within(|| ProtocolCounters::read(&self.host))??;
         let server = match self.members.get(1) {

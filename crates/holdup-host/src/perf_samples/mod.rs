@@ -145,17 +145,11 @@ impl Host {
 
 impl Sampler {
     /// Begins to sample.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
     pub fn enable(&self) -> Result<(), HostError> {
         self.switch(IOC_ENABLE)
     }
 
     /// Ends sampling; what is in the rings stays.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
     pub fn disable(&self) -> Result<(), HostError> {
         self.switch(IOC_DISABLE)
     }
@@ -171,9 +165,6 @@ impl Sampler {
     }
 
     /// Waits until a ring is half full, `until` can be read or has been closed at its other end, or `longest` is over.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
     pub fn wait(&self, longest: Duration, until: &impl AsFd) -> Result<(), HostError> {
         let mut fds: Vec<PollFd<'_>> = self.events.iter().map(|(fd, _)| PollFd::new(fd, PollFlags::IN)).collect();
         fds.push(PollFd::new(until, PollFlags::IN));

@@ -45,9 +45,6 @@ impl Package {
     }
 
     /// The kernel's version: the part before Debian's revision.
-    ///
-    /// # Errors
-    /// When that is not a kernel version.
     pub(super) fn kernel(&self) -> Result<Version, Problem> {
         let upstream = self.version.rsplit_once('-').map_or(self.version.as_str(), |(upstream, _)| upstream);
         Version::parse(upstream)
@@ -62,9 +59,6 @@ impl Package {
 }
 
 /// The package for a version (`7.2` and `7.2.12` are in `linux-source-7.2`).
-///
-/// # Errors
-/// When the text is not a version.
 fn package_name(version: &str) -> Result<String, Problem> {
     let parsed = Version::parse(version).filter(|_| version.chars().all(|c| c.is_ascii_digit() || c == '.'));
     let parsed = parsed.ok_or_else(|| {
@@ -78,9 +72,6 @@ fn package_name(version: &str) -> Result<String, Problem> {
 ///
 /// The archive is asked at most once a day, and never for a complete version in the cache; if it cannot be reached, the cached
 /// package is used, with a note.
-///
-/// # Errors
-/// When there is none.
 pub(super) fn package(
     version: &str,
     cache: &Cache,

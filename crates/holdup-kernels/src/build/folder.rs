@@ -57,9 +57,6 @@ pub(super) fn hold(cache: &Cache, name: &str, options: &Options, observer: &mut 
 }
 
 /// All build folders, by name.
-///
-/// # Errors
-/// When they cannot be read.
 pub fn folders(cache: &Cache) -> Result<Vec<Folder>, Problem> {
     let all = all(cache);
     let failed = |e: std::io::Error| problem("cache", &all, &e);

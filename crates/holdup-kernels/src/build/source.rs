@@ -42,9 +42,6 @@ impl Version {
     }
 
     /// The version of a source tree.
-    ///
-    /// # Errors
-    /// When the folder is not a kernel source tree.
     pub(super) fn of_tree(tree: &Path) -> Result<Version, Problem> {
         let wrong = |why: String| Problem::usage(format!("kernel source {}", tree.display()), why);
         let makefile =
@@ -75,9 +72,6 @@ pub(super) fn tree(path: &str) -> Result<PathBuf, Problem> {
 }
 
 /// The state of a tree: the commit and a hash of the changes, else a hash of all names, sizes and times.
-///
-/// # Errors
-/// When the tree cannot be read.
 pub(super) fn state(tree: &Path) -> Result<String, Problem> {
     match git_state(tree) {
         Some(state) => Ok(state),

@@ -205,9 +205,6 @@ impl Cache {
     }
 
     /// Debian's kernels, newest first.
-    ///
-    /// # Errors
-    /// When there is no index of the archive.
     pub fn available(&self, options: &Options, observer: &mut dyn Observer) -> Result<Vec<Available>, Problem> {
         let held = Held::take(&self.root, "listing kernels", options, observer)?;
         let scratch = held.scratch()?;

@@ -98,9 +98,6 @@ impl Cache {
     }
 
     /// All whole kernels, by release. [`Cache::damaged`] lists the others.
-    ///
-    /// # Errors
-    /// When the folder cannot be read.
     pub fn list(&self) -> Result<Vec<Entry>, Problem> {
         let (whole, _) = self.entries()?;
         let mut entries: Vec<Entry> = whole.iter().map(Found::entry).collect();
@@ -112,9 +109,6 @@ impl Cache {
     }
 
     /// Folders of entries whose manifest cannot be read, each with the reason.
-    ///
-    /// # Errors
-    /// When the folder cannot be read.
     pub fn damaged(&self) -> Result<Vec<(PathBuf, String)>, Problem> {
         self.entries().map(|(_, damaged)| damaged)
     }
@@ -133,9 +127,6 @@ impl Cache {
     }
 
     /// [`Cache::which`] for any machine, and with modules on request.
-    ///
-    /// # Errors
-    /// As [`Cache::which`].
     pub fn which_for(&self, spec: &Spec, options: &Options) -> Result<Option<Kernel>, Problem> {
         let found = match spec {
             Spec::File(path) => return resident::file(spec, path, options).map(Some),
@@ -247,9 +238,6 @@ impl Cache {
 
     /// Removes and returns the kernel of a spec, if there is one (kernels of `file:` and `host` specs are not in the cache),
     /// and all damaged entries, with a note for each.
-    ///
-    /// # Errors
-    /// When the cache cannot be written.
     pub fn remove(
         &self,
         spec: &Spec,

@@ -62,9 +62,6 @@ impl Cache {
     }
 
     /// The size of a part; zero if it does not exist.
-    ///
-    /// # Errors
-    /// When its folder cannot be read.
     pub fn part_size(&self, part: Part) -> Result<PartSize, Problem> {
         let (mut count, mut folders) = (0, vec![self.part(part)]);
         while let Some(folder) = folders.pop() {

@@ -261,9 +261,6 @@ impl<'a> Apt<'a> {
 
     /// Downloads a package that has left the index from the pool folder of a `neighbour` with the same version; `None` if the pool
     /// does not have it. Nothing verifies it, because the signed index no longer has its checksum.
-    ///
-    /// # Errors
-    /// When the pool cannot be reached.
     pub(crate) fn download_unverified(
         &self,
         name: &str,

@@ -34,9 +34,6 @@ impl<'a> Chain<'a> {
     }
 
     /// Fills a block with the next frames of one file, in the block's own buffer; `false` after the last.
-    ///
-    /// # Errors
-    /// As [`Frames::next`].
     pub fn block(&mut self, block: &mut Block) -> Result<bool, Problem> {
         loop {
             if let Some(reader) = &mut self.reader

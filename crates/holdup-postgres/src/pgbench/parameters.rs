@@ -47,9 +47,6 @@ pub(crate) fn cpus() -> u32 {
 
 impl Settings {
     /// Takes them from a checked plan.
-    ///
-    /// # Errors
-    /// When parameters contradict each other.
     pub(crate) fn from(parameters: &Parameters) -> Result<Self, Problem> {
         let p = pgbench::Parameters::read(parameters)?;
         let script = match (p.script, p.file) {

@@ -149,9 +149,6 @@ pub fn flow_line(capture: &str, trial: Option<u32>, flow: &CaptureFlow) -> Strin
 }
 
 /// The connections that a bundle keeps, each as a line of JSON of schema `holdup.flow/1`.
-///
-/// # Errors
-/// When the bundle keeps none.
 pub fn flows(bundle: &BundleData) -> Result<String, Problem> {
     let seen = seen(bundle);
     if seen.is_empty() {

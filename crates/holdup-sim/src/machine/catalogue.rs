@@ -26,9 +26,6 @@ pub(super) fn text(name: &str) -> Result<&'static str, Problem> {
 }
 
 /// The machine with this name.
-///
-/// # Errors
-/// When there is none.
 pub fn find(name: &str) -> Result<Described, Problem> {
     Described::parse(name, text(name)?)
 }

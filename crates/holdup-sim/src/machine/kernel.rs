@@ -113,9 +113,6 @@ impl Kernel {
     }
 
     /// The kernel of a version under the model that it is built with by default: none, and lazy from 7.0 on.
-    ///
-    /// # Errors
-    /// When the version is none that is known.
     pub fn of_version(version: &str, cpus: u32, hz: u32) -> Result<Self, Problem> {
         let known = parsed(version)?;
         let model = crate::preempt::find(PreemptModel::default_of(known).word())
@@ -124,9 +121,6 @@ impl Kernel {
     }
 
     /// The models that a version offers on architectures that have the lazy one.
-    ///
-    /// # Errors
-    /// When the version is none that is known.
     pub fn models(version: &str) -> Result<Vec<&'static str>, Problem> {
         parsed(version).map(models)
     }

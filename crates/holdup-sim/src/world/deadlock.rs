@@ -77,9 +77,6 @@ pub enum WaitsFor {
 
 impl World {
     /// Executes every event until a time, and searches for deadlocks now and then.
-    ///
-    /// # Errors
-    /// Why it stopped.
     pub fn advance(&mut self, until_ns: u64) -> Result<(), Failure> {
         self.reaches(until_ns)?;
         while self.now < until_ns && self.failure.is_none() {

@@ -35,9 +35,6 @@ pub(crate) struct Link {
 }
 
 /// Makes a socket as an endpoint of a profile is to be.
-///
-/// # Errors
-/// What the kernel says.
 pub(crate) fn socket(endpoint: &Endpoint) -> io::Result<OwnedFd> {
     let (family, kind) = match endpoint.protocol {
         Protocol::Tcp => (AddressFamily::INET, SocketType::STREAM),
@@ -159,9 +156,6 @@ impl Link {
     }
 
     /// One call that sends.
-    ///
-    /// # Errors
-    /// What the kernel says.
     #[inline]
     pub(crate) fn send(&self, bytes: &[u8], call: Call, flags: i32) -> io::Result<usize> {
         if let Some(peer) = &self.peer {
@@ -180,9 +174,6 @@ impl Link {
     }
 
     /// One call that receives.
-    ///
-    /// # Errors
-    /// What the kernel says.
     #[inline]
     pub(crate) fn receive(&self, bytes: &mut [u8], call: Call, flags: i32) -> io::Result<usize> {
         if self.peer.is_some() {
@@ -201,9 +192,6 @@ impl Link {
     }
 
     /// One call that sends from a file.
-    ///
-    /// # Errors
-    /// What the kernel says.
     pub(crate) fn send_file(&self, file: RawFd, offset: &mut i64, bytes: usize) -> io::Result<usize> {
         // SAFETY: the kernel reads and writes one offset.
         let sent = unsafe { libc::sendfile(self.socket, file, offset, bytes) };
@@ -211,9 +199,6 @@ impl Link {
     }
 
     /// Whether the connection becomes ready within a time.
-    ///
-    /// # Errors
-    /// What the kernel says.
     pub(crate) fn ready(&self, to_send: bool, within: Duration) -> io::Result<bool> {
         // SAFETY: the connection is open as long as this is there.
         let socket = unsafe { BorrowedFd::borrow_raw(self.socket) };

@@ -55,9 +55,6 @@ pub(crate) struct Left {
 
 /// Reads a profile with the variables of the environment. What is not there is `$h`, the far end's address, and
 /// `$conns` or `$nthr`, `$proto`, `$size`, `$duration` or `$dur`, which are the trial's own.
-///
-/// # Errors
-/// When it cannot be read, or not understood.
 pub fn read(path: &Path, setup: &Setup, duration_ns: u64) -> Result<Profile, Problem> {
     let name = path.display().to_string();
     let failed = |e: std::io::Error| Problem::usage(format!("profile {name}"), format!("cannot be read: {e}"));

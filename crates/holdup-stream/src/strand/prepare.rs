@@ -34,9 +34,6 @@ pub(crate) struct Pair {
 }
 
 /// Compiles all groups.
-///
-/// # Errors
-/// When a group cannot be run here.
 pub(crate) fn pairs(profile: &Profile, setup: &Setup) -> Result<Vec<Pair>, Problem> {
     let far = profile.mirrored();
     let pair = |(near, far)| {
@@ -157,9 +154,6 @@ pub(crate) struct Ready {
 }
 
 /// Makes the strands of all groups.
-///
-/// # Errors
-/// When a listener cannot be made.
 pub(crate) fn strands(
     pairs: &[Pair],
     setup: &Setup,

@@ -108,9 +108,6 @@ impl Contents {
 pub(super) type Late = RefCell<BTreeSet<u32>>;
 
 /// Reads files as the user of a process.
-///
-/// # Errors
-/// Why nothing can be read as that user.
 pub(super) fn as_user_of<T: Serialize + DeserializeOwned>(
     host: &Host,
     late: &Late,
@@ -129,9 +126,6 @@ pub(super) fn as_user_of<T: Serialize + DeserializeOwned>(
 }
 
 /// Reads files as the owner of a folder that the user of holdup has named.
-///
-/// # Errors
-/// Why nothing can be read as that user.
 pub(super) fn as_owner_of<T: Serialize + DeserializeOwned>(
     host: &Host,
     late: &Late,

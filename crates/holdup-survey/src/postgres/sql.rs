@@ -53,9 +53,6 @@ pub(super) struct Session {
 
 impl Session {
     /// Asks the server.
-    ///
-    /// # Errors
-    /// When it cannot be asked.
     pub(super) fn ask(control: &dyn PostgresControl) -> Result<Self, Problem> {
         let mut session = Session { version_num: control.version_num(), ..Session::default() };
         for row in control.query(STATE)? {

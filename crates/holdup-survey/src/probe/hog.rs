@@ -72,9 +72,6 @@ impl Begun {
 
 impl Hog {
     /// Starts it for one arrival on one CPU; it computes for `warm_up` before it begins.
-    ///
-    /// # Errors
-    /// In words, when there is no thread for it.
     pub(super) fn start(
         doing: Doing,
         calls: &Arc<Calls>,

@@ -124,9 +124,6 @@ pub struct Probe {
 }
 
 /// Measures for about `budget`. Two seconds are a good budget; one is enough on a quiet host.
-///
-/// # Errors
-/// As [`measure`].
 pub fn probe(budget: Duration) -> Result<Probe, Problem> {
     let measured = measure(budget)?;
     Ok(Probe { verdict: classify(&measured), measured })

@@ -89,9 +89,6 @@ pub(crate) struct Calibration<'a> {
 }
 
 /// Measures what things cost here; `step` gets the name of each cost before it is measured.
-///
-/// # Errors
-/// When asked to end.
 pub(crate) fn calibrated(with: Calibration<'_>, step: &mut dyn FnMut(&str)) -> Result<Described, Problem> {
     let survey = holdup_survey::survey(with.host, None, None);
     let hz = survey.kernel.hz.value().or(with.hz);

@@ -19,9 +19,6 @@ pub(crate) struct Wires {
 }
 
 /// Makes what `groups` groups of `receivers` receivers need.
-///
-/// # Errors
-/// What the kernel says.
 pub(crate) fn make(transport: Transport, groups: usize, receivers: usize) -> io::Result<Vec<Wires>> {
     let mut pair: Box<dyn FnMut() -> io::Result<(OwnedFd, OwnedFd)>> = match transport {
         Transport::SocketPair => Box::new(|| UnixStream::pair().map(|(a, b)| (a.into(), b.into()))),

@@ -14,9 +14,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Whether a thread of holdup may be SCHED_FIFO: tried on one that ends immediately.
-///
-/// # Errors
-/// What the kernel says.
 pub(crate) fn may_be_fifo() -> io::Result<()> {
     std::thread::spawn(|| become_fifo(1)).join().unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))
 }

@@ -60,9 +60,6 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
 }
 
 /// A profile as it is checked on this host.
-///
-/// # Errors
-/// When the file cannot be read, or is no profile.
 pub(super) fn read(host: &Host, path: &Path) -> Result<Profile, Problem> {
     let text = world::read_profile(path)?;
     World::here(host).profile(&path.display().to_string(), &text)

@@ -71,9 +71,6 @@ pub(super) fn json(bundle: &BundleData) -> Vec<Value> {
 }
 
 /// A table of the logs, or the text of those of one boot.
-///
-/// # Errors
-/// When the bundle has no log of that boot.
 pub(super) fn logs(bundle: &BundleData, boot: Option<u32>) -> Result<String, Problem> {
     let chosen = chosen(bundle, boot)?;
     if boot.is_some() {
@@ -93,9 +90,6 @@ pub(super) fn logs(bundle: &BundleData, boot: Option<u32>) -> Result<String, Pro
 }
 
 /// The logs of all boots, or of one.
-///
-/// # Errors
-/// When the bundle has no log of that boot.
 pub(super) fn chosen(bundle: &BundleData, boot: Option<u32>) -> Result<Vec<&BootLog>, Problem> {
     let chosen: Vec<&BootLog> = bundle.boot_logs.iter().filter(|l| boot.is_none_or(|boot| l.boot == boot)).collect();
     if let (Some(boot), true) = (boot, chosen.is_empty()) {

@@ -43,9 +43,6 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
 }
 
 /// Prints an explanation.
-///
-/// # Errors
-/// When stdout cannot be written.
 pub(super) fn print(explanation: &Explanation, path: &Path, as_json: bool, details: bool) -> Result<(), Problem> {
     let name = path.display().to_string();
     output::data(&match as_json {

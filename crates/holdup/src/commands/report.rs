@@ -42,9 +42,6 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
 }
 
 /// Writes a rendering; `-` is stdout.
-///
-/// # Errors
-/// When the file cannot be written.
 pub(super) fn write_file(out: &Path, text: &str) -> Result<(), Problem> {
     if out == Path::new("-") {
         return output::exact(text);

@@ -150,9 +150,6 @@ fn not_here(cache: &Cache, wanted: &Wanted, options: &Options) -> Result<Problem
 }
 
 /// All cached PostgreSQL versions.
-///
-/// # Errors
-/// When the folder cannot be read.
 pub fn postgres_kept(cache: &Cache) -> Result<Vec<PostgresEntry>, Problem> {
     Ok(entries(cache)?.0.iter().map(Found::entry).collect())
 }

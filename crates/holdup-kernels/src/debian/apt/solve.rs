@@ -32,9 +32,6 @@ pub(crate) struct Solved {
 
 impl<'a> Apt<'a> {
     /// apt with the index of these suites only, in its own folder. The cache's lock must be held.
-    ///
-    /// # Errors
-    /// As [`Apt::prepare`].
     pub(crate) fn alone(
         root: &Path,
         options: &'a Options,
