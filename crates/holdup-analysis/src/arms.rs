@@ -2,15 +2,11 @@
 
 use crate::index::Index;
 use holdup_model::outcome::{ArmEvidence, ArmMetric, ArmSummary, QuantileValue};
-use holdup_model::{BundleData, Collected, Histogram, Measured, Trial};
+use holdup_model::{Collected, Histogram, Measured, Trial};
 use holdup_stats::{BlockValue, CONFIDENCE, TABLE_QUANTILES, geometric_mean, mean_over_blocks, quantile_table};
 use std::collections::BTreeMap;
 
 /// What is known of each arm of a bundle, in order.
-pub fn arm_summaries(bundle: &BundleData) -> Vec<ArmSummary> {
-    summaries(&Index::new(bundle))
-}
-
 pub(crate) fn summaries(index: &Index<'_>) -> Vec<ArmSummary> {
     let mut void: BTreeMap<u32, u32> = BTreeMap::new();
     for trial in index.bundle.trials.iter().filter(|t| !t.is_done()) {

@@ -54,7 +54,7 @@ pub fn explain(bundle: &BundleData) -> Explanation {
 fn one_arm(watched: &Watched<'_>) -> ArmExplanation {
     let mut causes: Vec<Cause> = Vec::new();
     for explainer in explanations::ALL {
-        let mut cause = explainer.explain(&Context { watched, so_far: &causes });
+        let mut cause = (explainer.explain)(&Context { watched, so_far: &causes });
         cause.details.extend(losses(watched, &cause));
         causes.push(cause);
     }

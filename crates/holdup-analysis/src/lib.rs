@@ -26,7 +26,6 @@ mod sweeps;
 mod watched;
 mod words;
 
-pub use arms::arm_summaries;
 pub use cases::advice_without_effect::impossible;
 pub use check::{check, overall};
 pub use compare::{DEFAULT_MARGIN, is_decided};
@@ -55,8 +54,8 @@ pub fn analyse(bundle: &BundleData) -> Analysis {
 fn findings(index: &Index<'_>, comparisons: &[Comparison], shifts: &[LatencyShift]) -> Vec<Finding> {
     let context = analyses::Context::new(index, comparisons, shifts);
     let is_imported = index.bundle.head.is_imported();
-    let asked = analyses::ALL.iter().filter(|analysis| !is_imported || analysis.is_of_imports());
-    let mut findings: Vec<Finding> = asked.flat_map(|analysis| analysis.run(&context)).collect();
+    let asked = analyses::ALL.iter().filter(|analysis| !is_imported || analysis.is_of_imports);
+    let mut findings: Vec<Finding> = asked.flat_map(|analysis| (analysis.run)(&context)).collect();
     findings.sort_by_key(|f| (!f.headline, if f.headline { 0 } else { words::rank(f.verdict) }));
     findings
 }

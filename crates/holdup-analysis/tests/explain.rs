@@ -39,8 +39,8 @@ const CAUSES: &[Induced] = &[
 #[test]
 fn each_cause_has_a_story() {
     let result: Vec<&str> = CAUSES.iter().map(|(id, ..)| *id).collect();
-    for explainer in explanations::ALL.iter().filter(|e| e.meta().id != "nothing") {
-        assert!(result.contains(&explainer.meta().id), "{}", explainer.meta().id);
+    for explainer in explanations::ALL.iter().filter(|e| e.meta.id != "nothing") {
+        assert!(result.contains(&explainer.meta.id), "{}", explainer.meta.id);
     }
 }
 

@@ -95,7 +95,7 @@ fn two_runs() {
 fn the_catalogue_is_whole() {
     let mut ids = std::collections::BTreeSet::new();
     for analysis in holdup_analysis::analyses::ALL {
-        let meta = analysis.meta();
+        let meta = analysis.meta;
         assert!(ids.insert(meta.id.replace('-', "_")), "{} is there twice", meta.id);
         assert!(!meta.docs.is_empty() && meta.summary.len() <= 72 && !meta.summary.ends_with('.'), "{}", meta.id);
     }

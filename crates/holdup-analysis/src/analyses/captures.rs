@@ -1,10 +1,7 @@
 //! What imported captures say against the first of them.
 
-use super::{Analysis, Context, note};
+use super::{Context, note};
 use holdup_model::{Finding, Meta};
-
-/// See [`META`].
-pub struct Captures;
 
 /// What this analysis says about itself.
 pub static META: Meta = Meta {
@@ -15,31 +12,21 @@ pub static META: Meta = Meta {
     references: &["docs/packets.md"],
 };
 
-impl Analysis for Captures {
-    fn meta(&self) -> &'static Meta {
-        &META
-    }
-
-    fn is_of_imports(&self) -> bool {
-        true
-    }
-
-    fn run(&self, context: &Context<'_>) -> Vec<Finding> {
-        let bundle = context.bundle();
-        let first = bundle.trials.first().map(|t| t.seq);
-        let done = bundle.trials.iter().filter(|t| t.is_done());
-        let compared = done.flat_map(|t| t.evidence.iter().map(move |c| (t.seq, c.capture.as_ref())));
-        compared
-            .filter_map(|(seq, kept)| {
-                let comparison = kept?.comparison.as_ref()?;
-                let sentence = format!("{} → {}: {}", comparison.baseline, comparison.other, comparison.answer);
-                Some(Finding {
-                    details: comparison.details.clone(),
-                    trials: first.into_iter().chain([seq]).collect(),
-                    headline: true,
-                    ..note(&META, comparison.verdict, sentence)
-                })
+pub(super) fn run(context: &Context<'_>) -> Vec<Finding> {
+    let bundle = context.bundle();
+    let first = bundle.trials.first().map(|t| t.seq);
+    let done = bundle.trials.iter().filter(|t| t.is_done());
+    let compared = done.flat_map(|t| t.evidence.iter().map(move |c| (t.seq, c.capture.as_ref())));
+    compared
+        .filter_map(|(seq, kept)| {
+            let comparison = kept?.comparison.as_ref()?;
+            let sentence = format!("{} → {}: {}", comparison.baseline, comparison.other, comparison.answer);
+            Some(Finding {
+                details: comparison.details.clone(),
+                trials: first.into_iter().chain([seq]).collect(),
+                headline: true,
+                ..note(&META, comparison.verdict, sentence)
             })
-            .collect()
-    }
+        })
+        .collect()
 }

@@ -1,15 +1,12 @@
 //! Whether something on the host changed at some moment of the run.
 
-use super::{Analysis, Context, note};
+use super::{Context, note};
 use crate::words;
 use holdup_model::outcome::FindingVerdict;
 use holdup_model::{Finding, Meta};
 use holdup_stats::change_points::{Change, ChangeOptions, change_points};
 use holdup_stats::geometric_mean;
 use std::collections::BTreeMap;
-
-/// See [`META`].
-pub struct ChangePoints;
 
 /// What this analysis says about itself.
 pub static META: Meta = Meta {
@@ -25,14 +22,8 @@ pub static META: Meta = Meta {
 /// A note is made below this p, as for drift.
 const ALPHA: f64 = 0.01;
 
-impl Analysis for ChangePoints {
-    fn meta(&self) -> &'static Meta {
-        &META
-    }
-
-    fn run(&self, context: &Context<'_>) -> Vec<Finding> {
-        context.bundle().plan.workloads.iter().filter_map(|w| look(context, &w.name)).collect()
-    }
+pub(super) fn run(context: &Context<'_>) -> Vec<Finding> {
+    context.bundle().plan.workloads.iter().filter_map(|w| look(context, &w.name)).collect()
 }
 
 fn look(context: &Context<'_>, workload: &str) -> Option<Finding> {

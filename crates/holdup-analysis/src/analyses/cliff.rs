@@ -1,14 +1,11 @@
 //! Whether throughput or latency breaks down at some number of clients.
 
-use super::{Analysis, Context, note};
+use super::{Context, note};
 use crate::sweeps::{self, Curve};
 use crate::words;
 use holdup_model::outcome::FindingVerdict;
 use holdup_model::{Direction, Finding, Meta, Metric};
 use holdup_stats::scaling::{CliffKind, CliffPoint, find_cliff};
-
-/// See [`META`].
-pub struct Cliff;
 
 /// What this analysis says about itself.
 pub static META: Meta = Meta {
@@ -27,20 +24,14 @@ const LOADS: usize = 6;
 /// The seed of the simulated curves: fixed, so that a bundle always gives the same answer.
 const SEED: u64 = 1;
 
-impl Analysis for Cliff {
-    fn meta(&self) -> &'static Meta {
-        &META
-    }
-
-    fn run(&self, context: &Context<'_>) -> Vec<Finding> {
-        let curves = sweeps::curves(context.index, LOADS);
-        let metrics = |curve: &Curve<'_>| -> Vec<Metric> {
-            let all = context.index.metrics(curve.workload);
-            let tail = |m: &Metric| m.id == "latency_p99_us";
-            all.into_iter().filter(|(m, primary)| *primary || tail(m)).map(|(m, _)| m).collect()
-        };
-        curves.iter().flat_map(|curve| metrics(curve).into_iter().map(move |m| finding(context, curve, &m))).collect()
-    }
+pub(super) fn run(context: &Context<'_>) -> Vec<Finding> {
+    let curves = sweeps::curves(context.index, LOADS);
+    let metrics = |curve: &Curve<'_>| -> Vec<Metric> {
+        let all = context.index.metrics(curve.workload);
+        let tail = |m: &Metric| m.id == "latency_p99_us";
+        all.into_iter().filter(|(m, primary)| *primary || tail(m)).map(|(m, _)| m).collect()
+    };
+    curves.iter().flat_map(|curve| metrics(curve).into_iter().map(move |m| finding(context, curve, &m))).collect()
 }
 
 fn finding(context: &Context<'_>, curve: &Curve<'_>, metric: &Metric) -> Finding {

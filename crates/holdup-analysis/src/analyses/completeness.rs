@@ -1,14 +1,11 @@
 //! Whether the run came to its end, and what was not measured.
 
-use super::{Analysis, Context, note};
+use super::{Context, note};
 use crate::words;
 use holdup_model::bundle::Ending;
 use holdup_model::outcome::FindingVerdict;
 use holdup_model::{Availability, Finding, Measured, Meta};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// See [`META`].
-pub struct Completeness;
 
 /// What this analysis says about itself.
 pub static META: Meta = Meta {
@@ -20,17 +17,11 @@ pub static META: Meta = Meta {
     references: &["docs/principles.md"],
 };
 
-impl Analysis for Completeness {
-    fn meta(&self) -> &'static Meta {
-        &META
-    }
-
-    fn run(&self, context: &Context<'_>) -> Vec<Finding> {
-        let mut findings = vec![ending(context)];
-        findings.extend(not_measured(context));
-        findings.extend(losses(context));
-        findings
-    }
+pub(super) fn run(context: &Context<'_>) -> Vec<Finding> {
+    let mut findings = vec![ending(context)];
+    findings.extend(not_measured(context));
+    findings.extend(losses(context));
+    findings
 }
 
 fn ending(context: &Context<'_>) -> Finding {

@@ -1,13 +1,10 @@
 //! Whether "better" means better: directions that contradict each other, or what a workload says of itself.
 
-use super::{Analysis, Context, note};
+use super::{Context, note};
 use crate::analyses::effect::subject;
 use crate::words;
 use holdup_model::outcome::FindingVerdict;
 use holdup_model::{Comparison, Direction as Better, Finding, Meta, Verdict};
-
-/// See [`META`].
-pub struct Direction;
 
 /// What this analysis says about itself.
 pub static META: Meta = Meta {
@@ -21,25 +18,19 @@ pub static META: Meta = Meta {
     references: &["docs/statistics.md"],
 };
 
-impl Analysis for Direction {
-    fn meta(&self) -> &'static Meta {
-        &META
-    }
-
-    fn run(&self, context: &Context<'_>) -> Vec<Finding> {
-        let mut findings = turned(context);
-        let all = context.comparisons;
-        let is_throughput = |c: &&Comparison| c.metric.id == "tps" && c.verdict == Verdict::Different;
-        findings.extend(all.iter().filter(is_throughput).filter_map(|throughput| {
-            let same_place = |c: &&Comparison| {
-                c.metric.id.starts_with("latency_mean")
-                    && (&c.contrast, &c.workload, &c.cell, c.pooled)
-                        == (&throughput.contrast, &throughput.workload, &throughput.cell, throughput.pooled)
-            };
-            contradiction(throughput, all.iter().find(same_place)?)
-        }));
-        findings
-    }
+pub(super) fn run(context: &Context<'_>) -> Vec<Finding> {
+    let mut findings = turned(context);
+    let all = context.comparisons;
+    let is_throughput = |c: &&Comparison| c.metric.id == "tps" && c.verdict == Verdict::Different;
+    findings.extend(all.iter().filter(is_throughput).filter_map(|throughput| {
+        let same_place = |c: &&Comparison| {
+            c.metric.id.starts_with("latency_mean")
+                && (&c.contrast, &c.workload, &c.cell, c.pooled)
+                    == (&throughput.contrast, &throughput.workload, &throughput.cell, throughput.pooled)
+        };
+        contradiction(throughput, all.iter().find(same_place)?)
+    }));
+    findings
 }
 
 /// Directions that the plan turned round.

@@ -1,13 +1,10 @@
 //! Whether the primary metric moved while the run went on.
 
-use super::{Analysis, Context, note};
+use super::{Context, note};
 use crate::words;
 use holdup_model::outcome::FindingVerdict;
 use holdup_model::{Finding, Meta, Metric};
 use holdup_stats::{DriftPoint, drift};
-
-/// See [`META`].
-pub struct Drift;
 
 /// What this analysis says about itself.
 pub static META: Meta = Meta {
@@ -23,24 +20,18 @@ pub static META: Meta = Meta {
 /// A note is made below this p: several workloads are looked at, and a note that cries wolf is not read.
 const P: f64 = 0.01;
 
-impl Analysis for Drift {
-    fn meta(&self) -> &'static Meta {
-        &META
-    }
-
-    fn run(&self, context: &Context<'_>) -> Vec<Finding> {
-        let workloads = &context.bundle().plan.workloads;
-        workloads
-            .iter()
-            .map(|w| match context.index.metrics(&w.name).into_iter().next() {
-                Some((metric, _)) => look(context, &w.name, &metric),
-                None => {
-                    let sentence = format!("Drift of {} was not looked for: it has no metric.", w.name);
-                    note(&META, FindingVerdict::Skipped, sentence)
-                }
-            })
-            .collect()
-    }
+pub(super) fn run(context: &Context<'_>) -> Vec<Finding> {
+    let workloads = &context.bundle().plan.workloads;
+    workloads
+        .iter()
+        .map(|w| match context.index.metrics(&w.name).into_iter().next() {
+            Some((metric, _)) => look(context, &w.name, &metric),
+            None => {
+                let sentence = format!("Drift of {} was not looked for: it has no metric.", w.name);
+                note(&META, FindingVerdict::Skipped, sentence)
+            }
+        })
+        .collect()
 }
 
 fn look(context: &Context<'_>, workload: &str, metric: &Metric) -> Finding {

@@ -1,14 +1,11 @@
 //! The verdicts: what each level of each factor and axis does to the primary metric.
 
-use super::{Analysis, Context};
+use super::Context;
 use crate::compare::cell_name;
 use crate::words;
 use holdup_model::outcome::{Contrast, FindingVerdict, NoiseSplit};
 use holdup_model::{Comparison, Direction, Finding, Meta, Verdict};
 use std::collections::BTreeSet;
-
-/// See [`META`].
-pub struct Effect;
 
 /// What this analysis says about itself.
 pub static META: Meta = Meta {
@@ -21,17 +18,11 @@ pub static META: Meta = Meta {
     references: &["docs/statistics.md"],
 };
 
-impl Analysis for Effect {
-    fn meta(&self) -> &'static Meta {
-        &META
-    }
-
-    fn run(&self, context: &Context<'_>) -> Vec<Finding> {
-        let mut found: Vec<&Comparison> = context.comparisons.iter().filter(|c| c.headline).collect();
-        found.sort_by_key(|c| u8::from(matches!(c.contrast, Contrast::Axis { .. })));
-        let blocks = context.index.blocks_run();
-        found.into_iter().map(|c| finding(c, context.comparisons, Some(blocks))).collect()
-    }
+pub(super) fn run(context: &Context<'_>) -> Vec<Finding> {
+    let mut found: Vec<&Comparison> = context.comparisons.iter().filter(|c| c.headline).collect();
+    found.sort_by_key(|c| u8::from(matches!(c.contrast, Contrast::Axis { .. })));
+    let blocks = context.index.blocks_run();
+    found.into_iter().map(|c| finding(c, context.comparisons, Some(blocks))).collect()
 }
 
 /// The headline of one pooled primary comparison; `blocks` are those that were run, where they could all be paired.

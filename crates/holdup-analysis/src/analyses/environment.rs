@@ -1,14 +1,11 @@
 //! What moved in the environment, and what is not known of it.
 
-use super::{Analysis, Context, note};
+use super::{Context, note};
 use crate::words;
 use holdup_model::guest::is_chosen_at_boot;
 use holdup_model::outcome::FindingVerdict;
 use holdup_model::{EnvironmentReading, Finding, Meta};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// See [`META`].
-pub struct Environment;
 
 /// What this analysis says about itself.
 pub static META: Meta = Meta {
@@ -20,27 +17,21 @@ pub static META: Meta = Meta {
     references: &["docs/principles.md"],
 };
 
-impl Analysis for Environment {
-    fn meta(&self) -> &'static Meta {
-        &META
+pub(super) fn run(context: &Context<'_>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    findings.extend(moved(context));
+    findings.extend(between_sessions(context));
+    findings.extend(unknown(context));
+    if findings.is_empty() {
+        let known = context.bundle().environment.iter().any(|r| !r.facts.is_empty());
+        let (verdict, sentence) = if known {
+            (FindingVerdict::Refuted, "Nothing moved in the environment, and every fact asked for is known.")
+        } else {
+            (FindingVerdict::Skipped, "Nothing is known of the environment: the bundle holds no facts.")
+        };
+        findings.push(note(&META, verdict, sentence.to_owned()));
     }
-
-    fn run(&self, context: &Context<'_>) -> Vec<Finding> {
-        let mut findings = Vec::new();
-        findings.extend(moved(context));
-        findings.extend(between_sessions(context));
-        findings.extend(unknown(context));
-        if findings.is_empty() {
-            let known = context.bundle().environment.iter().any(|r| !r.facts.is_empty());
-            let (verdict, sentence) = if known {
-                (FindingVerdict::Refuted, "Nothing moved in the environment, and every fact asked for is known.")
-            } else {
-                (FindingVerdict::Skipped, "Nothing is known of the environment: the bundle holds no facts.")
-            };
-            findings.push(note(&META, verdict, sentence.to_owned()));
-        }
-        findings
-    }
+    findings
 }
 
 /// Facts that moved during trials.

@@ -1,12 +1,9 @@
 //! Where in the distribution latency moved: in the middle, in the tail, or nowhere.
 
-use super::{Analysis, Context, note};
+use super::{Context, note};
 use crate::words;
 use holdup_model::outcome::{FindingVerdict, LatencyShift as Shift, ShiftPoint};
 use holdup_model::{Finding, Meta};
-
-/// See [`META`].
-pub struct LatencyShift;
 
 /// What this analysis says about itself.
 pub static META: Meta = Meta {
@@ -22,32 +19,26 @@ pub static META: Meta = Meta {
 /// The quantiles in the sentence.
 const SHOWN: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
 
-impl Analysis for LatencyShift {
-    fn meta(&self) -> &'static Meta {
-        &META
+pub(super) fn run(context: &Context<'_>) -> Vec<Finding> {
+    // A baseline against itself is the business of the noise floor.
+    let is_replica = |s: &&Shift| context.index.arm(s.level).is_none_or(|a| a.replica.is_some());
+    let shifts: Vec<&Shift> = context.shifts.iter().filter(|s| !is_replica(s)).collect();
+    let moved: Vec<Finding> = shifts.iter().filter_map(|s| moved(context, s)).collect();
+    let banded = shifts.iter().filter(|s| s.no_band.is_none()).count();
+    if !moved.is_empty() || shifts.is_empty() {
+        return moved;
     }
-
-    fn run(&self, context: &Context<'_>) -> Vec<Finding> {
-        // A baseline against itself is the business of the noise floor.
-        let is_replica = |s: &&Shift| context.index.arm(s.level).is_none_or(|a| a.replica.is_some());
-        let shifts: Vec<&Shift> = context.shifts.iter().filter(|s| !is_replica(s)).collect();
-        let moved: Vec<Finding> = shifts.iter().filter_map(|s| moved(context, s)).collect();
-        let banded = shifts.iter().filter(|s| s.no_band.is_none()).count();
-        if !moved.is_empty() || shifts.is_empty() {
-            return moved;
-        }
-        let trials = shifts.iter().flat_map(|s| trials(context, s)).collect();
-        if banded == 0 {
-            let why = shifts.first().and_then(|s| s.no_band.clone()).unwrap_or_default();
-            let sentence = format!("Where latency moved within its distribution is not known: {why}.");
-            return vec![Finding { trials, ..note(&META, FindingVerdict::Skipped, sentence) }];
-        }
-        let sentence = format!(
-            "No quantile of latency moved beyond its band, from 1 % to 99.9 %, in {}.",
-            words::count(banded, "comparison")
-        );
-        vec![Finding { trials, ..note(&META, FindingVerdict::Refuted, sentence) }]
+    let trials = shifts.iter().flat_map(|s| trials(context, s)).collect();
+    if banded == 0 {
+        let why = shifts.first().and_then(|s| s.no_band.clone()).unwrap_or_default();
+        let sentence = format!("Where latency moved within its distribution is not known: {why}.");
+        return vec![Finding { trials, ..note(&META, FindingVerdict::Skipped, sentence) }];
     }
+    let sentence = format!(
+        "No quantile of latency moved beyond its band, from 1 % to 99.9 %, in {}.",
+        words::count(banded, "comparison")
+    );
+    vec![Finding { trials, ..note(&META, FindingVerdict::Refuted, sentence) }]
 }
 
 fn trials(context: &Context<'_>, shift: &Shift) -> Vec<u32> {

@@ -1,13 +1,10 @@
 //! Little's law of each trial of a closed loop.
 
-use super::{Analysis, Context, note};
+use super::{Context, note};
 use crate::words;
 use holdup_model::outcome::FindingVerdict;
 use holdup_model::{Arm, ClosedLoop, Finding, Meta, Think, Trial, Value};
 use holdup_stats::{LITTLES_LAW_TOLERANCE, littles_law};
-
-/// See [`META`].
-pub struct LittlesLaw;
 
 /// What this analysis says about itself.
 pub static META: Meta = Meta {
@@ -29,28 +26,22 @@ struct Checked<'a> {
     holds: bool,
 }
 
-impl Analysis for LittlesLaw {
-    fn meta(&self) -> &'static Meta {
-        &META
-    }
-
-    fn run(&self, context: &Context<'_>) -> Vec<Finding> {
-        let mut checked: Vec<Checked<'_>> = Vec::new();
-        let mut skipped: Vec<String> = Vec::new();
-        for arm in context.index.arms() {
-            let loops = context.bundle().plan.workload(&arm.workload).map(|w| w.semantics.closed_loops.as_slice());
-            if loops.is_none_or(<[_]>::is_empty) {
-                skipped.push(format!("{} declares no closed loop", arm.workload));
-            }
-            for closed in loops.unwrap_or_default() {
-                match in_flight(context, arm, closed) {
-                    Ok(n) => checked.extend(context.index.done(arm.id).iter().filter_map(|t| check(t, arm, closed, n))),
-                    Err(why) => skipped.push(format!("{}: {why}", arm.workload)),
-                }
+pub(super) fn run(context: &Context<'_>) -> Vec<Finding> {
+    let mut checked: Vec<Checked<'_>> = Vec::new();
+    let mut skipped: Vec<String> = Vec::new();
+    for arm in context.index.arms() {
+        let loops = context.bundle().plan.workload(&arm.workload).map(|w| w.semantics.closed_loops.as_slice());
+        if loops.is_none_or(<[_]>::is_empty) {
+            skipped.push(format!("{} declares no closed loop", arm.workload));
+        }
+        for closed in loops.unwrap_or_default() {
+            match in_flight(context, arm, closed) {
+                Ok(n) => checked.extend(context.index.done(arm.id).iter().filter_map(|t| check(t, arm, closed, n))),
+                Err(why) => skipped.push(format!("{}: {why}", arm.workload)),
             }
         }
-        vec![if checked.is_empty() { not_checked(skipped) } else { judged(checked) }]
     }
+    vec![if checked.is_empty() { not_checked(skipped) } else { judged(checked) }]
 }
 
 fn not_checked(mut why: Vec<String>) -> Finding {

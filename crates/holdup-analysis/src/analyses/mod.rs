@@ -24,26 +24,26 @@ pub mod virtualisation;
 pub mod void_trials;
 
 /// Every analysis, in the order of its findings.
-pub static ALL: &[&dyn Analysis] = &[
+pub static ALL: &[Analysis] = &[
     // First, because an arm that was something else stands above every verdict.
-    &treatment::Treatment,
-    &environment::Environment,
-    &virtualisation::Virtualisation,
-    &effect::Effect,
-    &captures::Captures,
-    &cliff::Cliff,
-    &negative_control::NegativeControl,
-    &noise_floor::NoiseFloor,
-    &latency_shift::LatencyShift,
-    &littles_law::LittlesLaw,
-    &direction::Direction,
-    &scaling::Scaling,
-    &drift::Drift,
-    &change_points::ChangePoints,
-    &void_trials::VoidTrials,
-    &observer_cost::ObserverCost,
-    &completeness::Completeness,
-    &thin_tails::ThinTails,
+    of_runs(&treatment::META, treatment::run),
+    of_runs(&environment::META, environment::run),
+    of_runs(&virtualisation::META, virtualisation::run),
+    of_runs(&effect::META, effect::run),
+    Analysis { is_of_imports: true, ..of_runs(&captures::META, captures::run) },
+    of_runs(&cliff::META, cliff::run),
+    of_runs(&negative_control::META, negative_control::run),
+    of_runs(&noise_floor::META, noise_floor::run),
+    of_runs(&latency_shift::META, latency_shift::run),
+    of_runs(&littles_law::META, littles_law::run),
+    of_runs(&direction::META, direction::run),
+    of_runs(&scaling::META, scaling::run),
+    of_runs(&drift::META, drift::run),
+    of_runs(&change_points::META, change_points::run),
+    of_runs(&void_trials::META, void_trials::run),
+    of_runs(&observer_cost::META, observer_cost::run),
+    of_runs(&completeness::META, completeness::run),
+    of_runs(&thin_tails::META, thin_tails::run),
 ];
 
 /// What an analysis looks at.
@@ -67,15 +67,17 @@ impl<'a> Context<'a> {
 }
 
 /// One analysis: it looks for something in a bundle.
-pub trait Analysis: Sync {
+pub struct Analysis {
     /// What it says about itself.
-    fn meta(&self) -> &'static Meta;
+    pub meta: &'static Meta,
     /// Whether it says something of bundles that were imported, in which nothing was run.
-    fn is_of_imports(&self) -> bool {
-        false
-    }
+    pub is_of_imports: bool,
     /// What it found. `supported` means that what it looks for is there.
-    fn run(&self, context: &Context<'_>) -> Vec<Finding>;
+    pub run: fn(&Context<'_>) -> Vec<Finding>,
+}
+
+const fn of_runs(meta: &'static Meta, run: fn(&Context<'_>) -> Vec<Finding>) -> Analysis {
+    Analysis { meta, is_of_imports: false, run }
 }
 
 /// A note with neither details nor trials.

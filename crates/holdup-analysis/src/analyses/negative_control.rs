@@ -1,12 +1,9 @@
 //! Workloads that must not move.
 
-use super::{Analysis, Context, effect, note};
+use super::{Context, effect, note};
 use crate::words;
 use holdup_model::outcome::{Contrast, FindingVerdict};
 use holdup_model::{Comparison, Finding, Meta, Verdict};
-
-/// See [`META`].
-pub struct NegativeControl;
 
 /// What this analysis says about itself.
 pub static META: Meta = Meta {
@@ -18,20 +15,14 @@ pub static META: Meta = Meta {
     references: &[],
 };
 
-impl Analysis for NegativeControl {
-    fn meta(&self) -> &'static Meta {
-        &META
-    }
-
-    fn run(&self, context: &Context<'_>) -> Vec<Finding> {
-        let plan = &context.bundle().plan;
-        let is_control = |c: &Comparison| plan.workload(&c.workload).is_some_and(|w| w.negative_control);
-        let judged = context
-            .comparisons
-            .iter()
-            .filter(|c| c.primary && c.pooled && matches!(c.contrast, Contrast::Factor { .. }) && is_control(c));
-        judged.map(finding).collect()
-    }
+pub(super) fn run(context: &Context<'_>) -> Vec<Finding> {
+    let plan = &context.bundle().plan;
+    let is_control = |c: &Comparison| plan.workload(&c.workload).is_some_and(|w| w.negative_control);
+    let judged = context
+        .comparisons
+        .iter()
+        .filter(|c| c.primary && c.pooled && matches!(c.contrast, Contrast::Factor { .. }) && is_control(c));
+    judged.map(finding).collect()
 }
 
 fn finding(c: &Comparison) -> Finding {

@@ -1,12 +1,9 @@
 //! What A/A pairs say about this run.
 
-use super::{Analysis, Context, note};
+use super::{Context, note};
 use crate::words;
 use holdup_model::outcome::{Contrast, FindingVerdict};
 use holdup_model::{Finding, Meta, Replica, Verdict};
-
-/// See [`META`].
-pub struct NoiseFloor;
 
 /// What this analysis says about itself.
 pub static META: Meta = Meta {
@@ -19,58 +16,52 @@ pub static META: Meta = Meta {
     references: &["docs/statistics.md"],
 };
 
-impl Analysis for NoiseFloor {
-    fn meta(&self) -> &'static Meta {
-        &META
+pub(super) fn run(context: &Context<'_>) -> Vec<Finding> {
+    let aa = context.comparisons.iter().filter(|c| c.contrast == Contrast::Same && c.primary && c.pooled);
+    let findings: Vec<Finding> = aa
+        .map(|c| {
+            let name = words::metric_name(&c.metric);
+            let (verdict, sentence) = match (&c.ratio, c.noise_floor) {
+                (Some(ratio), Some(floor)) if c.verdict == Verdict::Different => (
+                    FindingVerdict::Supported,
+                    format!(
+                        "The baseline differs from itself: {name} of {} {}. Effects below {} mean nothing in \
+                         this run (1 run in 20 shows this by chance).",
+                        c.workload,
+                        words::ratio(ratio),
+                        words::percent(floor)
+                    ),
+                ),
+                (Some(ratio), Some(floor)) => (
+                    FindingVerdict::Refuted,
+                    format!(
+                        "The baseline against itself: {name} of {} {}; effects below {} cannot be seen in this run.",
+                        c.workload,
+                        words::ratio(ratio),
+                        words::percent(floor)
+                    ),
+                ),
+                _ => (
+                    FindingVerdict::Skipped,
+                    format!("The noise floor of {} is not known: {}.", c.workload, why(&c.verdict)),
+                ),
+            };
+            let sides = [&c.baseline, &c.level];
+            let trials = if c.baseline.is_some() {
+                sides.into_iter().flatten().flat_map(|s| s.trials.clone()).collect()
+            } else {
+                let arms = context.index.arms().filter(|a| a.workload == c.workload);
+                let same = arms.filter(|a| a.replica == Some(Replica::Same));
+                same.flat_map(|a| context.index.done(a.id)).map(|t| t.seq).collect()
+            };
+            Finding { trials, ..note(&META, verdict, sentence) }
+        })
+        .collect();
+    if findings.is_empty() {
+        let sentence = "The noise floor is not known: the plan has no A/A pair.".to_owned();
+        return vec![note(&META, FindingVerdict::Skipped, sentence)];
     }
-
-    fn run(&self, context: &Context<'_>) -> Vec<Finding> {
-        let aa = context.comparisons.iter().filter(|c| c.contrast == Contrast::Same && c.primary && c.pooled);
-        let findings: Vec<Finding> = aa
-            .map(|c| {
-                let name = words::metric_name(&c.metric);
-                let (verdict, sentence) = match (&c.ratio, c.noise_floor) {
-                    (Some(ratio), Some(floor)) if c.verdict == Verdict::Different => (
-                        FindingVerdict::Supported,
-                        format!(
-                            "The baseline differs from itself: {name} of {} {}. Effects below {} mean nothing in \
-                             this run (1 run in 20 shows this by chance).",
-                            c.workload,
-                            words::ratio(ratio),
-                            words::percent(floor)
-                        ),
-                    ),
-                    (Some(ratio), Some(floor)) => (
-                        FindingVerdict::Refuted,
-                        format!(
-                            "The baseline against itself: {name} of {} {}; effects below {} cannot be seen in this run.",
-                            c.workload,
-                            words::ratio(ratio),
-                            words::percent(floor)
-                        ),
-                    ),
-                    _ => (
-                        FindingVerdict::Skipped,
-                        format!("The noise floor of {} is not known: {}.", c.workload, why(&c.verdict)),
-                    ),
-                };
-                let sides = [&c.baseline, &c.level];
-                let trials = if c.baseline.is_some() {
-                    sides.into_iter().flatten().flat_map(|s| s.trials.clone()).collect()
-                } else {
-                    let arms = context.index.arms().filter(|a| a.workload == c.workload);
-                    let same = arms.filter(|a| a.replica == Some(Replica::Same));
-                    same.flat_map(|a| context.index.done(a.id)).map(|t| t.seq).collect()
-                };
-                Finding { trials, ..note(&META, verdict, sentence) }
-            })
-            .collect();
-        if findings.is_empty() {
-            let sentence = "The noise floor is not known: the plan has no A/A pair.".to_owned();
-            return vec![note(&META, FindingVerdict::Skipped, sentence)];
-        }
-        findings
-    }
+    findings
 }
 
 fn why(verdict: &Verdict) -> &str {

@@ -1,13 +1,10 @@
 //! What looking cost.
 
-use super::{Analysis, Context, effect, note};
+use super::{Context, effect, note};
 use crate::words;
 use holdup_model::outcome::{Contrast, FindingVerdict};
 use holdup_model::{Finding, Meta, Verdict};
 use std::collections::BTreeMap;
-
-/// See [`META`].
-pub struct ObserverCost;
 
 /// What this analysis says about itself.
 pub static META: Meta = Meta {
@@ -22,43 +19,34 @@ pub static META: Meta = Meta {
 /// Own CPU time beyond this share of one CPU is named.
 const NOTABLE: f64 = 0.01;
 
-impl Analysis for ObserverCost {
-    fn meta(&self) -> &'static Meta {
-        &META
-    }
-
-    fn run(&self, context: &Context<'_>) -> Vec<Finding> {
-        let pair = context.comparisons.iter().filter(|c| c.contrast == Contrast::Unobserved && c.primary && c.pooled);
-        let mut findings: Vec<Finding> = vec![own_count(context)];
-        for c in pair {
-            let name = words::metric_name(&c.metric);
-            let (verdict, sentence) = match (&c.ratio, &c.verdict) {
-                (Some(ratio), v) => (
-                    match v {
-                        Verdict::Different => FindingVerdict::Supported,
-                        Verdict::Equivalent => FindingVerdict::Refuted,
-                        Verdict::Undecided { .. } => FindingVerdict::Undecided,
-                    },
-                    format!(
-                        "Without collectors {name} of {} is {}: {}.",
-                        c.workload,
-                        words::ratio(ratio),
-                        effect::answer(c)
-                    ),
+pub(super) fn run(context: &Context<'_>) -> Vec<Finding> {
+    let pair = context.comparisons.iter().filter(|c| c.contrast == Contrast::Unobserved && c.primary && c.pooled);
+    let mut findings: Vec<Finding> = vec![own_count(context)];
+    for c in pair {
+        let name = words::metric_name(&c.metric);
+        let (verdict, sentence) = match (&c.ratio, &c.verdict) {
+            (Some(ratio), v) => (
+                match v {
+                    Verdict::Different => FindingVerdict::Supported,
+                    Verdict::Equivalent => FindingVerdict::Refuted,
+                    Verdict::Undecided { .. } => FindingVerdict::Undecided,
+                },
+                format!(
+                    "Without collectors {name} of {} is {}: {}.",
+                    c.workload,
+                    words::ratio(ratio),
+                    effect::answer(c)
                 ),
-                (None, v) => {
-                    let why = if let Verdict::Undecided { reason, .. } = v { reason } else { "no interval" };
-                    (
-                        FindingVerdict::Skipped,
-                        format!("What collectors cost {} could not be measured: {why}.", c.workload),
-                    )
-                }
-            };
-            let trials = [&c.baseline, &c.level].into_iter().flatten().flat_map(|s| s.trials.clone()).collect();
-            findings.push(Finding { trials, ..note(&META, verdict, sentence) });
-        }
-        findings
+            ),
+            (None, v) => {
+                let why = if let Verdict::Undecided { reason, .. } = v { reason } else { "no interval" };
+                (FindingVerdict::Skipped, format!("What collectors cost {} could not be measured: {why}.", c.workload))
+            }
+        };
+        let trials = [&c.baseline, &c.level].into_iter().flatten().flat_map(|s| s.trials.clone()).collect();
+        findings.push(Finding { trials, ..note(&META, verdict, sentence) });
     }
+    findings
 }
 
 /// The collectors' CPU time by their own count, against the windows.

@@ -1,15 +1,12 @@
 //! What law throughput follows over the number of clients, and where it peaks.
 
-use super::{Analysis, Context, note};
+use super::{Context, note};
 use crate::sweeps::{self, Curve};
 use crate::words;
 use holdup_model::outcome::FindingVerdict;
 use holdup_model::{Finding, Meta};
 use holdup_stats::scaling::{Bounds, Comparison, LoadPoint, Model, Peak, ScalingFit, compare_models};
 use std::collections::BTreeMap;
-
-/// See [`META`].
-pub struct Scaling;
 
 /// What this analysis says about itself.
 pub static META: Meta = Meta {
@@ -26,14 +23,8 @@ pub static META: Meta = Meta {
 /// A curve with fewer loads is no curve: the law has three coefficients.
 const LOADS: usize = 4;
 
-impl Analysis for Scaling {
-    fn meta(&self) -> &'static Meta {
-        &META
-    }
-
-    fn run(&self, context: &Context<'_>) -> Vec<Finding> {
-        sweeps::curves(context.index, LOADS).iter().filter_map(|curve| finding(context, curve)).collect()
-    }
+pub(super) fn run(context: &Context<'_>) -> Vec<Finding> {
+    sweeps::curves(context.index, LOADS).iter().filter_map(|curve| finding(context, curve)).collect()
 }
 
 fn finding(context: &Context<'_>, curve: &Curve<'_>) -> Option<Finding> {

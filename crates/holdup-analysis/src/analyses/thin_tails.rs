@@ -1,14 +1,11 @@
 //! Percentiles that rest on too few samples.
 
-use super::{Analysis, Context, note};
+use super::{Context, note};
 use crate::words;
 use holdup_model::outcome::FindingVerdict;
 use holdup_model::{Finding, Meta};
 use holdup_stats::is_thin;
 use std::collections::BTreeMap;
-
-/// See [`META`].
-pub struct ThinTails;
 
 /// What this analysis says about itself.
 pub static META: Meta = Meta {
@@ -20,52 +17,46 @@ pub static META: Meta = Meta {
     references: &["docs/statistics.md"],
 };
 
-impl Analysis for ThinTails {
-    fn meta(&self) -> &'static Meta {
-        &META
-    }
-
-    fn run(&self, context: &Context<'_>) -> Vec<Finding> {
-        let mut thin: BTreeMap<String, (f64, Vec<u32>)> = BTreeMap::new();
-        let mut looked = 0_usize;
-        for trial in context.bundle().trials.iter().filter(|t| t.is_done()) {
-            for measurement in trial.measurements.iter().filter(|m| m.value.value().is_some()) {
-                let Some((name, quantile)) = percentile(&measurement.metric) else { continue };
-                let Some(histogram) = trial.histogram(name) else { continue };
-                looked += 1;
-                if is_thin(histogram, quantile) {
-                    let entry = thin.entry(measurement.metric.clone()).or_insert((f64::INFINITY, Vec::new()));
-                    entry.0 = entry.0.min(histogram.samples_beyond(quantile));
-                    entry.1.push(trial.seq);
-                }
+pub(super) fn run(context: &Context<'_>) -> Vec<Finding> {
+    let mut thin: BTreeMap<String, (f64, Vec<u32>)> = BTreeMap::new();
+    let mut looked = 0_usize;
+    for trial in context.bundle().trials.iter().filter(|t| t.is_done()) {
+        for measurement in trial.measurements.iter().filter(|m| m.value.value().is_some()) {
+            let Some((name, quantile)) = percentile(&measurement.metric) else { continue };
+            let Some(histogram) = trial.histogram(name) else { continue };
+            looked += 1;
+            if is_thin(histogram, quantile) {
+                let entry = thin.entry(measurement.metric.clone()).or_insert((f64::INFINITY, Vec::new()));
+                entry.0 = entry.0.min(histogram.samples_beyond(quantile));
+                entry.1.push(trial.seq);
             }
         }
-        if looked == 0 {
-            let sentence = "No percentile of a trial has its histogram in the bundle.".to_owned();
-            return vec![note(&META, FindingVerdict::Skipped, sentence)];
-        }
-        if thin.is_empty() {
-            let sentence = "Every reported percentile has at least 10 samples beyond it in each trial.".to_owned();
-            return vec![note(&META, FindingVerdict::Refuted, sentence)];
-        }
-        let names: Vec<&str> = thin.keys().map(String::as_str).collect();
-        let sentence =
-            format!("Fewer than 10 samples lie beyond {} in some trials: read them with care.", words::list(&names));
-        let details = thin
-            .iter()
-            .map(|(metric, (least, seqs))| {
-                format!(
-                    "{metric}: {}, with as few as {} beyond.",
-                    words::count(seqs.len(), "trial"),
-                    words::number(least.round())
-                )
-            })
-            .collect();
-        let mut trials: Vec<u32> = thin.into_values().flat_map(|(_, seqs)| seqs).collect();
-        trials.sort_unstable();
-        trials.dedup();
-        vec![Finding { details, trials, ..note(&META, FindingVerdict::Supported, sentence) }]
     }
+    if looked == 0 {
+        let sentence = "No percentile of a trial has its histogram in the bundle.".to_owned();
+        return vec![note(&META, FindingVerdict::Skipped, sentence)];
+    }
+    if thin.is_empty() {
+        let sentence = "Every reported percentile has at least 10 samples beyond it in each trial.".to_owned();
+        return vec![note(&META, FindingVerdict::Refuted, sentence)];
+    }
+    let names: Vec<&str> = thin.keys().map(String::as_str).collect();
+    let sentence =
+        format!("Fewer than 10 samples lie beyond {} in some trials: read them with care.", words::list(&names));
+    let details = thin
+        .iter()
+        .map(|(metric, (least, seqs))| {
+            format!(
+                "{metric}: {}, with as few as {} beyond.",
+                words::count(seqs.len(), "trial"),
+                words::number(least.round())
+            )
+        })
+        .collect();
+    let mut trials: Vec<u32> = thin.into_values().flat_map(|(_, seqs)| seqs).collect();
+    trials.sort_unstable();
+    trials.dedup();
+    vec![Finding { details, trials, ..note(&META, FindingVerdict::Supported, sentence) }]
 }
 
 /// The histogram and the quantile behind a metric such as `latency_p99_us` or `acquire_p999_ns`.

@@ -1,14 +1,11 @@
 //! Whether the arms were what their labels say.
 
-use super::{Analysis, Context, note};
+use super::{Context, note};
 use crate::words;
 use holdup_model::guest::KERNEL;
 use holdup_model::outcome::FindingVerdict;
 use holdup_model::{Arm, Fact, Finding, Level, Meta, PreemptModel, Trial};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// See [`META`].
-pub struct Treatment;
 
 /// What this analysis says about itself.
 pub static META: Meta = Meta {
@@ -37,64 +34,58 @@ static CHECKS: &[Check] = &[
     Check { factor: "boot.preempt", fact: "kernel.preempt", is_so: is_model },
 ];
 
-impl Analysis for Treatment {
-    fn meta(&self) -> &'static Meta {
-        &META
-    }
-
-    fn run(&self, context: &Context<'_>) -> Vec<Finding> {
-        let mut wrong: BTreeMap<(u32, &str), Wrong> = BTreeMap::new();
-        let (mut checked, mut unverified) = (BTreeSet::new(), BTreeSet::new());
-        let mut shown = BTreeSet::new();
-        for arm in context.index.arms() {
-            for check in CHECKS {
-                let Some(asked) = level(context, arm, check.factor) else { continue };
-                // What is set while the kernel runs takes the place of what its command line said.
-                if check.factor == "boot.preempt" && level(context, arm, "preempt").is_some() {
+pub(super) fn run(context: &Context<'_>) -> Vec<Finding> {
+    let mut wrong: BTreeMap<(u32, &str), Wrong> = BTreeMap::new();
+    let (mut checked, mut unverified) = (BTreeSet::new(), BTreeSet::new());
+    let mut shown = BTreeSet::new();
+    for arm in context.index.arms() {
+        for check in CHECKS {
+            let Some(asked) = level(context, arm, check.factor) else { continue };
+            // What is set while the kernel runs takes the place of what its command line said.
+            if check.factor == "boot.preempt" && level(context, arm, "preempt").is_some() {
+                continue;
+            }
+            for trial in context.index.done(arm.id) {
+                let fact = fact(context, trial, check.fact);
+                let Some(value) = fact.and_then(|f| f.value.as_deref()) else {
+                    if (check.is_so)(&asked.label, "").is_some() {
+                        unverified.insert(check.factor);
+                    }
                     continue;
-                }
-                for trial in context.index.done(arm.id) {
-                    let fact = fact(context, trial, check.fact);
-                    let Some(value) = fact.and_then(|f| f.value.as_deref()) else {
-                        if (check.is_so)(&asked.label, "").is_some() {
-                            unverified.insert(check.factor);
-                        }
-                        continue;
-                    };
-                    match (check.is_so)(&asked.label, value) {
-                        None => {}
-                        Some(true) => {
-                            checked.insert(trial.seq);
-                            shown.insert(check.factor);
-                        }
-                        Some(false) => {
-                            let wrong = wrong.entry((arm.id, check.factor)).or_default();
-                            wrong.asked = format!("{}={}", check.factor, asked.label);
-                            wrong.found.insert(format!("{} {value}", check.fact));
-                            wrong.trials.push(trial.seq);
-                        }
+                };
+                match (check.is_so)(&asked.label, value) {
+                    None => {}
+                    Some(true) => {
+                        checked.insert(trial.seq);
+                        shown.insert(check.factor);
+                    }
+                    Some(false) => {
+                        let wrong = wrong.entry((arm.id, check.factor)).or_default();
+                        wrong.asked = format!("{}={}", check.factor, asked.label);
+                        wrong.found.insert(format!("{} {value}", check.fact));
+                        wrong.trials.push(trial.seq);
                     }
                 }
             }
         }
-        let mut findings: Vec<Finding> = wrong.iter().map(|((arm, _), wrong)| wrong.finding(context, *arm)).collect();
-        if findings.is_empty() && !checked.is_empty() {
-            let names: Vec<&str> = shown.iter().copied().collect();
-            let sentence = format!(
-                "Every arm was what its label says of {}: {} looked at.",
-                words::list(&names),
-                if checked.len() == 1 { "1 trial was".to_owned() } else { format!("{} trials were", checked.len()) }
-            );
-            findings.push(note(&META, FindingVerdict::Refuted, sentence));
-        }
-        if !unverified.is_empty() {
-            let names: Vec<&str> = unverified.into_iter().collect();
-            let sentence =
-                format!("Whether {} took effect is not known in every trial: a fact is missing.", words::list(&names));
-            findings.push(note(&META, FindingVerdict::Undecided, sentence));
-        }
-        findings
     }
+    let mut findings: Vec<Finding> = wrong.iter().map(|((arm, _), wrong)| wrong.finding(context, *arm)).collect();
+    if findings.is_empty() && !checked.is_empty() {
+        let names: Vec<&str> = shown.iter().copied().collect();
+        let sentence = format!(
+            "Every arm was what its label says of {}: {} looked at.",
+            words::list(&names),
+            if checked.len() == 1 { "1 trial was".to_owned() } else { format!("{} trials were", checked.len()) }
+        );
+        findings.push(note(&META, FindingVerdict::Refuted, sentence));
+    }
+    if !unverified.is_empty() {
+        let names: Vec<&str> = unverified.into_iter().collect();
+        let sentence =
+            format!("Whether {} took effect is not known in every trial: a fact is missing.", words::list(&names));
+        findings.push(note(&META, FindingVerdict::Undecided, sentence));
+    }
+    findings
 }
 
 /// Trials of one arm that were something else than the arm.

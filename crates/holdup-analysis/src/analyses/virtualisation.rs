@@ -1,13 +1,10 @@
 //! What virtual machines did to the trials in them.
 
-use super::{Analysis, Context, note};
+use super::{Context, note};
 use crate::words;
 use holdup_model::outcome::FindingVerdict;
 use holdup_model::{Finding, Meta};
 use std::collections::BTreeSet;
-
-/// See [`META`].
-pub struct Virtualisation;
 
 /// What this analysis says about itself.
 pub static META: Meta = Meta {
@@ -29,20 +26,14 @@ const NOTABLE: f64 = 0.01;
 /// A difference between arms within this many of its standard errors may be chance.
 const STANDARD_ERRORS: f64 = 3.0;
 
-impl Analysis for Virtualisation {
-    fn meta(&self) -> &'static Meta {
-        &META
+pub(super) fn run(context: &Context<'_>) -> Vec<Finding> {
+    // Trials on the host itself: the question does not arise.
+    if values(context, "guest.accel").is_empty() {
+        return Vec::new();
     }
-
-    fn run(&self, context: &Context<'_>) -> Vec<Finding> {
-        // Trials on the host itself: the question does not arise.
-        if values(context, "guest.accel").is_empty() {
-            return Vec::new();
-        }
-        let mut findings = vec![cpus(context)];
-        findings.extend(steal(context));
-        findings
-    }
+    let mut findings = vec![cpus(context)];
+    findings.extend(steal(context));
+    findings
 }
 
 /// The values of a fact over all boots.

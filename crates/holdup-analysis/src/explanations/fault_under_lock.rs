@@ -1,15 +1,12 @@
 //! Page faults of tasks that hold a lock.
 
 use super::preempted_holder::mapped;
-use super::{Context, Explainer, Kind, advice, judge, share_in_words, split};
+use super::{Context, Kind, advice, judge, share_in_words, split};
 use crate::watched::Watched;
 use crate::words;
 use holdup_model::explanation::{Advice, Cause, Missing};
 use holdup_model::outcome::FindingVerdict;
 use holdup_model::{Meta, Trial};
-
-/// See [`META`].
-pub struct FaultUnderLock;
 
 /// What this explanation says about itself.
 pub static META: Meta = Meta {
@@ -30,60 +27,54 @@ static KIND: Kind =
 const FAULTS: &str = "faults";
 const SECTIONS: &str = "critical-sections";
 
-impl Explainer for FaultUnderLock {
-    fn meta(&self) -> &'static Meta {
-        &META
+pub(super) fn explain(context: &Context<'_>) -> Cause {
+    let watched = context.watched;
+    let pieces = watched.pieces(|trial| {
+        let faults_s = watched.total(trial, FAULTS, "fault_in_section_s")?;
+        if faults_s == 0.0 {
+            // Without a map of sections no fault lies in one: then a zero says nothing.
+            mapped(watched, trial)?;
+        }
+        Ok((faults_s + waiting_behind_s(watched, trial, faults_s).unwrap_or(0.0), watched.cpu_s(trial)?))
+    });
+    let mut cause = judge(&KIND, watched, pieces);
+    cause.evidence = watched.present(&[
+        (FAULTS, "fault_in_section_s"),
+        (FAULTS, "fault_in_section"),
+        (FAULTS, "first_touch"),
+        (FAULTS, "fault_in_section_ns"),
+        (SECTIONS, "waiter_s"),
+        (SECTIONS, "section_samples"),
+        ("switches", "on_cpu_s"),
+        ("cpu", "cpu_used"),
+    ]);
+    let is_bound = watched.trials.iter().any(|t| waiting_behind_s(watched, t, 0.0).is_err());
+    if is_bound && cause.share.is_some() {
+        cause.details.push(
+            "The waiting behind these faults is not included, because critical-sections counted none: a lower bound."
+                .to_owned(),
+        );
+        if cause.verdict == FindingVerdict::Refuted {
+            // A lower bound below the minimum does not speak against the cause.
+            cause.verdict = FindingVerdict::Undecided;
+            let missing = watched.why_missing(SECTIONS);
+            cause.sentence =
+                format!("Page faults under a lock: the waiting behind them is not known ({}).", missing.why);
+            cause.missing.push(missing);
+        }
     }
-
-    fn explain(&self, context: &Context<'_>) -> Cause {
-        let watched = context.watched;
-        let pieces = watched.pieces(|trial| {
-            let faults_s = watched.total(trial, FAULTS, "fault_in_section_s")?;
-            if faults_s == 0.0 {
-                // Without a map of sections no fault lies in one: then a zero says nothing.
-                mapped(watched, trial)?;
-            }
-            Ok((faults_s + waiting_behind_s(watched, trial, faults_s).unwrap_or(0.0), watched.cpu_s(trial)?))
-        });
-        let mut cause = judge(&KIND, watched, pieces);
-        cause.evidence = watched.present(&[
-            (FAULTS, "fault_in_section_s"),
-            (FAULTS, "fault_in_section"),
-            (FAULTS, "first_touch"),
-            (FAULTS, "fault_in_section_ns"),
-            (SECTIONS, "waiter_s"),
-            (SECTIONS, "section_samples"),
-            ("switches", "on_cpu_s"),
-            ("cpu", "cpu_used"),
-        ]);
-        let is_bound = watched.trials.iter().any(|t| waiting_behind_s(watched, t, 0.0).is_err());
-        if is_bound && cause.share.is_some() {
-            cause.details.push(
-                "The waiting behind these faults is not included, because critical-sections counted none: a lower bound."
-                    .to_owned(),
-            );
-            if cause.verdict == FindingVerdict::Refuted {
-                // A lower bound below the minimum does not speak against the cause.
-                cause.verdict = FindingVerdict::Undecided;
-                let missing = watched.why_missing(SECTIONS);
-                cause.sentence =
-                    format!("Page faults under a lock: the waiting behind them is not known ({}).", missing.why);
-                cause.missing.push(missing);
-            }
-        }
-        cause.details.extend(details(watched));
-        if let (Some(share), FindingVerdict::Supported) = (&cause.share, cause.verdict) {
-            cause.sentence = format!(
-                "Page faults under a lock: faults of lock holders, and the waiting behind them, take {} of the watched tasks' \
-                 CPU time.",
-                share_in_words(share)
-            );
-        }
-        if cause.share.is_some() && cause.verdict != FindingVerdict::Refuted {
-            cause.advice = advices(watched);
-        }
-        cause
+    cause.details.extend(details(watched));
+    if let (Some(share), FindingVerdict::Supported) = (&cause.share, cause.verdict) {
+        cause.sentence = format!(
+            "Page faults under a lock: faults of lock holders, and the waiting behind them, take {} of the watched tasks' \
+             CPU time.",
+            share_in_words(share)
+        );
     }
+    if cause.share.is_some() && cause.verdict != FindingVerdict::Refuted {
+        cause.advice = advices(watched);
+    }
+    cause
 }
 
 /// The part of the waiting that lies behind faults: as large as the faults' part of the time for which locks are held.

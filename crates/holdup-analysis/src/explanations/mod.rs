@@ -23,18 +23,18 @@ pub mod stolen_by_higher_class;
 pub mod throttling;
 
 /// Every explanation. Those that explain a wait come before those that cover the rest of it.
-pub static ALL: &[&dyn Explainer] = &[
-    &steal::Steal,
-    &throttling::Throttling,
-    &stolen_by_higher_class::StolenByHigherClass,
-    &preempted_holder::PreemptedHolder,
-    &fault_under_lock::FaultUnderLock,
-    &spin_wait::SpinWait,
-    &slow_disk::SlowDisk,
-    &kworker_behind_hog::KworkerBehindHog,
-    &oversubscription::Oversubscription,
+pub static ALL: &[Explainer] = &[
+    Explainer { meta: &steal::META, explain: steal::explain },
+    Explainer { meta: &throttling::META, explain: throttling::explain },
+    Explainer { meta: &stolen_by_higher_class::META, explain: stolen_by_higher_class::explain },
+    Explainer { meta: &preempted_holder::META, explain: preempted_holder::explain },
+    Explainer { meta: &fault_under_lock::META, explain: fault_under_lock::explain },
+    Explainer { meta: &spin_wait::META, explain: spin_wait::explain },
+    Explainer { meta: &slow_disk::META, explain: slow_disk::explain },
+    Explainer { meta: &kworker_behind_hog::META, explain: kworker_behind_hog::explain },
+    Explainer { meta: &oversubscription::META, explain: oversubscription::explain },
     // Last, because it looks at all others.
-    &nothing::Nothing,
+    Explainer { meta: &nothing::META, explain: nothing::explain },
 ];
 
 /// What an explanation looks at.
@@ -53,11 +53,11 @@ impl Context<'_> {
 }
 
 /// One explanation: it looks for one cause.
-pub trait Explainer: Sync {
+pub struct Explainer {
     /// What it says about itself.
-    fn meta(&self) -> &'static Meta;
+    pub meta: &'static Meta,
     /// The result.
-    fn explain(&self, context: &Context<'_>) -> Cause;
+    pub explain: fn(&Context<'_>) -> Cause,
 }
 
 /// The words and the bound of a cause.

@@ -1,13 +1,10 @@
 //! No cause among those that are known.
 
-use super::{Context, Explainer, Kind, blank};
+use super::{Context, Kind, blank};
 use crate::words;
 use holdup_model::Meta;
 use holdup_model::explanation::Cause;
 use holdup_model::outcome::FindingVerdict;
-
-/// See [`META`].
-pub struct Nothing;
 
 /// What this explanation says about itself.
 pub static META: Meta = Meta {
@@ -20,48 +17,42 @@ pub static META: Meta = Meta {
 
 static KIND: Kind = Kind { meta: &META, name: "none of these causes", of: "", minimum: 0.0 };
 
-impl Explainer for Nothing {
-    fn meta(&self) -> &'static Meta {
-        &META
+pub(super) fn explain(context: &Context<'_>) -> Cause {
+    let with = |verdict| context.so_far.iter().filter(move |c| c.verdict == verdict);
+    let mut cause = blank(&KIND);
+    let open: Vec<&str> = with(FindingVerdict::Undecided).map(|c| c.name.as_str()).collect();
+    let found = with(FindingVerdict::Supported).count();
+    let closest = with(FindingVerdict::Refuted)
+        .filter_map(|c| Some((c, c.share.as_ref()?.high / c.minimum)))
+        .max_by(|a, b| a.1.total_cmp(&b.1));
+    if let Some((most, _)) = closest.filter(|_| found == 0) {
+        let high = most.share.as_ref().map_or(0.0, |s| s.high);
+        cause.details.push(format!(
+            "Closest to its threshold: {}, at most {} of {} (threshold {}).",
+            most.name,
+            words::percent(high),
+            most.of,
+            words::percent(most.minimum)
+        ));
     }
-
-    fn explain(&self, context: &Context<'_>) -> Cause {
-        let with = |verdict| context.so_far.iter().filter(move |c| c.verdict == verdict);
-        let mut cause = blank(&KIND);
-        let open: Vec<&str> = with(FindingVerdict::Undecided).map(|c| c.name.as_str()).collect();
-        let found = with(FindingVerdict::Supported).count();
-        let closest = with(FindingVerdict::Refuted)
-            .filter_map(|c| Some((c, c.share.as_ref()?.high / c.minimum)))
-            .max_by(|a, b| a.1.total_cmp(&b.1));
-        if let Some((most, _)) = closest.filter(|_| found == 0) {
-            let high = most.share.as_ref().map_or(0.0, |s| s.high);
-            cause.details.push(format!(
-                "Closest to its threshold: {}, at most {} of {} (threshold {}).",
-                most.name,
-                words::percent(high),
-                most.of,
-                words::percent(most.minimum)
-            ));
-        }
-        if found == 0 {
-            for missing in with(FindingVerdict::Undecided).flat_map(|c| &c.missing) {
-                if !cause.missing.contains(missing) {
-                    cause.missing.push(missing.clone());
-                }
+    if found == 0 {
+        for missing in with(FindingVerdict::Undecided).flat_map(|c| &c.missing) {
+            if !cause.missing.contains(missing) {
+                cause.missing.push(missing.clone());
             }
         }
-        cause.trials = context.watched.trials.iter().map(|t| t.seq).collect();
-        (cause.verdict, cause.sentence) = if found > 0 {
-            (FindingVerdict::Refuted, format!("{} found.", words::count(found, "cause")))
-        } else if open.is_empty() {
-            let looked: Vec<&str> = context.so_far.iter().map(|c| c.name.as_str()).collect();
-            (FindingVerdict::Supported, format!("No known cause of delay: {} ruled out.", words::list(&looked)))
-        } else {
-            (
-                FindingVerdict::Undecided,
-                format!("No cause found; {} not judged: {}.", words::count(open.len(), "cause"), words::list(&open)),
-            )
-        };
-        cause
     }
+    cause.trials = context.watched.trials.iter().map(|t| t.seq).collect();
+    (cause.verdict, cause.sentence) = if found > 0 {
+        (FindingVerdict::Refuted, format!("{} found.", words::count(found, "cause")))
+    } else if open.is_empty() {
+        let looked: Vec<&str> = context.so_far.iter().map(|c| c.name.as_str()).collect();
+        (FindingVerdict::Supported, format!("No known cause of delay: {} ruled out.", words::list(&looked)))
+    } else {
+        (
+            FindingVerdict::Undecided,
+            format!("No cause found; {} not judged: {}.", words::count(open.len(), "cause"), words::list(&open)),
+        )
+    };
+    cause
 }

@@ -1,16 +1,13 @@
 //! More runnable tasks than CPUs.
 
 use super::stolen_by_higher_class::in_words;
-use super::{Context, Explainer, Kind, advice, judge, share_in_words};
+use super::{Context, Kind, advice, judge, share_in_words};
 use crate::watched::{Watched, window_s};
 use crate::words;
 use holdup_model::explanation::{Cause, Missing};
 use holdup_model::outcome::FindingVerdict;
 use holdup_model::{Meta, Trial};
 use holdup_stats::{CONFIDENCE, share_of_sums};
-
-/// See [`META`].
-pub struct Oversubscription;
 
 /// What this explanation says about itself.
 pub static META: Meta = Meta {
@@ -37,80 +34,74 @@ const SECTIONS: &str = "critical-sections";
 const EXPLAINS: [&str; 5] =
     ["throttling", "stolen-by-higher-class", "preempted-holder", "fault-under-lock", "spin-wait"];
 
-impl Explainer for Oversubscription {
-    fn meta(&self) -> &'static Meta {
-        &META
+pub(super) fn explain(context: &Context<'_>) -> Cause {
+    let watched = context.watched;
+    let pieces = watched.pieces(|trial| {
+        let (wait_s, on_s) = waiting_and_running(watched, trial)?;
+        Ok((wait_s, wait_s + on_s))
+    });
+    let mut cause = judge(&KIND, watched, pieces);
+    cause.evidence = watched.present(&[
+        ("switches", "run_queue_wait_s"),
+        ("switches", "on_cpu_s"),
+        ("run-queue", "run_queue_waiting"),
+        ("cpu", "cpu_used"),
+        ("cpu", "cpu_share"),
+    ]);
+    leave_out_wake_ups(&mut cause);
+    if cause.verdict != FindingVerdict::Supported {
+        return cause;
     }
-
-    fn explain(&self, context: &Context<'_>) -> Cause {
-        let watched = context.watched;
-        let pieces = watched.pieces(|trial| {
-            let (wait_s, on_s) = waiting_and_running(watched, trial)?;
-            Ok((wait_s, wait_s + on_s))
-        });
-        let mut cause = judge(&KIND, watched, pieces);
-        cause.evidence = watched.present(&[
-            ("switches", "run_queue_wait_s"),
-            ("switches", "on_cpu_s"),
-            ("run-queue", "run_queue_waiting"),
-            ("cpu", "cpu_used"),
-            ("cpu", "cpu_share"),
-        ]);
-        leave_out_wake_ups(&mut cause);
-        if cause.verdict != FindingVerdict::Supported {
-            return cause;
+    let Some(share) = cause.share.as_ref().map(share_in_words) else { return cause };
+    let others: Vec<String> = EXPLAINS.iter().filter_map(|id| context.found(id)).map(in_words).collect();
+    let idle = watched.pieces(|t| {
+        let idle = watched.required(t, "cpu", "cpu_share", |label| label == "idle" || label == "iowait")?;
+        Ok((idle * window_s(t), window_s(t)))
+    });
+    let idle = idle.ok().and_then(|p| share_of_sums(&p.pieces, CONFIDENCE).ok());
+    if !others.is_empty() {
+        cause.verdict = FindingVerdict::Refuted;
+        cause.sentence = format!(
+            "CPU saturation: tasks wait for a CPU {share} of their runnable time, explained by {}.",
+            words::list(&others)
+        );
+    } else if let Some(idle) = idle.as_ref().filter(|idle| idle.value >= IDLE) {
+        cause.verdict = FindingVerdict::Undecided;
+        cause.sentence = format!(
+            "CPU saturation: tasks wait for a CPU {share} of their runnable time although {} of all CPU time is idle: an \
+             affinity, a cpuset or load balancing keeps them off idle CPUs.",
+            words::percent(idle.value)
+        );
+    } else if watched.of_collector(SECTIONS).next().is_none() {
+        let missing = watched.why_missing(SECTIONS);
+        cause.verdict = FindingVerdict::Undecided;
+        cause.sentence = format!(
+            "CPU saturation: tasks wait for a CPU {share} of their runnable time; whether a lock is the reason is not \
+             known without {SECTIONS} ({}).",
+            missing.why
+        );
+        cause.missing.push(missing);
+    } else {
+        let (runnable, cpus) = (runnable(watched), watched.cpus);
+        cause.sentence = format!(
+            "CPU-bound: the watched tasks spend {share} of their runnable time waiting for a CPU; {} runnable on {}.",
+            words::number((runnable * 10.0).round() / 10.0),
+            words::count(cpus as usize, "CPU")
+        );
+        let fits = runnable <= cpus;
+        if fits {
+            cause.details.push("They alone would fit on the CPUs. Other work uses the rest.".to_owned());
         }
-        let Some(share) = cause.share.as_ref().map(share_in_words) else { return cause };
-        let others: Vec<String> = EXPLAINS.iter().filter_map(|id| context.found(id)).map(in_words).collect();
-        let idle = watched.pieces(|t| {
-            let idle = watched.required(t, "cpu", "cpu_share", |label| label == "idle" || label == "iowait")?;
-            Ok((idle * window_s(t), window_s(t)))
-        });
-        let idle = idle.ok().and_then(|p| share_of_sums(&p.pieces, CONFIDENCE).ok());
-        if !others.is_empty() {
-            cause.verdict = FindingVerdict::Refuted;
-            cause.sentence = format!(
-                "CPU saturation: tasks wait for a CPU {share} of their runnable time, explained by {}.",
-                words::list(&others)
-            );
-        } else if let Some(idle) = idle.as_ref().filter(|idle| idle.value >= IDLE) {
-            cause.verdict = FindingVerdict::Undecided;
-            cause.sentence = format!(
-                "CPU saturation: tasks wait for a CPU {share} of their runnable time although {} of all CPU time is idle: an \
-                 affinity, a cpuset or load balancing keeps them off idle CPUs.",
-                words::percent(idle.value)
-            );
-        } else if watched.of_collector(SECTIONS).next().is_none() {
-            let missing = watched.why_missing(SECTIONS);
-            cause.verdict = FindingVerdict::Undecided;
-            cause.sentence = format!(
-                "CPU saturation: tasks wait for a CPU {share} of their runnable time; whether a lock is the reason is not \
-                 known without {SECTIONS} ({}).",
-                missing.why
-            );
-            cause.missing.push(missing);
-        } else {
-            let (runnable, cpus) = (runnable(watched), watched.cpus);
-            cause.sentence = format!(
-                "CPU-bound: the watched tasks spend {share} of their runnable time waiting for a CPU; {} runnable on {}.",
-                words::number((runnable * 10.0).round() / 10.0),
-                words::count(cpus as usize, "CPU")
-            );
-            let fits = runnable <= cpus;
-            if fits {
-                cause.details.push("They alone would fit on the CPUs. Other work uses the rest.".to_owned());
-            }
-            if idle.is_none() {
-                cause.details.push("Whether CPUs were idle is not known: --collect cpu.".to_owned());
-            }
-            cause.advice = advices();
-            if fits {
-                // Fewer watched tasks change nothing where other work is too much.
-                cause.advice.remove(0);
-            }
+        if idle.is_none() {
+            cause.details.push("Whether CPUs were idle is not known: --collect cpu.".to_owned());
         }
-        cause
+        cause.advice = advices();
+        if fits {
+            // Fewer watched tasks change nothing where other work is too much.
+            cause.advice.remove(0);
+        }
     }
+    cause
 }
 
 /// When this few tasks wait at the same time there is no queue, however short they ran.

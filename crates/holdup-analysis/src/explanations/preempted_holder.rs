@@ -1,15 +1,12 @@
 //! Tasks that wait for a lock whose holder is off the CPU.
 
-use super::{Context, Explainer, Kind, advice, grouped, judge, share_in_words, split};
+use super::{Context, Kind, advice, grouped, judge, share_in_words, split};
 use crate::watched::{Watched, after_colon, before_colon};
 use crate::words;
 use holdup_model::Meta;
 use holdup_model::explanation::{Advice, Cause, Missing};
 use holdup_model::outcome::FindingVerdict;
 use holdup_stats::{CONFIDENCE, residual, share_of_sums};
-
-/// See [`META`].
-pub struct PreemptedHolder;
 
 /// What this explanation says about itself.
 pub static META: Meta = Meta {
@@ -38,49 +35,43 @@ const OFF: &str = "holder_off_cpu_s";
 /// More than this part of the switch-outs of holders makes a context worth separate advice.
 const NOTABLE: f64 = 0.2;
 
-impl Explainer for PreemptedHolder {
-    fn meta(&self) -> &'static Meta {
-        &META
+pub(super) fn explain(context: &Context<'_>) -> Cause {
+    let watched = context.watched;
+    let pieces = watched.pieces(|trial| {
+        mapped(watched, trial)?;
+        // Switch-outs were classified, so no item means that no task waited behind a holder off the CPU.
+        watched.required(trial, SECTIONS, "switch_outs_classified", |_| true)?;
+        Ok((watched.total(trial, SECTIONS, LOST)?, watched.cpu_s(trial)?))
+    });
+    let mut cause = judge(&KIND, watched, pieces);
+    cause.evidence = watched.present(&[
+        (SECTIONS, LOST),
+        (SECTIONS, OFF),
+        (SECTIONS, "holder_switched_out"),
+        (SECTIONS, "holder_preempted_by_cause"),
+        (SECTIONS, "holder_preempted_by"),
+        (SECTIONS, "section_residual_ns"),
+        ("switches", "on_cpu_s"),
+        ("cpu", "cpu_used"),
+    ]);
+    cause.details.extend(details(watched));
+    if cause.verdict != FindingVerdict::Refuted && cause.share.is_some() {
+        cause.advice = advices(watched);
     }
-
-    fn explain(&self, context: &Context<'_>) -> Cause {
-        let watched = context.watched;
-        let pieces = watched.pieces(|trial| {
-            mapped(watched, trial)?;
-            // Switch-outs were classified, so no item means that no task waited behind a holder off the CPU.
-            watched.required(trial, SECTIONS, "switch_outs_classified", |_| true)?;
-            Ok((watched.total(trial, SECTIONS, LOST)?, watched.cpu_s(trial)?))
-        });
-        let mut cause = judge(&KIND, watched, pieces);
-        cause.evidence = watched.present(&[
-            (SECTIONS, LOST),
-            (SECTIONS, OFF),
-            (SECTIONS, "holder_switched_out"),
-            (SECTIONS, "holder_preempted_by_cause"),
-            (SECTIONS, "holder_preempted_by"),
-            (SECTIONS, "section_residual_ns"),
-            ("switches", "on_cpu_s"),
-            ("cpu", "cpu_used"),
-        ]);
-        cause.details.extend(details(watched));
-        if cause.verdict != FindingVerdict::Refuted && cause.share.is_some() {
-            cause.advice = advices(watched);
-        }
-        if let (Some(share), FindingVerdict::Supported) = (&cause.share, cause.verdict) {
-            let off = watched.by_label(SECTIONS, OFF);
-            let where_ = grouped(&off, before_colon);
-            let section = where_.first().map(|(name, _)| format!(", most in {name}")).unwrap_or_default();
-            let asleep = part(&grouped(&off, after_colon), "sleeping") > 0.5;
-            let how = if asleep { "sleeps" } else { "is switched out" };
-            let by = preempters(watched).into_iter().next().filter(|_| !asleep);
-            let by = by.map(|(by, _)| format!(", most often by {by}")).unwrap_or_default();
-            cause.sentence = format!(
-                "Lock-holder preemption: the watched tasks spend {} of their CPU time waiting for a lock whose holder {how}{section}{by}.",
-                share_in_words(share)
-            );
-        }
-        cause
+    if let (Some(share), FindingVerdict::Supported) = (&cause.share, cause.verdict) {
+        let off = watched.by_label(SECTIONS, OFF);
+        let where_ = grouped(&off, before_colon);
+        let section = where_.first().map(|(name, _)| format!(", most in {name}")).unwrap_or_default();
+        let asleep = part(&grouped(&off, after_colon), "sleeping") > 0.5;
+        let how = if asleep { "sleeps" } else { "is switched out" };
+        let by = preempters(watched).into_iter().next().filter(|_| !asleep);
+        let by = by.map(|(by, _)| format!(", most often by {by}")).unwrap_or_default();
+        cause.sentence = format!(
+            "Lock-holder preemption: the watched tasks spend {} of their CPU time waiting for a lock whose holder {how}{section}{by}.",
+            share_in_words(share)
+        );
     }
+    cause
 }
 
 /// Missing when no section of what is watched is known.

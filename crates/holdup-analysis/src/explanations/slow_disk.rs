@@ -1,15 +1,12 @@
 //! Tasks that wait for a disk.
 
-use super::{Context, Explainer, Kind, advice, judge, share_in_words, split};
+use super::{Context, Kind, advice, judge, share_in_words, split};
 use crate::watched::{Watched, seconds_in, window_s};
 use crate::words;
 use holdup_model::explanation::{Cause, Missing};
 use holdup_model::outcome::FindingVerdict;
 use holdup_model::{Meta, Trial};
 use holdup_stats::{CONFIDENCE, share_of_sums};
-
-/// See [`META`].
-pub struct SlowDisk;
 
 /// What this explanation says about itself.
 pub static META: Meta = Meta {
@@ -27,52 +24,46 @@ static KIND: Kind = Kind { meta: &META, name: "I/O wait", of: "one task's time",
 /// The host waits for I/O for at least this part of the time where a disk is the reason.
 const HOST_MINIMUM: f64 = 0.02;
 
-impl Explainer for SlowDisk {
-    fn meta(&self) -> &'static Meta {
-        &META
+pub(super) fn explain(context: &Context<'_>) -> Cause {
+    let watched = context.watched;
+    let tasks = watched.pieces(|trial| Ok((waiting_s(watched, trial)?, window_s(trial))));
+    let host = watched.pieces(|trial| Ok((host_s(watched, trial)?, window_s(trial))));
+    let host_share = host.as_ref().ok().and_then(|p| share_of_sums(&p.pieces, CONFIDENCE).ok());
+    let mut cause = judge(&KIND, watched, tasks);
+    cause.evidence = watched.present(&[
+        ("wait-events", "backends_waiting"),
+        ("switches", "off_cpu_ns"),
+        ("pressure", "pressure_share"),
+        ("cpu", "cpu_share"),
+    ]);
+    if let Some(share) = &host_share {
+        cause.details.push(format!("Something on this host waited for I/O {} of the time.", share_in_words(share)));
     }
-
-    fn explain(&self, context: &Context<'_>) -> Cause {
-        let watched = context.watched;
-        let tasks = watched.pieces(|trial| Ok((waiting_s(watched, trial)?, window_s(trial))));
-        let host = watched.pieces(|trial| Ok((host_s(watched, trial)?, window_s(trial))));
-        let host_share = host.as_ref().ok().and_then(|p| share_of_sums(&p.pieces, CONFIDENCE).ok());
-        let mut cause = judge(&KIND, watched, tasks);
-        cause.evidence = watched.present(&[
-            ("wait-events", "backends_waiting"),
-            ("switches", "off_cpu_ns"),
-            ("pressure", "pressure_share"),
-            ("cpu", "cpu_share"),
-        ]);
-        if let Some(share) = &host_share {
-            cause.details.push(format!("Something on this host waited for I/O {} of the time.", share_in_words(share)));
+    match (&host_share, cause.verdict) {
+        // The whole host does not wait: then no task of it does, even where evidence of the tasks is missing.
+        (Some(share), _) if share.high < HOST_MINIMUM => {
+            cause.verdict = FindingVerdict::Refuted;
+            cause.missing.clear();
+            cause.sentence = format!(
+                "I/O wait: the host waited for I/O at most {} of the time (threshold {}).",
+                words::percent(share.high),
+                words::percent(HOST_MINIMUM)
+            );
+            cause.trials = host.map(|p| p.trials).unwrap_or_default();
         }
-        match (&host_share, cause.verdict) {
-            // The whole host does not wait: then no task of it does, even where evidence of the tasks is missing.
-            (Some(share), _) if share.high < HOST_MINIMUM => {
-                cause.verdict = FindingVerdict::Refuted;
-                cause.missing.clear();
-                cause.sentence = format!(
-                    "I/O wait: the host waited for I/O at most {} of the time (threshold {}).",
-                    words::percent(share.high),
-                    words::percent(HOST_MINIMUM)
-                );
-                cause.trials = host.map(|p| p.trials).unwrap_or_default();
-            }
-            (Some(share), FindingVerdict::Supported) if share.low < HOST_MINIMUM => {
-                cause.verdict = FindingVerdict::Undecided;
-                cause.sentence = "I/O wait: tasks were blocked; whether on a disk is not known.".to_owned();
-            }
-            (None, FindingVerdict::Supported) if !is_by_wait_events(watched) => {
-                cause.verdict = FindingVerdict::Undecided;
-                cause.sentence = "I/O wait: tasks were blocked; on what is not known.".to_owned();
-                cause.missing.push(watched.why_missing("pressure"));
-            }
-            (_, FindingVerdict::Supported) => found(watched, &mut cause),
-            _ => {}
+        (Some(share), FindingVerdict::Supported) if share.low < HOST_MINIMUM => {
+            cause.verdict = FindingVerdict::Undecided;
+            cause.sentence = "I/O wait: tasks were blocked; whether on a disk is not known.".to_owned();
         }
-        cause
+        (None, FindingVerdict::Supported) if !is_by_wait_events(watched) => {
+            cause.verdict = FindingVerdict::Undecided;
+            cause.sentence = "I/O wait: tasks were blocked; on what is not known.".to_owned();
+            cause.missing.push(watched.why_missing("pressure"));
+        }
+        (_, FindingVerdict::Supported) => found(watched, &mut cause),
+        _ => {}
     }
+    cause
 }
 
 fn found(watched: &Watched<'_>, cause: &mut Cause) {

@@ -2,7 +2,7 @@
 
 use super::fault_under_lock::waiting_behind_s;
 use super::preempted_holder::mapped;
-use super::{Context, Explainer, Kind, advice, grouped, judge, share_in_words, split};
+use super::{Context, Kind, advice, grouped, judge, share_in_words, split};
 use crate::watched::{Watched, before_colon};
 use crate::words;
 use holdup_model::explanation::Cause;
@@ -10,9 +10,6 @@ use holdup_model::outcome::FindingVerdict;
 use holdup_model::stacks::{Frame, Stack};
 use holdup_model::{Meta, StackProfile};
 use std::collections::BTreeMap;
-
-/// See [`META`].
-pub struct SpinWait;
 
 /// What this explanation says about itself.
 pub static META: Meta = Meta {
@@ -46,73 +43,67 @@ const WAITING: &[&str] = &[
 /// Frames shown of a path, the waiting function included.
 const SHOWN: usize = 5;
 
-impl Explainer for SpinWait {
-    fn meta(&self) -> &'static Meta {
-        &META
-    }
-
-    fn explain(&self, context: &Context<'_>) -> Cause {
-        let watched = context.watched;
-        let by_sections = watched.pieces(|trial| {
-            mapped(watched, trial)?;
-            let all = watched.required(trial, SECTIONS, "section_samples", |_| true)?;
-            let waiting = watched.sum(trial, SECTIONS, "section_samples", |label| label.ends_with(": waiter"))?;
-            let waiter_s = watched.total(trial, SECTIONS, "waiter_s")?;
-            let behind_s = watched.total(trial, SECTIONS, "waiter_behind_off_cpu_holder_s")?;
-            if waiting == 0.0 {
-                return Ok((0.0, watched.cpu_s(trial).unwrap_or(all)));
-            }
-            // In seconds, so that causes can be put in order.
-            let second = waiter_s / waiting;
-            let faults_s = watched.total(trial, "faults", "fault_in_section_s").unwrap_or(0.0);
-            let faulting_s = waiting_behind_s(watched, trial, faults_s).unwrap_or(0.0);
-            Ok(((waiter_s - behind_s - faulting_s).max(0.0), all * second))
+pub(super) fn explain(context: &Context<'_>) -> Cause {
+    let watched = context.watched;
+    let by_sections = watched.pieces(|trial| {
+        mapped(watched, trial)?;
+        let all = watched.required(trial, SECTIONS, "section_samples", |_| true)?;
+        let waiting = watched.sum(trial, SECTIONS, "section_samples", |label| label.ends_with(": waiter"))?;
+        let waiter_s = watched.total(trial, SECTIONS, "waiter_s")?;
+        let behind_s = watched.total(trial, SECTIONS, "waiter_behind_off_cpu_holder_s")?;
+        if waiting == 0.0 {
+            return Ok((0.0, watched.cpu_s(trial).unwrap_or(all)));
+        }
+        // In seconds, so that causes can be put in order.
+        let second = waiter_s / waiting;
+        let faults_s = watched.total(trial, "faults", "fault_in_section_s").unwrap_or(0.0);
+        let faulting_s = waiting_behind_s(watched, trial, faults_s).unwrap_or(0.0);
+        Ok(((waiter_s - behind_s - faulting_s).max(0.0), all * second))
+    });
+    let has_sections = by_sections.is_ok();
+    let missing = by_sections.as_ref().err().cloned();
+    let pieces = by_sections.or_else(|missing| {
+        let by_stacks = watched.pieces(|trial| {
+            let collected = watched.collected(trial, PROFILE)?;
+            let profile = collected.stacks.iter().find(|p| p.name == "on_cpu").ok_or_else(|| missing.clone())?;
+            Ok(in_waiting_functions(profile))
         });
-        let has_sections = by_sections.is_ok();
-        let missing = by_sections.as_ref().err().cloned();
-        let pieces = by_sections.or_else(|missing| {
-            let by_stacks = watched.pieces(|trial| {
-                let collected = watched.collected(trial, PROFILE)?;
-                let profile = collected.stacks.iter().find(|p| p.name == "on_cpu").ok_or_else(|| missing.clone())?;
-                Ok(in_waiting_functions(profile))
-            });
-            by_stacks.map_err(|_| missing)
-        });
-        let mut cause = judge(&KIND, watched, pieces);
-        cause.evidence = watched.present(&[
-            (SECTIONS, "section_samples"),
-            (SECTIONS, "waiter_s"),
-            (SECTIONS, "waiter_behind_off_cpu_holder_s"),
-            (PROFILE, "on_cpu"),
-        ]);
-        if let (false, Some(missing), FindingVerdict::Refuted) = (has_sections, missing, cause.verdict) {
-            cause.verdict = FindingVerdict::Undecided;
-            cause.sentence = format!(
-                "Lock contention: no known waiting function takes that much; others cannot be recognised without {} ({}).",
-                missing.collector, missing.why
-            );
-            cause.missing.push(missing);
-        }
-        let path = heaviest_path(watched);
-        if let (Some(share), FindingVerdict::Supported) = (&cause.share, cause.verdict) {
-            let by = if has_sections { "whose holder runs" } else { "(by the names of waiting functions)" };
-            cause.sentence = format!(
-                "Lock contention: the watched tasks spend {} of their CPU time spinning for a lock {by}.",
-                share_in_words(share)
-            );
-        }
-        cause.details.extend(details(watched, path));
-        if cause.verdict == FindingVerdict::Supported {
-            cause.advice.push(advice(
-                "less demand for the lock: fewer running tasks, a partitioned or shorter section",
-                "spinning behind a holder that runs is contention: no preemption model, slice or policy changes it",
-                "",
-                "holdup run pgbench --clients 8,64",
-                "set the number back",
-            ));
-        }
-        cause
+        by_stacks.map_err(|_| missing)
+    });
+    let mut cause = judge(&KIND, watched, pieces);
+    cause.evidence = watched.present(&[
+        (SECTIONS, "section_samples"),
+        (SECTIONS, "waiter_s"),
+        (SECTIONS, "waiter_behind_off_cpu_holder_s"),
+        (PROFILE, "on_cpu"),
+    ]);
+    if let (false, Some(missing), FindingVerdict::Refuted) = (has_sections, missing, cause.verdict) {
+        cause.verdict = FindingVerdict::Undecided;
+        cause.sentence = format!(
+            "Lock contention: no known waiting function takes that much; others cannot be recognised without {} ({}).",
+            missing.collector, missing.why
+        );
+        cause.missing.push(missing);
     }
+    let path = heaviest_path(watched);
+    if let (Some(share), FindingVerdict::Supported) = (&cause.share, cause.verdict) {
+        let by = if has_sections { "whose holder runs" } else { "(by the names of waiting functions)" };
+        cause.sentence = format!(
+            "Lock contention: the watched tasks spend {} of their CPU time spinning for a lock {by}.",
+            share_in_words(share)
+        );
+    }
+    cause.details.extend(details(watched, path));
+    if cause.verdict == FindingVerdict::Supported {
+        cause.advice.push(advice(
+            "less demand for the lock: fewer running tasks, a partitioned or shorter section",
+            "spinning behind a holder that runs is contention: no preemption model, slice or policy changes it",
+            "",
+            "holdup run pgbench --clients 8,64",
+            "set the number back",
+        ));
+    }
+    cause
 }
 
 fn details(watched: &Watched<'_>, path: Option<(String, f64)>) -> Vec<String> {

@@ -1,14 +1,11 @@
 //! CPU time that the hypervisor gave to other machines.
 
-use super::{Context, Explainer, Kind, advice, judge, share_in_words};
+use super::{Context, Kind, advice, judge, share_in_words};
 use crate::watched::window_s;
 use crate::words;
 use holdup_model::Meta;
 use holdup_model::explanation::Cause;
 use holdup_model::outcome::FindingVerdict;
-
-/// See [`META`].
-pub struct Steal;
 
 /// What this explanation says about itself.
 pub static META: Meta = Meta {
@@ -23,37 +20,31 @@ pub static META: Meta = Meta {
 
 static KIND: Kind = Kind { meta: &META, name: "CPU steal", of: "all CPU time", minimum: 0.02 };
 
-impl Explainer for Steal {
-    fn meta(&self) -> &'static Meta {
-        &META
+pub(super) fn explain(context: &Context<'_>) -> Cause {
+    let watched = context.watched;
+    let pieces = watched.pieces(|trial| {
+        let share = watched.required(trial, "cpu", "cpu_share", |label| label == "steal")?;
+        let whole = window_s(trial) * watched.cpus;
+        Ok((share * whole, whole))
+    });
+    let mut cause = judge(&KIND, watched, pieces);
+    cause.evidence = watched.present(&[("cpu", "cpu_share")]);
+    if let (Some(share), FindingVerdict::Supported) = (&cause.share, cause.verdict) {
+        cause.sentence = format!("CPU steal: the hypervisor took {} of all CPU time.", share_in_words(share));
+        cause.advice.push(advice(
+            "dedicated CPUs for this machine (a dedicated size, pinned virtual CPUs)",
+            "removes it; no setting inside this machine does",
+            "",
+            "",
+            "return to the present size",
+        ));
+    } else if cause.verdict == FindingVerdict::Refuted {
+        let most = cause.share.as_ref().map_or(0.0, |s| s.high);
+        cause.sentence = format!(
+            "CPU steal: at most {} of all CPU time, as far as the hypervisor reports it (threshold {}).",
+            words::percent(most),
+            words::percent(KIND.minimum)
+        );
     }
-
-    fn explain(&self, context: &Context<'_>) -> Cause {
-        let watched = context.watched;
-        let pieces = watched.pieces(|trial| {
-            let share = watched.required(trial, "cpu", "cpu_share", |label| label == "steal")?;
-            let whole = window_s(trial) * watched.cpus;
-            Ok((share * whole, whole))
-        });
-        let mut cause = judge(&KIND, watched, pieces);
-        cause.evidence = watched.present(&[("cpu", "cpu_share")]);
-        if let (Some(share), FindingVerdict::Supported) = (&cause.share, cause.verdict) {
-            cause.sentence = format!("CPU steal: the hypervisor took {} of all CPU time.", share_in_words(share));
-            cause.advice.push(advice(
-                "dedicated CPUs for this machine (a dedicated size, pinned virtual CPUs)",
-                "removes it; no setting inside this machine does",
-                "",
-                "",
-                "return to the present size",
-            ));
-        } else if cause.verdict == FindingVerdict::Refuted {
-            let most = cause.share.as_ref().map_or(0.0, |s| s.high);
-            cause.sentence = format!(
-                "CPU steal: at most {} of all CPU time, as far as the hypervisor reports it (threshold {}).",
-                words::percent(most),
-                words::percent(KIND.minimum)
-            );
-        }
-        cause
-    }
+    cause
 }

@@ -1,14 +1,11 @@
 //! Tasks of a higher scheduling class that take the CPU.
 
-use super::{Context, Explainer, Kind, advice, grouped, judge, share_in_words, split};
+use super::{Context, Kind, advice, grouped, judge, share_in_words, split};
 use crate::watched::Watched;
 use crate::words;
 use holdup_model::explanation::{Cause, Missing};
 use holdup_model::outcome::FindingVerdict;
 use holdup_model::{Meta, Trial};
-
-/// See [`META`].
-pub struct StolenByHigherClass;
 
 /// What this explanation says about itself.
 pub static META: Meta = Meta {
@@ -31,56 +28,46 @@ static KIND: Kind = Kind {
 const SWITCHES: &str = "switches";
 const HIGHER: &str = ": higher class";
 
-impl Explainer for StolenByHigherClass {
-    fn meta(&self) -> &'static Meta {
-        &META
-    }
-
-    fn explain(&self, context: &Context<'_>) -> Cause {
-        let watched = context.watched;
-        let pieces = watched.pieces(|trial| {
-            let stolen = stolen_s(watched, trial)?;
-            Ok((stolen, stolen + watched.required(trial, SWITCHES, "on_cpu_s", |_| true)?))
-        });
-        let mut cause = judge(&KIND, watched, pieces);
-        cause.evidence = watched.present(&[
-            (SWITCHES, "preempted_by_cause"),
-            (SWITCHES, "preempted_off_cpu_s"),
-            (SWITCHES, "preempted_by_off_cpu_s"),
-            (SWITCHES, "on_cpu_s"),
-        ]);
-        let by = watched.by_label(SWITCHES, "preempted_by_off_cpu_s");
-        let who = split(&grouped(&by, |label| label.rsplit_once(" < ").map_or(label, |(_, by)| by)), 3);
-        if let (Some(share), FindingVerdict::Supported) = (&cause.share, cause.verdict) {
-            cause.sentence = format!(
-                "Preemption by a higher scheduling class: real-time, deadline or stop tasks kept the CPU from the watched \
-                 tasks for {} of the time these ran or waited for it.",
-                share_in_words(share)
-            );
-            if let Some(who) = who {
-                cause
-                    .details
-                    .push(format!("Tasks that ran after a preemption, any class, by the time they cost: {who}."));
-            }
-            cause.advice.push(advice(
-                "keep such tasks off the CPUs of the watched ones (taskset, cpuset), or make them ordinary (chrt --other)",
-                "removes it in full; what they do may have deadlines that it was made for",
-                "find them: ps -eLo pid,tid,cls,rtprio,comm | grep -E 'FF|RR|DLN'",
-                "holdup record --pid PID before and after",
-                "chrt with the old policy and priority; taskset with the old list",
-            ));
+pub(super) fn explain(context: &Context<'_>) -> Cause {
+    let watched = context.watched;
+    let pieces = watched.pieces(|trial| {
+        let stolen = stolen_s(watched, trial)?;
+        Ok((stolen, stolen + watched.required(trial, SWITCHES, "on_cpu_s", |_| true)?))
+    });
+    let mut cause = judge(&KIND, watched, pieces);
+    cause.evidence = watched.present(&[
+        (SWITCHES, "preempted_by_cause"),
+        (SWITCHES, "preempted_off_cpu_s"),
+        (SWITCHES, "preempted_by_off_cpu_s"),
+        (SWITCHES, "on_cpu_s"),
+    ]);
+    let by = watched.by_label(SWITCHES, "preempted_by_off_cpu_s");
+    let who = split(&grouped(&by, |label| label.rsplit_once(" < ").map_or(label, |(_, by)| by)), 3);
+    if let (Some(share), FindingVerdict::Supported) = (&cause.share, cause.verdict) {
+        cause.sentence = format!(
+            "Preemption by a higher scheduling class: real-time, deadline or stop tasks kept the CPU from the watched \
+             tasks for {} of the time these ran or waited for it.",
+            share_in_words(share)
+        );
+        if let Some(who) = who {
+            cause.details.push(format!("Tasks that ran after a preemption, any class, by the time they cost: {who}."));
         }
-        if !cause.evidence.iter().any(|e| e.item == "preempted_off_cpu_s")
-            && cause.tasks_held_up.is_some_and(|t| t > 0.0)
-        {
-            cause.details.push(
-                "Its time is estimated: the share that higher classes have of all preemptions, of the time off the CPU \
-                 after any."
-                    .to_owned(),
-            );
-        }
-        cause
+        cause.advice.push(advice(
+            "keep such tasks off the CPUs of the watched ones (taskset, cpuset), or make them ordinary (chrt --other)",
+            "removes it in full; what they do may have deadlines that it was made for",
+            "find them: ps -eLo pid,tid,cls,rtprio,comm | grep -E 'FF|RR|DLN'",
+            "holdup record --pid PID before and after",
+            "chrt with the old policy and priority; taskset with the old list",
+        ));
     }
+    if !cause.evidence.iter().any(|e| e.item == "preempted_off_cpu_s") && cause.tasks_held_up.is_some_and(|t| t > 0.0) {
+        cause.details.push(
+            "Its time is estimated: the share that higher classes have of all preemptions, of the time off the CPU \
+             after any."
+                .to_owned(),
+        );
+    }
+    cause
 }
 
 /// The time off the CPU after preemptions by a higher class.

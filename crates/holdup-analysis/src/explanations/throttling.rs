@@ -1,14 +1,11 @@
 //! A control group that used up its CPU limit.
 
-use super::{Context, Explainer, Kind, advice, judge, share_in_words};
+use super::{Context, Kind, advice, judge, share_in_words};
 use crate::watched::{Watched, seconds_in, window_s};
 use crate::words;
 use holdup_model::explanation::{Cause, Missing};
 use holdup_model::outcome::FindingVerdict;
 use holdup_model::{Meta, Trial};
-
-/// See [`META`].
-pub struct Throttling;
 
 /// What this explanation says about itself.
 pub static META: Meta = Meta {
@@ -28,52 +25,46 @@ static KIND: Kind = Kind { meta: &META, name: "CPU throttling", of: "the time wa
 
 const GROUP: &str = "cgroup-throttling";
 
-impl Explainer for Throttling {
-    fn meta(&self) -> &'static Meta {
-        &META
+pub(super) fn explain(context: &Context<'_>) -> Cause {
+    let watched = context.watched;
+    let pieces = watched.pieces(|trial| Ok((throttled_s(watched, trial)?, window_s(trial))));
+    let mut cause = judge(&KIND, watched, pieces);
+    cause.evidence = watched.present(&[
+        (GROUP, "cgroup_throttled_share"),
+        (GROUP, "cgroup_throttled_periods"),
+        (GROUP, "cgroup_periods"),
+        ("switches", "switched_out"),
+    ]);
+    let sum = |item: &str| watched.by_label(GROUP, item).iter().map(|(_, n)| n).sum::<f64>();
+    let (periods, throttled) = (sum("cgroup_periods"), sum("cgroup_throttled_periods"));
+    if periods > 0.0 {
+        cause.details.push(format!(
+            "{} of {} periods of the limit ended throttled.",
+            words::number(throttled),
+            words::number(periods)
+        ));
     }
-
-    fn explain(&self, context: &Context<'_>) -> Cause {
-        let watched = context.watched;
-        let pieces = watched.pieces(|trial| Ok((throttled_s(watched, trial)?, window_s(trial))));
-        let mut cause = judge(&KIND, watched, pieces);
-        cause.evidence = watched.present(&[
-            (GROUP, "cgroup_throttled_share"),
-            (GROUP, "cgroup_throttled_periods"),
-            (GROUP, "cgroup_periods"),
-            ("switches", "switched_out"),
-        ]);
-        let sum = |item: &str| watched.by_label(GROUP, item).iter().map(|(_, n)| n).sum::<f64>();
-        let (periods, throttled) = (sum("cgroup_periods"), sum("cgroup_throttled_periods"));
-        if periods > 0.0 {
-            cause.details.push(format!(
-                "{} of {} periods of the limit ended throttled.",
-                words::number(throttled),
-                words::number(periods)
-            ));
-        }
-        if let (Some(share), FindingVerdict::Supported) = (&cause.share, cause.verdict) {
-            cause.sentence = format!(
-                "CPU throttling: the control group used up its CPU limit (cpu.max) for {} of the time.",
-                share_in_words(share)
-            );
-            cause.advice.push(advice(
-                "a higher CPU limit, or none (cpu.max)",
-                "removes it in full; what else runs on the host gets less",
-                "the limit may be set in the unit (CPUQuota=), the container or the pod (limits.cpu)",
-                "holdup run pgbench --vary cgroup-cpu-max=1,max",
-                "write the old value back to cpu.max",
-            ));
-            cause.advice.push(advice(
-                "no more running tasks than the limit has CPUs",
-                "the limit is used up more slowly; a lock holder is throttled like any other task",
-                "",
-                "holdup run pgbench --clients 2,16",
-                "set the number back",
-            ));
-        }
-        cause
+    if let (Some(share), FindingVerdict::Supported) = (&cause.share, cause.verdict) {
+        cause.sentence = format!(
+            "CPU throttling: the control group used up its CPU limit (cpu.max) for {} of the time.",
+            share_in_words(share)
+        );
+        cause.advice.push(advice(
+            "a higher CPU limit, or none (cpu.max)",
+            "removes it in full; what else runs on the host gets less",
+            "the limit may be set in the unit (CPUQuota=), the container or the pod (limits.cpu)",
+            "holdup run pgbench --vary cgroup-cpu-max=1,max",
+            "write the old value back to cpu.max",
+        ));
+        cause.advice.push(advice(
+            "no more running tasks than the limit has CPUs",
+            "the limit is used up more slowly; a lock holder is throttled like any other task",
+            "",
+            "holdup run pgbench --clients 2,16",
+            "set the number back",
+        ));
     }
+    cause
 }
 
 fn throttled_s(watched: &Watched<'_>, trial: &Trial) -> Result<f64, Missing> {
