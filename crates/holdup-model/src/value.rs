@@ -122,39 +122,6 @@ impl Parameters {
         }
     }
 
-    /// Text that a checked plan holds.
-    pub fn required_text(&self, name: &str) -> Result<&str, Problem> {
-        self.text(name)?.ok_or_else(|| Self::missing(name))
-    }
-
-    /// True or false, which a checked plan holds.
-    pub fn required_boolean(&self, name: &str) -> Result<bool, Problem> {
-        self.boolean(name)?.ok_or_else(|| Self::missing(name))
-    }
-
-    /// A real number that a checked plan holds.
-    pub fn required_float(&self, name: &str) -> Result<f64, Problem> {
-        self.float(name)?.ok_or_else(|| Self::missing(name))
-    }
-
-    /// A whole number that a checked plan holds.
-    pub fn required_integer(&self, name: &str) -> Result<i64, Problem> {
-        self.integer(name)?.ok_or_else(|| Self::missing(name))
-    }
-
-    /// A whole number that is not negative and that a checked plan holds.
-    ///
-    /// # Errors
-    /// When it is absent, no whole number or negative.
-    pub fn required_whole(&self, name: &str) -> Result<u64, Problem> {
-        let value = self.required_integer(name)?;
-        u64::try_from(value).map_err(|_| Problem::usage(format!("{name} {value}"), "it is negative"))
-    }
-
-    fn missing(name: &str) -> Problem {
-        Problem::internal(format!("parameter {name}"), "the checked plan holds no value for it")
-    }
-
     fn wrong_type(name: &str, wanted: &str, got: &Value) -> Problem {
         Problem::internal(format!("parameter {name}"), format!("{wanted} was expected, the checked plan holds {got:?}"))
     }

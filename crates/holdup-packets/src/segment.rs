@@ -12,9 +12,6 @@ pub const RST: u16 = 0x004;
 pub const PSH: u16 = 0x008;
 /// ACK.
 pub const ACK: u16 = 0x010;
-/// URG.
-pub const URG: u16 = 0x020;
-
 /// An IPv6 address in host order, most significant word first: 128 bits without the alignment, and so the padding, of `u128`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Wide([u32; 4]);

@@ -130,20 +130,6 @@ impl Effect {
         .checked()
     }
 
-    /// A log ratio whose error is that of the mean of some pulls (influence values).
-    pub(crate) fn from_pulls(centre: f64, pulls: &[f64], blocks: u32, method: String) -> Result<Effect, NoEstimate> {
-        let (n, pieces) = (pulls.len() as f64, count(pulls.len()));
-        let se = (variance(pulls) / n).sqrt();
-        if se.is_nan() || se <= 1e-12 {
-            return Err(NoEstimate::new(
-                "all blocks have the same rates, so there is no spread to make an interval from",
-            ));
-        }
-        let error = Error::T(T { se, df: n - 1.0 });
-        Effect { centre, error, blocks, pieces, blocks_per_piece: blocks.div_ceil(pieces.max(1)).max(1), method }
-            .checked()
-    }
-
     /// A log ratio whose error is known, over `pieces` pieces.
     pub(crate) fn from_error(centre: f64, se: f64, df: f64, pieces: u32, method: String) -> Result<Effect, NoEstimate> {
         if se.is_nan() || se <= 1e-12 {

@@ -77,14 +77,6 @@ pub fn mean_length(residuals: &SparseHistogram, limit_ns: Option<u64>, seed: u64
     Ok(Estimate { value, low: at(0.025).min(value), high: at(0.975).max(value), confidence: 0.95, n, method })
 }
 
-/// The harmonic mean of residuals, ns. For showing what it is worth: it is no estimate of a length.
-///
-/// `None` without residuals.
-pub fn harmonic_mean(residuals: &SparseHistogram) -> Option<f64> {
-    let inverse: f64 = residuals.buckets().map(|(low, high, n)| n as f64 / middle(low, high)).sum();
-    (residuals.count() > 0).then(|| residuals.count() as f64 / inverse)
-}
-
 /// The middle of a histogram's bucket: it holds the times from `low` to before `high + 1`.
 fn middle(low: u64, high: u64) -> f64 {
     (low as f64 + high as f64 + 1.0) / 2.0
@@ -195,7 +187,8 @@ mod tests {
         for (name, draw) in [("exponential", exponential as Draw), ("constant", constant), ("mixed", mixed)] {
             let residuals = sample(draw, 200_000, 11);
             let e = mean_length(&residuals, None, 1).expect(name);
-            let (found, harmonic) = (e.value / MEAN_NS, harmonic_mean(&residuals).expect(name) / MEAN_NS);
+            let inverse: f64 = residuals.buckets().map(|(low, high, n)| n as f64 / middle(low, high)).sum();
+            let (found, harmonic) = (e.value / MEAN_NS, residuals.count() as f64 / inverse / MEAN_NS);
             let plain = residuals.mean_ns().expect(name) / MEAN_NS;
             println!(
                 "{name}: 1/f(0) {found:.3} ({:.3}..{:.3}), harmonic {harmonic:.3}, plain {plain:.3}",
@@ -252,6 +245,5 @@ mod tests {
         one_value.record_n_ns(5_000, 1_000);
         assert!(mean_length(&one_value, None, 1).is_err());
         assert!(mean_length(&sample(constant, 1_000, 1), Some(10), 1).is_err(), "all were cut off");
-        assert_eq!(harmonic_mean(&SparseHistogram::new()), None);
     }
 }

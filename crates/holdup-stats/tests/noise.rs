@@ -1,8 +1,7 @@
 //! Where noise comes from, whether a ratio held still, counts, looks, resampling: single cases.
 
 use holdup_stats::{
-    ALPHA, BlockPair, Effect, Looks, Question, RatePair, Unsteady, decide, judge_question, rate_effect,
-    ratio_bootstrap, spread, unsteady,
+    ALPHA, BlockPair, Effect, Looks, Question, Unsteady, decide, judge_question, ratio_bootstrap, spread, unsteady,
 };
 
 fn pair(session: u32, block: u32, a: f64, b: f64) -> BlockPair {
@@ -89,50 +88,6 @@ fn the_mean_of_a_session_is_no_drift() {
     let pairs: Vec<BlockPair> =
         (0..20).map(|i| pair(i / 5, i, 1.0, (f64::from(i / 5) * 0.05 + 0.005 * wobble(i)).exp())).collect();
     assert_eq!(unsteady(&pairs), None);
-}
-
-#[test]
-fn rates_count_blocks_without_events_and_weigh_busy_ones() {
-    let rate =
-        |block: u32, a: f64, b: f64| RatePair { session: 0, block, a_events: a, a_work: 1e6, b_events: b, b_work: 1e6 };
-    let pairs = [rate(0, 10.0, 25.0), rate(1, 0.0, 5.0), rate(2, 8.0, 20.0), rate(3, 2.0, 0.0), rate(4, 10.0, 25.0)];
-    let effect = rate_effect(&pairs).expect("an effect");
-    assert!((effect.value() - 75.0 / 30.0).abs() < 1e-9, "{}", effect.value());
-    // By hand: pulls b/15 − a/6 of the blocks are 0, 1/3, 0, −1/3, 0, so s² = (2/9)/4 and se = √(s²/5).
-    let estimate = effect.estimate(0.95).expect("an interval");
-    let half = 2.776_445_105_198 * (2.0_f64 / 9.0 / 4.0 / 5.0).sqrt();
-    assert!((estimate.high.ln() - (2.5_f64.ln() + half)).abs() < 1e-9, "{estimate:?}");
-    // Twice the work of one block at the same counts: the rate halves there.
-    let mut uneven = pairs;
-    uneven[0].b_work = 2e6;
-    assert!(rate_effect(&uneven).expect("an effect").value() < effect.value());
-    let reason = |pairs: &[RatePair]| rate_effect(pairs).expect_err("a reason").reason;
-    assert!(reason(&[]).contains("no block"));
-    assert!(reason(&pairs[..1]).contains("one block only"));
-    assert!(reason(&[rate(0, 0.0, 1.0), rate(1, 0.0, 2.0)]).contains("A has no event"));
-    assert!(reason(&[rate(0, -1.0, 1.0), rate(1, 1.0, 1.0)]).contains("negative"));
-    assert!(reason(&[rate(0, f64::NAN, 1.0), rate(1, 1.0, 1.0)]).contains("finite"));
-    assert!(reason(&[rate(0, 1.0, 2.0), rate(1, 1.0, 2.0)]).contains("no spread"));
-    assert!(reason(&[RatePair { a_work: 0.0, ..pairs[0] }, pairs[1]]).contains("no work"));
-}
-
-#[test]
-fn sessions_are_the_pieces_of_rates_too() {
-    let pairs: Vec<RatePair> = (0..12)
-        .map(|i| {
-            let b_events = 20.0 + f64::from(i / 4) * 10.0 + f64::from(i % 2);
-            RatePair { session: i / 4, block: i, a_events: 20.0 + f64::from(i % 3), a_work: 1.0, b_events, b_work: 1.0 }
-        })
-        .collect();
-    let with = rate_effect(&pairs).expect("an effect");
-    let forgotten: Vec<RatePair> = pairs.iter().map(|p| RatePair { session: 0, ..*p }).collect();
-    let without = rate_effect(&forgotten).expect("an effect");
-    assert_eq!((with.pieces(), without.pieces()), (3, 12));
-    assert!((with.value() - without.value()).abs() < 1e-12);
-    assert!(
-        with.spread() / 3.0_f64.sqrt() > without.spread() / 12.0_f64.sqrt(),
-        "sessions that differ widen the error"
-    );
 }
 
 #[test]

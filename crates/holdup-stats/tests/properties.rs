@@ -2,9 +2,9 @@
 
 use holdup_model::{Histogram, Verdict};
 use holdup_stats::{
-    BlockPair, BlockValue, DriftPoint, Effect, Looks, Question, RatePair, drift, holm, judge, judge_corrected,
-    judge_question, littles_law, mean_estimate, noise_floor, quantile_shift, quantile_shift_over_blocks,
-    quantile_table, rate_effect, ratio_bootstrap, ratio_paired, ratio_unpaired, spread, students_t, unsteady,
+    BlockPair, BlockValue, DriftPoint, Effect, Looks, Question, drift, holm, judge, judge_corrected, judge_question,
+    littles_law, mean_estimate, noise_floor, quantile_shift, quantile_shift_over_blocks, quantile_table,
+    ratio_bootstrap, ratio_paired, ratio_unpaired, spread, students_t, unsteady,
 };
 use proptest::prelude::*;
 
@@ -99,20 +99,6 @@ proptest! {
         }
         let looks = Looks::until(last);
         prop_assert!(looks.level(n) > 0.0 - f64::EPSILON && looks.level(n) <= 0.05, "{last} {n}");
-    }
-
-    #[test]
-    fn rates(events in prop::collection::vec((0..3_u32, any_number(), any_number(), any_number(), any_number()), 0..10)) {
-        let pairs: Vec<RatePair> = (0_u32..)
-            .zip(&events)
-            .map(|(block, &(session, a_events, a_work, b_events, b_work))| RatePair {
-                session, block, a_events, a_work, b_events, b_work,
-            })
-            .collect();
-        match rate_effect(&pairs) {
-            Ok(effect) => sound_effect(&effect, 0.02),
-            Err(no) => prop_assert!(!no.reason.is_empty()),
-        }
     }
 
     #[test]

@@ -125,7 +125,8 @@ fn cisco_as_in_the_book() {
 fn the_law_turned_round() {
     let usl = Usl { alpha: 0.06, beta: 0.06, gamma: 40.0 };
     for (latency, x) in [(0.03, 69.3889), (0.04, 82.9156), (0.05, 84.0635)] {
-        printed(usl.throughput_at_latency(latency).expect("a value"), x, 1e-4);
+        let load = usl.load_at_latency(latency).expect("a load");
+        printed(usl.throughput(load).expect("a value"), x, 1e-4);
     }
     printed(Usl { alpha: 0.001, beta: 1e-5, gamma: 1.0 }.peak_load().expect("a peak"), 316.0696, 1e-4);
     // Contention and coherency apart, which the published vector does not give.
@@ -214,8 +215,6 @@ fn repeats_weights_and_units() {
     let plain = usl_fit(&SDM_LOADS, &SDM_THROUGHPUTS);
     assert!((value(&small, "gamma") * 1e9 / value(&plain, "gamma") - 1.0).abs() < 1e-6);
     assert!((small.residual_standard_error * 1e9 / plain.residual_standard_error - 1.0).abs() < 1e-6);
-    let at = plain.predict_interval(72.0).expect("a value");
-    assert!((at.value - 1850.0).abs() < 1.0 && at.low.is_some_and(|l| l > 1650.0), "{at:?}");
 }
 
 #[test]
@@ -350,7 +349,7 @@ fn sound(points: &[LoadPoint]) {
         }
         assert!(fit.test.p().is_none_or(|p| (0.0..=1.0).contains(&p)), "{fit:?}");
         assert!(fit.r_squared.is_none_or(f64::is_finite) && fit.aicc.is_none_or(f64::is_finite), "{fit:?}");
-        let mut bounds: Vec<Bounds> = fit.limit.into_iter().chain(fit.predict_interval(3.0)).collect();
+        let mut bounds: Vec<Bounds> = fit.limit.into_iter().collect();
         if let Peak::At { load, throughput, .. } = &fit.peak {
             bounds.extend([*load, *throughput]);
         }

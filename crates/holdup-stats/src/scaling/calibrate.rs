@@ -1,6 +1,6 @@
 //! How often the answers are right, by simulation from laws that are known.
 
-use super::{CliffKind, CliffPoint, LoadPoint, Model, Peak, Repairman, Usl, find_cliff, fit_model};
+use super::{CliffKind, CliffPoint, Repairman, Usl, find_cliff};
 use crate::random::Noise;
 
 /// A curve to draw data from.
@@ -101,57 +101,4 @@ pub fn cliff_rates(world: &World<'_>, runs: u32, seed: u64) -> CliffRates {
         interval_holds_place: share(3),
         interval_holds_loss: share(4),
     }
-}
-
-/// How often intervals of a USL fit hold the truth, as shares of all runs.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Coverage {
-    /// α, β and γ.
-    pub coefficients: [f64; 3],
-    /// Load of the peak, among the runs that report a peak.
-    pub peak_load: f64,
-    /// Throughput of the peak, among the runs that report a peak.
-    pub peak_throughput: f64,
-    /// Runs that report a peak.
-    pub peaks: f64,
-    /// Runs whose residual test rejects the shape (which is right).
-    pub rejected: f64,
-}
-
-/// Draws data from a USL `runs` times, without a level for each block, and fits the USL each time,
-/// every point with the weight of its variance. `None` when the world's truth is no USL.
-pub fn usl_coverage(world: &World<'_>, runs: u32, seed: u64) -> Option<Coverage> {
-    let Truth::Usl(usl) = world.truth else { return None };
-    let mut noise = Noise::new(seed);
-    let mut counts = [0_u32; 7];
-    for _ in 0..runs {
-        let points: Vec<LoadPoint> = world
-            .draw(&mut noise, 0.0)
-            .iter()
-            .map(|p| {
-                let weight = world.truth.throughput(p.load).powi(-2);
-                LoadPoint { load: p.load, throughput: p.value, weight }
-            })
-            .collect();
-        let Ok(fit) = fit_model(Model::Usl, &points) else { continue };
-        for (i, (c, truth)) in fit.coefficients.iter().zip([usl.alpha, usl.beta, usl.gamma]).enumerate() {
-            counts[i] += u32::from(c.low <= truth && truth <= c.high);
-        }
-        counts[6] += u32::from(fit.test.rejects());
-        let Peak::At { load, throughput, .. } = fit.peak else { continue };
-        let holds = |b: &super::Bounds, truth: Option<f64>| {
-            truth.is_some_and(|t| b.low.is_none_or(|l| l <= t) && b.high.is_none_or(|h| t <= h))
-        };
-        counts[3] += 1;
-        counts[4] += u32::from(holds(&load, usl.peak_load()));
-        counts[5] += u32::from(holds(&throughput, usl.peak_throughput()));
-    }
-    let share = |i: usize, of: u32| f64::from(counts[i]) / f64::from(of.max(1));
-    Some(Coverage {
-        coefficients: [share(0, runs), share(1, runs), share(2, runs)],
-        peak_load: share(4, counts[3]),
-        peak_throughput: share(5, counts[3]),
-        peaks: share(3, runs),
-        rejected: share(6, runs),
-    })
 }

@@ -207,9 +207,6 @@ pub(super) fn fit(model: Model, points: &[LoadPoint]) -> Result<ScalingFit, NoEs
         residuals,
         largest_load: data.most_load,
         parameters,
-        covariance: inverse,
-        parameter_steps: parameter_scales(model, &data).iter().zip(&units).map(|(s, u)| s * u).collect(),
-        t,
     };
     if answer.is_sound() { Ok(answer) } else { Err(NoEstimate::new("the fit is wider than numbers can hold")) }
 }

@@ -190,9 +190,6 @@ pub struct ScalingFit {
     /// The largest load of the points.
     pub largest_load: f64,
     parameters: Vec<f64>,
-    covariance: Vec<Vec<f64>>,
-    parameter_steps: Vec<f64>,
-    t: f64,
 }
 
 impl ScalingFit {
@@ -219,38 +216,10 @@ impl ScalingFit {
 
     /// Throughput predicted at a load; `None` for loads that are not above zero or not computed.
     pub fn predict(&self, load: f64) -> Option<f64> {
-        self.predict_with(&self.parameters, load)
-    }
-
-    fn predict_with(&self, parameters: &[f64], load: f64) -> Option<f64> {
         if !(load.is_finite() && load > 0.0) {
             return None;
         }
-        fit::predictions(self.model, parameters, &[load]).map(|x| x[0]).filter(|x| x.is_finite())
-    }
-
-    /// The mean throughput predicted at a load with its 95 % interval (delta method). It knows
-    /// nothing of the error of a wrong model, which beyond the measured loads is the larger one.
-    pub fn predict_interval(&self, load: f64) -> Option<Bounds> {
-        let value = self.predict(load)?;
-        let mut gradient = Vec::with_capacity(self.parameters.len());
-        let mut moved = self.parameters.clone();
-        for i in 0..moved.len() {
-            let h = 1e-5 * moved[i].abs().max(self.parameter_steps[i]);
-            moved[i] = self.parameters[i] + h;
-            let up = self.predict_with(&moved, load)?;
-            moved[i] = self.parameters[i] - h;
-            let down = self.predict_with(&moved, load)?;
-            moved[i] = self.parameters[i];
-            gradient.push((up - down) / (2.0 * h));
-        }
-        let variance: f64 =
-            self.covariance.iter().zip(&gradient).map(|(row, g)| g * least_squares::dot(row, &gradient)).sum();
-        let half = self.t * variance.max(0.0).sqrt();
-        if !half.is_finite() {
-            return None;
-        }
-        Some(Bounds { value, low: Some(value - half), high: Some(value + half), method: "delta method" })
+        fit::predictions(self.model, &self.parameters, &[load]).map(|x| x[0]).filter(|x| x.is_finite())
     }
 
     fn is_sound(&self) -> bool {

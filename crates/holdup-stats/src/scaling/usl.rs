@@ -52,11 +52,6 @@ impl Usl {
         number(load).filter(|n| *n > 0.0)
     }
 
-    /// The throughput at which the response time is `latency`.
-    pub fn throughput_at_latency(&self, latency: f64) -> Option<f64> {
-        self.throughput(self.load_at_latency(latency)?)
-    }
-
     /// The load of the largest throughput, √((1 − α)/β); `None` without coherency cost (throughput
     /// never falls) and with α ≥ 1 (it falls from the first on).
     pub fn peak_load(&self) -> Option<f64> {

@@ -1,8 +1,7 @@
 //! What the far end of a profile runs (uperf 1.0.8: workorder.c, `group_opposite` and `optimize_txn_for_slave`;
 //! handshake.c, `tx_group_t` and `rx_group_t`; slave.c).
 
-use super::model::{Flowop, FlowopKind, Group, Options, Profile, Size, Transaction};
-use std::collections::BTreeMap;
+use super::model::{Flowop, FlowopKind, Group, Profile, Size, Transaction};
 
 /// What the receiver asks for with one call when files come.
 const FILE_PIECE_BYTES: u64 = 64 << 10;
@@ -30,27 +29,6 @@ impl Profile {
     #[must_use]
     pub fn mirrored(&self) -> Profile {
         Profile { name: self.name.clone(), groups: self.groups.iter().map(mirrored).collect(), notes: Vec::new() }
-    }
-
-    /// What the far end `host` runs when there are several: what is not its own becomes a nop. uperf leaves the use of
-    /// a connection to another host in place, where it fails for want of a connection.
-    #[must_use]
-    pub fn mirrored_for(&self, host: &str) -> Profile {
-        let mut profile = self.mirrored();
-        for (group, near) in profile.groups.iter_mut().zip(&self.groups) {
-            let flowops = near.transactions.iter().flat_map(|t| &t.flowops);
-            let mut owners: BTreeMap<u32, Option<&str>> = BTreeMap::new();
-            for (far, near) in group.transactions.iter_mut().flat_map(|t| &mut t.flowops).zip(flowops) {
-                if near.kind.opens() {
-                    owners.insert(near.options.conn, near.options.remotehost.as_deref());
-                }
-                let has_connection = near.kind.opens() || near.kind.uses_connection();
-                if has_connection && owners.get(&near.options.conn).copied().flatten() != Some(host) {
-                    *far = Flowop { kind: FlowopKind::Nop, options: Options::default(), line: near.line };
-                }
-            }
-        }
-        profile
     }
 }
 

@@ -1,7 +1,5 @@
 //! What a profile says, without text: names are looked up, units are resolved.
 
-use std::collections::BTreeSet;
-
 /// A whole profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Profile {
@@ -261,13 +259,6 @@ impl Profile {
     /// How many strands there are in all groups.
     pub fn strands(&self) -> u64 {
         self.groups.iter().map(|group| u64::from(group.strands)).sum()
-    }
-
-    /// The hosts at the far end, each once, in the order of the profile.
-    pub fn hosts(&self) -> Vec<&str> {
-        let mut seen = BTreeSet::new();
-        let hosts = self.flowops().filter(|f| f.kind.opens()).filter_map(|f| f.options.remotehost.as_deref());
-        hosts.filter(|host| seen.insert(*host)).collect()
     }
 
     /// All flowops in their order.

@@ -58,11 +58,6 @@ impl<C> Connections<C> {
     pub fn open(&self) -> usize {
         self.slots.iter().map(|slot| slot.open.len()).sum()
     }
-
-    /// All that are left, slot by slot, oldest first.
-    pub fn into_all(self) -> impl Iterator<Item = C> {
-        self.slots.into_iter().flat_map(|slot| slot.open)
-    }
 }
 
 #[cfg(test)]
@@ -86,7 +81,7 @@ mod tests {
         assert_eq!(c.current(0), Some(&mut 3), "then the newest again");
         assert_eq!(c.current(1), Some(&mut 11), "in all slots");
         assert_eq!(c.open(), 4);
-        assert_eq!(c.into_all().collect::<Vec<_>>(), [1, 3, 10, 11]);
+        assert_eq!([0, 0, 1, 1].map(|slot| c.remove(slot)), [3, 1, 11, 10].map(Some));
     }
 
     #[test]
