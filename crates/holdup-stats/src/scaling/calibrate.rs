@@ -1,6 +1,6 @@
 //! How often the answers are right, by simulation from laws that are known.
 
-use super::{CliffKind, CliffPoint, Repairman, Usl, find_cliff};
+use super::{CliffPoint, Repairman, Usl, find_cliff};
 use crate::random::Noise;
 
 /// A curve to draw data from.
@@ -63,42 +63,25 @@ impl World<'_> {
 pub struct CliffRates {
     /// A cliff was reported.
     pub found: f64,
-    /// The test called the curve not smooth, whether or not a cliff was reported.
-    pub rejected: f64,
-    /// A cliff was reported, and its best place is between the right two loads.
-    pub at_right_place: f64,
     /// A cliff was reported, and the interval of its place holds the right place.
     pub interval_holds_place: f64,
-    /// A drop was reported, and the interval of its loss holds the true loss.
-    pub interval_holds_loss: f64,
 }
 
 /// Draws data `runs` times and looks for a cliff each time.
 pub fn cliff_rates(world: &World<'_>, runs: u32, seed: u64) -> CliffRates {
     let mut noise = Noise::new(seed);
-    let mut counts = [0_u32; 5];
+    let (mut found, mut holding) = (0_u32, 0_u32);
     for run in 0..runs {
         let points = world.draw(&mut noise, 0.05);
         let Ok(search) = find_cliff(&points, seed.wrapping_add(u64::from(run))) else { continue };
-        counts[1] += u32::from(search.p <= crate::ALPHA);
         let Some(cliff) = search.cliff else { continue };
-        counts[0] += 1;
-        let Some((share, before)) = world.drop else { continue };
-        let (Some(low), Some(high)) = (before.checked_sub(1).and_then(|i| world.loads.get(i)), world.loads.get(before))
-        else {
-            continue;
-        };
-        counts[2] += u32::from(cliff.load > *low && cliff.load < *high);
-        counts[3] += u32::from(cliff.low <= *low * (1.0 + 1e-9) && cliff.high >= *high * (1.0 - 1e-9));
-        let holds = cliff.loss.low.is_some_and(|l| l <= share) && cliff.loss.high.is_some_and(|h| h >= share);
-        counts[4] += u32::from(cliff.kind == CliffKind::Drop && holds);
+        found += 1;
+        let right =
+            world.drop.and_then(|(_, before)| world.loads.get(before.checked_sub(1)?).zip(world.loads.get(before)));
+        holding += u32::from(
+            right.is_some_and(|(low, high)| cliff.low <= *low * (1.0 + 1e-9) && cliff.high >= *high * (1.0 - 1e-9)),
+        );
     }
-    let share = |i: usize| f64::from(counts[i]) / f64::from(runs.max(1));
-    CliffRates {
-        found: share(0),
-        rejected: share(1),
-        at_right_place: share(2),
-        interval_holds_place: share(3),
-        interval_holds_loss: share(4),
-    }
+    let share = |count: u32| f64::from(count) / f64::from(runs.max(1));
+    CliffRates { found: share(found), interval_holds_place: share(holding) }
 }

@@ -196,16 +196,13 @@ pub(super) fn fit(model: Model, points: &[LoadPoint]) -> Result<ScalingFit, NoEs
         model,
         df: count(data.n() - model.parameters()),
         residual_standard_error: variance.sqrt() * data.y_unit * data.weight_unit.sqrt(),
-        r_squared: r_squared(&data, found.rss),
         aicc: aicc(&data, model, found.rss),
         peak: reach.peak(),
         limit: reach.limit(),
-        knee_load: knee_load(model, &parameters),
         test: test(model, &data, &found),
         coefficients,
         fitted,
         residuals,
-        largest_load: data.most_load,
         parameters,
     };
     if answer.is_sound() { Ok(answer) } else { Err(NoEstimate::new("the fit is wider than numbers can hold")) }
@@ -226,24 +223,9 @@ fn coefficients(model: Model, values: &[f64], covariance: &[Vec<f64>], t: f64) -
             standard_error,
             low: value - t * standard_error,
             high: value + t * standard_error,
-            at_bound: *value <= 0.0,
         }
     })
     .collect()
-}
-
-fn knee_load(model: Model, p: &[f64]) -> Option<f64> {
-    match model {
-        Model::Usl | Model::Amdahl => Usl { alpha: p[0], beta: 0.0, gamma: 1.0 }.knee_load(),
-        Model::Repairman => Repairman { service_s: p[0], think_s: p[1] }.knee_load(),
-    }
-}
-
-fn r_squared(data: &Data, rss: f64) -> Option<f64> {
-    let weights: Vec<f64> = data.root_weights.iter().map(|w| w * w).collect();
-    let mean = dot(&weights, &data.y) / weights.iter().sum::<f64>();
-    let total: f64 = weights.iter().zip(&data.y).map(|(w, y)| w * (y - mean).powi(2)).sum();
-    (total > 1e-24 * data.n() as f64).then(|| 1.0 - rss / total).filter(|r| r.is_finite())
 }
 
 /// n·ln(RSS/n) + 2k + 2k(k + 1)/(n − k − 1), k counting the residual variance too (Hurvich and Tsai 1989).

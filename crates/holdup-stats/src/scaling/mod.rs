@@ -75,8 +75,6 @@ pub struct Coefficient {
     pub low: f64,
     /// Upper end of the 95 % t interval.
     pub high: f64,
-    /// Whether the estimate sits at its bound of zero; error and interval are then only rough.
-    pub at_bound: bool,
 }
 
 /// A derived value with a 95 % interval that may be open.
@@ -169,8 +167,6 @@ pub struct ScalingFit {
     pub df: u32,
     /// √(Σ w·r² / df), in the unit of throughput when weights are 1.
     pub residual_standard_error: f64,
-    /// 1 − RSS/TSS about the weighted mean; `None` when all throughputs are the same.
-    pub r_squared: Option<f64>,
     /// Akaike's criterion with the correction for few points; only differences between models of
     /// the same points mean something. `None` with too few points or a perfect fit.
     pub aicc: Option<f64>,
@@ -179,16 +175,12 @@ pub struct ScalingFit {
     /// The ceiling for growing load: γ/α (Amdahl), 1/s (repairman); for the USL γ/α is what contention
     /// alone would allow, not reached when β > 0. `None` without a ceiling.
     pub limit: Option<Bounds>,
-    /// Where the straight line of the first client meets the ceiling: 1/α, or 1 + z/s.
-    pub knee_load: Option<f64>,
     /// Whether the shape fits.
     pub test: FitTest,
     /// Predictions at the points, in their order.
     pub fitted: Vec<f64>,
     /// Throughput less prediction at the points, in their order.
     pub residuals: Vec<f64>,
-    /// The largest load of the points.
-    pub largest_load: f64,
     parameters: Vec<f64>,
 }
 
@@ -265,8 +257,6 @@ pub struct Comparison {
     pub fits: Vec<(Model, Result<ScalingFit, NoEstimate>)>,
     /// The model with the smallest AICc, and by how much the next one is larger (below 2: as good).
     pub best: Option<(Model, f64)>,
-    /// The largest disagreement at the largest measured load.
-    pub at_largest_load: Option<Disagreement>,
     /// The largest disagreement at twice the largest measured load.
     pub at_twice_largest_load: Option<Disagreement>,
 }
@@ -317,8 +307,7 @@ pub fn compare_models(points: &[LoadPoint]) -> Result<Comparison, NoEstimate> {
         return Err(why.clone());
     }
     let largest = points.iter().map(|p| p.load).fold(0.0, f64::max);
-    let mut comparison = Comparison { fits, best, at_largest_load: None, at_twice_largest_load: None };
-    comparison.at_largest_load = comparison.disagreement(largest);
+    let mut comparison = Comparison { fits, best, at_twice_largest_load: None };
     comparison.at_twice_largest_load = comparison.disagreement(2.0 * largest);
     Ok(comparison)
 }

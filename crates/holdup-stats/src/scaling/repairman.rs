@@ -93,9 +93,4 @@ impl Repairman {
     pub fn limit(&self) -> Option<f64> {
         Some(1.0 / self.service_s).filter(|x| x.is_finite() && *x > 0.0)
     }
-
-    /// Where the straight line N/(s + z) meets the ceiling, 1 + z/s.
-    pub fn knee_load(&self) -> Option<f64> {
-        Some(1.0 + self.think_s / self.service_s).filter(|n| n.is_finite() && self.service_s > 0.0)
-    }
 }

@@ -67,9 +67,4 @@ impl Usl {
     pub fn contention_limit(&self) -> Option<f64> {
         if self.alpha > 0.0 { number(self.gamma / self.alpha) } else { None }
     }
-
-    /// Where the straight line γN meets that ceiling, 1/α.
-    pub fn knee_load(&self) -> Option<f64> {
-        if self.alpha > 0.0 { number(1.0 / self.alpha) } else { None }
-    }
 }
