@@ -1,8 +1,9 @@
 //! Counters of every thread of the process trees under test.
 
-use crate::reading::{Reader, WindowStats};
+use crate::reading::{Reader, WindowStats, increase};
 use crate::{CollectContext, Subject};
 use holdup_host::process::{Stat, descendants};
+use holdup_model::EvidenceItem;
 use std::collections::BTreeMap;
 
 /// Which thread: role, pid, the process's start time (so that a pid that is used again is another task), tid.
@@ -139,6 +140,38 @@ pub(crate) fn compare<const N: usize>(
     }
     stats.lost += vanished + backwards + unreadable;
     sums
+}
+
+/// Two counters of each task, and the same of the whole host as one number.
+pub(crate) type WithHost = (Counters<2>, Option<u64>);
+
+/// A number of the whole host: a file of /proc, and the first word of the number's line.
+pub(crate) type HostLine = (&'static str, &'static str);
+
+/// The number of a line.
+pub(crate) fn host_total(reader: &mut Reader<'_>, (path, word): HostLine) -> Option<u64> {
+    let text = reader.text(path).ok()?;
+    text.lines().find_map(|l| l.strip_prefix(word)?.strip_prefix(' '))?.trim().parse().ok()
+}
+
+/// The increases under these names: both by role, then that of the host.
+pub(crate) fn compare_with_host(
+    before: &WithHost,
+    after: &WithHost,
+    [first, second, host]: [&str; 3],
+    (path, word): HostLine,
+) -> WindowStats {
+    let mut stats = WindowStats::default();
+    for (role, sum) in compare(&before.0, &after.0, &mut stats) {
+        for (name, count) in [first, second].into_iter().zip(sum) {
+            stats.items.push(EvidenceItem::labelled(name, &role, "1", count as f64));
+        }
+    }
+    stats.items.push(match before.1.zip(after.1).and_then(|(b, a)| increase(b, a)) {
+        Some(count) => EvidenceItem::new(host, "1", count as f64),
+        None => EvidenceItem::absent(host, "1", format!("{path} has no usable line `{word}`")),
+    });
+    stats
 }
 
 #[cfg(test)]

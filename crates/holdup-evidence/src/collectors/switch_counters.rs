@@ -1,18 +1,23 @@
 //! Voluntary and involuntary context switches of the processes under test.
 
 use crate::Subject;
-use crate::reading::{Produces, Reader, TwoReadings, WindowStats, increase};
-use crate::tasks::{self, Counters};
-use holdup_model::{EvidenceItem, Meta};
-use std::time::Duration;
-pub(crate) static SWITCH_COUNTERS: &TwoReadings<Vec<Subject>, Reading> = &TwoReadings {
+use crate::reading::{Produces, TwoReadings};
+use crate::tasks::{self, HostLine, WithHost};
+use holdup_model::Meta;
+
+pub(crate) static SWITCH_COUNTERS: &TwoReadings<Vec<Subject>, WithHost> = &TwoReadings {
     meta: &META,
     produces: PRODUCES,
     probe: |context| tasks::probe_own(context, "status", |text| parse(text).is_some()),
     remedy: None,
     open: tasks::subjects,
-    read: |subjects, reader| read(subjects, reader),
-    compare,
+    read: |subjects, reader| {
+        let host = tasks::host_total(reader, HOST);
+        Ok((tasks::read(reader, subjects, "status", parse)?, host))
+    },
+    compare: |before, after, _| {
+        tasks::compare_with_host(before, after, ["voluntary_switches", "involuntary_switches", "host_switches"], HOST)
+    },
 };
 
 static META: Meta = Meta {
@@ -38,28 +43,4 @@ pub(crate) fn parse(text: &str) -> Option<[u64; 2]> {
     Some([field("voluntary_ctxt_switches:")?, field("nonvoluntary_ctxt_switches:")?])
 }
 
-fn host_total(text: &str) -> Option<u64> {
-    text.lines().find_map(|l| l.strip_prefix("ctxt "))?.trim().parse().ok()
-}
-
-/// Of the tasks, and of the host.
-type Reading = (Counters<2>, Option<u64>);
-
-fn read(subjects: &[Subject], reader: &mut Reader<'_>) -> Result<Reading, String> {
-    let host = reader.text("/proc/stat").ok().and_then(|text| host_total(&text));
-    Ok((tasks::read(reader, subjects, "status", parse)?, host))
-}
-
-fn compare(before: &Reading, after: &Reading, _elapsed: Duration) -> WindowStats {
-    let mut stats = WindowStats::default();
-    for (role, sum) in tasks::compare(&before.0, &after.0, &mut stats) {
-        for (name, count) in ["voluntary_switches", "involuntary_switches"].iter().zip(sum) {
-            stats.items.push(EvidenceItem::labelled(*name, &role, "1", count as f64));
-        }
-    }
-    stats.items.push(match before.1.zip(after.1).and_then(|(b, a)| increase(b, a)) {
-        Some(count) => EvidenceItem::new("host_switches", "1", count as f64),
-        None => EvidenceItem::absent("host_switches", "1", "/proc/stat has no usable line `ctxt`"),
-    });
-    stats
-}
+const HOST: HostLine = ("/proc/stat", "ctxt");

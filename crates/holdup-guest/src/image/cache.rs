@@ -95,7 +95,7 @@ pub(crate) fn image_of(tree: &Tree, cache: &Path, observer: &mut dyn Observer) -
     }
 }
 
-fn failed(path: &Path, e: &io::Error) -> Problem {
+pub(super) fn failed(path: &Path, e: &io::Error) -> Problem {
     Problem::host(path.display().to_string(), e.to_string())
 }
 

@@ -4,7 +4,7 @@
 //! and cached; images with it are reproducible while it is cached, but not across hosts. As root, initdb runs in a chroot of
 //! the guest's files, so it is the guest's own program even if the host could not run it; otherwise it runs on the host.
 
-use super::cache::lock;
+use super::cache::{failed, lock};
 use super::closure::{Closure, read_elf};
 use super::elf::Machine;
 use super::postgres::Folders;
@@ -137,10 +137,6 @@ pub fn template(files: &PostgresFiles, cache: &Path, observer: &mut dyn Observer
     std::fs::rename(&data, done.join("data")).map_err(|e| failed(&data, &e))?;
     std::fs::rename(&done, &folder).map_err(|e| failed(&folder, &e))?;
     Template::kept(&folder, false)
-}
-
-fn failed(path: &Path, e: &io::Error) -> Problem {
-    Problem::host(path.display().to_string(), e.to_string())
 }
 
 fn remove(folder: &Path) -> Result<(), Problem> {

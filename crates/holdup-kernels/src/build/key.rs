@@ -45,15 +45,14 @@ pub(super) fn hex_digest(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
+
+    fn patch(sha256: &str) -> Patch {
+        Patch { name: String::new(), bytes: Vec::new(), sha256: sha256.to_owned(), touches: BTreeSet::new() }
+    }
 
     #[test]
     fn each_ingredient_changes_the_key_and_the_same_give_the_same() {
-        let patch = |sha256: &str| Patch {
-            name: String::new(),
-            bytes: Vec::new(),
-            sha256: sha256.to_owned(),
-            touches: std::collections::BTreeSet::new(),
-        };
         let (one, two) = ([patch("1")], [patch("1"), patch("2")]);
         let base = Ingredients { source: "s", arch: "x86_64", config: "C", patches: &one, tools: "gcc 12" };
         let all = [
@@ -77,12 +76,6 @@ mod tests {
 
     #[test]
     fn the_order_of_patches_matters() {
-        let patch = |sha256: &str| Patch {
-            name: String::new(),
-            bytes: Vec::new(),
-            sha256: sha256.to_owned(),
-            touches: std::collections::BTreeSet::new(),
-        };
         let key = |patches: &[Patch]| Ingredients { source: "", arch: "", config: "", patches, tools: "" }.key();
         assert_ne!(key(&[patch("1"), patch("2")]), key(&[patch("2"), patch("1")]));
     }
