@@ -78,7 +78,7 @@ function effects(_page: Page, data: Effects, width: number): Plot.PlotOptions {
     ...base(width), height: 60 + 34 * rows.length, marginLeft: room, marginTop: 10, marginRight: 30,
     x: { type: "log", domain, clamp: true }, y: { domain: keys, label: null },
     marks: [
-      axisX(ratioTicks(domain), ratioText, "ratio to the baseline"),
+      axisX(aroundOne(ratioTicks(domain), width - room - 30), ratioText, "ratio to the baseline"),
       Plot.barX(rows, { x1: (r) => 1 / (1 + r.margin), x2: (r) => 1 + r.margin, y: "key", fill: "var(--margin)", inset: -3 }),
       Plot.ruleX([1], { stroke: "var(--soft)" }),
       Plot.axisY({ tickSize: 0, lineWidth: room / 13, fontSize: 12.5, label: null }),
@@ -117,6 +117,12 @@ function curve(page: Page, data: Curve, width: number): Plot.PlotOptions {
       tip(points, { x: "x", y: "value", title }),
     ],
   };
+}
+
+/** At most as many places as have room, 1 among them. */
+function aroundOne(ratios: number[], width: number): number[] {
+  const every = Math.ceil((ratios.length * 46) / width);
+  return ratios.filter((_, i) => (i - ratios.indexOf(1)) % every === 0);
 }
 
 /** At most as many places as have room, the first and the last among them. */
