@@ -73,8 +73,12 @@ fn executable(file: &Path) -> Result<PathBuf, &'static str> {
 }
 
 fn missing(program: &str, why: &str) -> Problem {
-    Problem::usage(format!("command {program}"), why)
-        .hint("a shell is not used: for pipes, built-ins and variables write [\"sh\", \"-c\", \"…\"]")
+    let hint = if program.contains(' ') {
+        "behind -- stands one program with its arguments; several command lines are compared without it: run command 'A' 'B'"
+    } else {
+        "a shell is not used: for pipes, built-ins and variables write [\"sh\", \"-c\", \"…\"]"
+    };
+    Problem::usage(format!("command {program}"), why).hint(hint)
 }
 
 #[cfg(test)]
