@@ -15,4 +15,4 @@ pub mod workloads;
 
 pub use parameters::{Bytes, CommandLine, FromValue, Nanoseconds, defaults};
 pub use shared::{Algorithm, Placement, Sharing};
-pub use workloads::{command, external, lock_contention, messenger, mixed, pgbench, ping, request, stream, wakeup};
+pub use workloads::*;

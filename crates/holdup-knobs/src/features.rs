@@ -2,6 +2,7 @@
 
 use crate::kernel_file::KernelFile;
 use crate::refused::garbled;
+use crate::sample::{Answer, KernelText};
 use holdup_host::Host;
 use holdup_model::profile::Destination;
 use holdup_model::{Availability, Problem};
@@ -12,6 +13,21 @@ const FILE: KernelFile = KernelFile {
     older: &[("up to Linux 5.12", "/sys/kernel/debug/sched_features")],
     needs: "a kernel with CONFIG_SCHED_DEBUG=y (from 6.15 on all have it)",
 };
+
+/// The file on the host in memory: one feature that is on at first, one that is off, each beside another whose name
+/// begins with it.
+pub(crate) const SAMPLE: KernelText = KernelText {
+    answer: Answer::Made(switch),
+    ..KernelText::new(FILE.newest, "PLACE_LAG RUN_TO_PARITY NO_NEXT_BUDDY WAKEUP_PREEMPTION NO_HRTICK NO_HRTICK_DL \n")
+};
+
+/// What the kernel shows after `wanted` was written: its word in the place of the one before.
+fn switch(before: &str, wanted: &str) -> Option<String> {
+    let plain = |word: &str| word.strip_prefix("NO_").unwrap_or(word).to_owned();
+    let is_it = |word: &str| plain(word) == plain(wanted);
+    let after = before.split_whitespace().map(|word| if is_it(word) { wanted } else { word });
+    before.split_whitespace().any(is_it).then(|| after.map(|word| format!("{word} ")).collect())
+}
 
 /// Whether a feature can be set here.
 pub(crate) fn probe(host: &Host, name: &str) -> Availability {

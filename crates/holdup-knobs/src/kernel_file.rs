@@ -1,6 +1,7 @@
 //! Files of the kernel that hold a setting: where one is, why it cannot be used, and the knob that is one number.
 
 use crate::refused::{ask_file, garbled, is_locked_down, wrong};
+use crate::sample::Sample;
 use crate::{Knob, KnobContext};
 use holdup_host::Host;
 use holdup_model::profile::Destination;
@@ -117,6 +118,8 @@ pub(crate) struct KernelNumber {
     pub(crate) meta: &'static Meta,
     /// What a plan writes for it.
     pub(crate) kind: ParameterKind,
+    /// What tests set of it.
+    pub(crate) samples: &'static [Sample],
     /// What a change touches, in words.
     pub(crate) touches: &'static str,
     /// Where it is.
@@ -140,6 +143,10 @@ impl Knob for KernelNumber {
 
     fn values(&self) -> ParameterKind {
         self.kind
+    }
+
+    fn samples(&self) -> &'static [Sample] {
+        self.samples
     }
 
     fn touches(&self, _instance: &str) -> String {

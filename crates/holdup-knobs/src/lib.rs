@@ -13,6 +13,7 @@ mod kernel_file;
 pub mod knobs;
 mod pieces;
 mod refused;
+pub mod sample;
 mod sched_level;
 mod tasks;
 mod undo;
@@ -23,6 +24,7 @@ use holdup_host::Host;
 use holdup_host::postgres::PostgresControl;
 use holdup_model::profile::Destination;
 use holdup_model::{Availability, Meta, ParameterKind, Problem, Value};
+use sample::Sample;
 
 /// What a knob acts on.
 pub struct KnobContext<'a> {
@@ -51,6 +53,9 @@ pub trait Knob: Sync {
 
     /// The type of its values.
     fn values(&self) -> ParameterKind;
+
+    /// What tests set of it.
+    fn samples(&self) -> &'static [Sample];
 
     /// What a change touches, in words for `--dry-run` ("the sysctl kernel.sched_autogroup_enabled").
     fn touches(&self, instance: &str) -> String;

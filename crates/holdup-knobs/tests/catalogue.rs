@@ -4,10 +4,11 @@
 
 mod support;
 
+use holdup_knobs::sample::Surface;
 use holdup_knobs::{KnobContext, find, knobs};
 use holdup_model::Availability;
 use std::collections::BTreeSet;
-use support::{World, factors};
+use support::World;
 
 #[test]
 fn every_catalogue_file_is_listed() {
@@ -32,17 +33,19 @@ fn every_knob_says_what_it_is() {
         let factor = knob.prefix().map_or_else(|| meta.id.to_owned(), |prefix| format!("{prefix}x"));
         let (found, instance) = find(&factor).unwrap();
         assert_eq!((found.meta().id, instance), (meta.id, if knob.prefix().is_some() { "x" } else { "" }));
-        let is_swept = factors().iter().any(|(name, _)| find(name).unwrap().0.meta().id == meta.id);
+        let is_swept = knob.samples().iter().any(|sample| !matches!(sample.surface, Surface::RealOnly));
         assert!(is_swept, "{} is not in the fault sweep", meta.id);
+        for sample in knob.samples() {
+            assert_eq!(find(sample.factor).unwrap().0.meta().id, meta.id, "a sample of another knob");
+            assert!(!sample.real_levels.is_empty() || !matches!(sample.surface, Surface::RealOnly));
+        }
     }
     assert!(find("postgres.").is_none() && find("nonsense").is_none());
 }
 
 /// An instance of a family that the sweeps go over; nothing for a knob that is no family.
 fn instance_of(knob: &dyn holdup_knobs::Knob) -> &'static str {
-    let factors = factors();
-    let name = factors.iter().find(|(name, _)| find(name).unwrap().0.meta().id == knob.meta().id).unwrap().0;
-    find(name).unwrap().1
+    find(knob.samples()[0].factor).unwrap().1
 }
 
 #[test]

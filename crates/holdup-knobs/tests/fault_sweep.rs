@@ -23,7 +23,7 @@ type Steps = Vec<(&'static str, Value)>;
 fn sequences() -> Vec<Steps> {
     let factors = factors();
     let mut all: Vec<Steps> = Vec::new();
-    for (name, [first, second]) in &factors {
+    for (name, [first, second]) in factors {
         all.push(vec![(name, first.clone()), (name, second.clone()), (name, first.clone())]);
         for (other, [level, _]) in factors.iter().filter(|(other, _)| is_swept_pair(name, other)) {
             all.push(vec![(name, first.clone()), (other, level.clone()), (name, second.clone())]);

@@ -47,7 +47,7 @@ fn two_of(takes: &dyn Fn(&str) -> bool) -> (Profile, Profile) {
 
 /// The wake-up latency ends with the process, so no profile can hold it.
 fn applicable() -> impl Iterator<Item = (&'static str, [Value; 2])> {
-    factors().into_iter().filter(|(name, _)| *name != "cpu-dma-latency")
+    factors().iter().filter(|(name, _)| *name != "cpu-dma-latency").cloned()
 }
 
 fn open(world: &World) -> Result<ProfileJournal, Problem> {
@@ -342,7 +342,7 @@ proptest! {
         for (picks, fault) in &history {
             let mut settings: Vec<(&str, Value)> = Vec::new();
             for (factor, level) in picks {
-                let (name, levels) = factors().swap_remove(*factor);
+                let (name, levels) = factors()[*factor].clone();
                 if !settings.iter().any(|(known, _)| *known == name) {
                     settings.push((name, levels[*level].clone()));
                 }

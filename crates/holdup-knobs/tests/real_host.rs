@@ -4,8 +4,8 @@
 
 use holdup_host::{Host, Scheduling};
 use holdup_knobs::journal::{self, Applied, Journal};
-use holdup_knobs::{KnobContext, find};
-use holdup_model::{Availability, Value};
+use holdup_knobs::{KnobContext, find, knobs};
+use holdup_model::{Availability, Machine, Value};
 use holdup_testkit::{ignore, ignore_part};
 use std::collections::BTreeMap;
 use std::process::{Child, Command};
@@ -52,15 +52,6 @@ fn there_and_back(context: &KnobContext<'_>, factor: &str, value: &Value) {
     assert!(!std::path::Path::new(&path).exists());
 }
 
-fn autogroup_is_switched_and_put_back() {
-    let host = Host::real();
-    let context = KnobContext { host: &host, postgres: None, pids: vec![std::process::id()] };
-    need(&context, "autogroup");
-    let (knob, _) = find("autogroup").unwrap();
-    let other = knob.read(&context, "").unwrap() == Value::Bool(false);
-    there_and_back(&context, "autogroup", &Value::Bool(other));
-}
-
 fn huge_pages_are_reserved_and_given_back() {
     let host = Host::real();
     let context = KnobContext { host: &host, postgres: None, pids: Vec::new() };
@@ -76,29 +67,35 @@ fn huge_pages_are_reserved_and_given_back() {
     assert_eq!(knob.read(&context, "").unwrap(), Value::Integer(now));
 }
 
-fn what_is_one_file_is_set_and_put_back() {
+/// Knobs whose levels depend on the host or on the processes under test, and which have tests below.
+const WITH_TESTS_BELOW: [&str; 6] =
+    ["huge-pages-reserved", "sched-policy", "affinity", "irq-affinity", "cpu-dma-latency", "postgres-setting"];
+
+fn every_other_knob_is_set_and_put_back() {
     let host = Host::real();
-    let context = KnobContext { host: &host, postgres: None, pids: Vec::new() };
-    let text = |t: &str| Value::Text(t.to_owned());
-    for (factor, levels) in [
-        ("migration-cost", [Value::Integer(5_000_000), Value::Integer(400_000)]),
-        ("base-slice", [Value::Integer(4_000_000), Value::Integer(3_000_000)]),
-        ("nr-migrate", [Value::Integer(64), Value::Integer(16)]),
-        ("rseq-slice-length", [Value::Integer(30_000), Value::Integer(20_000)]),
-        ("preempt", [text("full"), text("lazy")]),
-        ("hrtick", [Value::Bool(true), Value::Bool(false)]),
-        ("sched-feature.NEXT_BUDDY", [Value::Bool(true), Value::Bool(false)]),
-    ] {
-        let (knob, instance) = find(factor).unwrap();
-        if let Availability::Unavailable { reason, .. } = knob.probe(&context, instance) {
-            ignore_part(format!("{factor} cannot be set here: {reason}"));
-            continue;
-        }
-        let now = knob.read(&context, instance).unwrap();
-        for level in levels.iter().filter(|level| **level != now) {
-            match knob.check_here(&context, instance, level) {
-                Ok(()) => there_and_back(&context, factor, level),
-                Err(refused) => ignore_part(format!("{factor} = {level} is refused here: {}", refused.why)),
+    // Outside of a group of its own the knobs of groups say why they cannot be used.
+    let (group, alone) = match Group::make(&host, "every") {
+        Some(group) => (Some(group), None),
+        None => (None, Some(Sleeper::start())),
+    };
+    let sleeper = group.as_ref().map(|group| &group.sleeper).or(alone.as_ref()).unwrap();
+    let context = KnobContext { host: &host, postgres: None, pids: vec![sleeper.0.id()] };
+    let machine = Machine { cpus: 2, memory_bytes: 1 << 30 };
+    for knob in knobs::ALL.iter().filter(|knob| !WITH_TESTS_BELOW.contains(&knob.meta().id)) {
+        for sample in knob.samples().iter().filter(|sample| !sample.real_levels.is_empty()) {
+            let (factor, (_, instance)) = (sample.factor, find(sample.factor).unwrap());
+            if let Availability::Unavailable { reason, .. } = knob.probe(&context, instance) {
+                ignore_part(format!("{factor} cannot be set here: {reason}"));
+                continue;
+            }
+            let now = knob.read(&context, instance).unwrap();
+            for level in sample.real_levels {
+                let (level, _) = knob.values().parse(level, machine).unwrap().unwrap();
+                match knob.check_here(&context, instance, &level) {
+                    Ok(()) if knob.same(&level, &now) => {}
+                    Ok(()) => there_and_back(&context, factor, &level),
+                    Err(refused) => ignore_part(format!("{factor} = {level} is refused here: {}", refused.why)),
+                }
             }
         }
     }
@@ -254,28 +251,6 @@ fn what_a_killed_process_held_is_gone_with_it() {
     assert_eq!(killed_after(std::process::id(), "cpu-dma-latency", "77000", &latency), ["77000".to_owned(), before]);
 }
 
-fn transparent_huge_pages_are_switched_and_put_back() {
-    let host = Host::real();
-    let context = KnobContext { host: &host, postgres: None, pids: Vec::new() };
-    need(&context, "transparent-huge-pages");
-    let (knob, _) = find("transparent-huge-pages").unwrap();
-    let now = knob.read(&context, "").unwrap();
-    for mode in ["always", "madvise", "never"].map(|mode| Value::Text(mode.to_owned())) {
-        if mode != now {
-            there_and_back(&context, "transparent-huge-pages", &mode);
-        }
-    }
-}
-
-fn numa_balancing_is_switched_and_put_back() {
-    let host = Host::real();
-    let context = KnobContext { host: &host, postgres: None, pids: Vec::new() };
-    need(&context, "numa-balancing");
-    let (knob, _) = find("numa-balancing").unwrap();
-    let other = i64::from(knob.read(&context, "").unwrap() == Value::Integer(0));
-    there_and_back(&context, "numa-balancing", &Value::Integer(other));
-}
-
 fn the_cpus_of_a_child_are_set_and_put_back() {
     let host = Host::real();
     let sleeper = Sleeper::start();
@@ -355,23 +330,6 @@ impl Drop for Group {
     }
 }
 
-fn weight_and_limit_of_a_control_group_are_set_and_put_back() {
-    let host = Host::real();
-    let Some(group) = Group::make(&host, "share") else {
-        ignore("no control group can be made here");
-    };
-    let context = KnobContext { host: &host, postgres: None, pids: vec![group.sleeper.0.id()] };
-    let levels = [
-        ("cgroup-cpu-weight", Value::Integer(250)),
-        ("cgroup-cpu-weight", Value::Integer(1)),
-        ("cgroup-cpu-max", Value::Text("0.5".to_owned())),
-    ];
-    for (factor, level) in levels {
-        need(&context, factor);
-        there_and_back(&context, factor, &level);
-    }
-}
-
 fn a_control_group_that_was_removed_needs_nothing_put_back() {
     let host = Host::real();
     let Some(group) = Group::make(&host, "gone") else {
@@ -395,21 +353,17 @@ fn a_control_group_that_was_removed_needs_nothing_put_back() {
 }
 
 holdup_testkit::tests!(
-    autogroup_is_switched_and_put_back,
     huge_pages_are_reserved_and_given_back,
-    what_is_one_file_is_set_and_put_back,
+    every_other_knob_is_set_and_put_back,
     the_policy_of_a_child_is_set_and_put_back,
     the_slice_of_a_child_is_set_and_the_default_one_put_back,
     a_child_that_is_born_under_a_level_gets_its_parents_own_back,
     what_a_killed_process_left_is_put_back,
     what_a_killed_process_left_in_a_control_group_is_put_back,
     what_a_killed_process_held_is_gone_with_it,
-    transparent_huge_pages_are_switched_and_put_back,
-    numa_balancing_is_switched_and_put_back,
     the_cpus_of_a_child_are_set_and_put_back,
     a_wakeup_latency_is_held_and_let_go,
     interrupts_are_moved_and_put_back,
-    weight_and_limit_of_a_control_group_are_set_and_put_back,
     a_control_group_that_was_removed_needs_nothing_put_back;
     by_hand: sets_a_factor_and_waits_to_be_killed
 );

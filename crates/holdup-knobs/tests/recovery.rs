@@ -7,9 +7,9 @@ mod support;
 use holdup_host::Scheduling;
 use holdup_knobs::KnobContext;
 use holdup_knobs::journal::{self, Applied};
+use holdup_knobs::sample::Surface;
 use holdup_model::{ProblemKind, Value};
-use support::kernel_files::{FEATURES, PREEMPT, in_files};
-use support::{AUTOGROUP, BOOT_ID, HUGE_PAGES, JOURNAL, MIGRATION_COST, World};
+use support::{AUTOGROUP, BOOT_ID, FEATURES, HUGE_PAGES, JOURNAL, MIGRATION_COST, PREEMPT, World, level, samples};
 
 fn text(t: &str) -> Value {
     Value::Text(t.to_owned())
@@ -282,13 +282,18 @@ fn a_value_that_this_kernel_has_not_is_refused_before_anything_is_touched() {
 
 #[test]
 fn a_file_that_holds_garbage_is_an_error_and_stays_as_it_is() {
-    for file in in_files() {
+    let in_one_file = samples().filter_map(|sample| match &sample.surface {
+        Surface::File(file) | Surface::Word(_, file) => Some((sample, file)),
+        _ => None,
+    });
+    for (sample, file) in in_one_file {
         for garbage in ["", "\n", "\u{0}\u{1}", "maybe", "1 2 3", "((full))", "99999999999999999999999"] {
             let world = World::new();
             world.fs.put(file.path, garbage);
             let mut journal = world.open().unwrap();
-            let refused = journal.apply(&world.context(), file.factor, &file.levels[0]).unwrap_err();
-            assert!(refused.why.contains("is not what the kernel writes there"), "{}: {refused}", file.factor);
+            let refused =
+                journal.apply(&world.context(), sample.factor, &level(sample.factor, sample.levels[0])).unwrap_err();
+            assert!(refused.why.contains("is not what the kernel writes there"), "{}: {refused}", sample.factor);
             assert_eq!((world.fs.get(file.path).as_deref(), world.fs.get(JOURNAL)), (Some(garbage), None));
         }
     }
@@ -299,11 +304,11 @@ fn two_knobs_of_one_file_leave_each_other_alone() {
     let world = World::new();
     let mut journal = world.open().unwrap();
     journal.apply(&world.context(), "hrtick", &Value::Bool(true)).unwrap();
-    journal.apply(&world.context(), "sched-feature.RUN_TO_PARITY", &Value::Bool(false)).unwrap();
+    journal.apply(&world.context(), "sched-feature.WAKEUP_PREEMPTION", &Value::Bool(false)).unwrap();
     // Someone else sets a third feature meanwhile, which is theirs to keep.
     world.host.write(FEATURES, "NEXT_BUDDY").unwrap();
     let now = world.fs.get(FEATURES).unwrap();
-    assert_eq!(now.trim(), "PLACE_LAG NO_RUN_TO_PARITY NEXT_BUDDY WAKEUP_PREEMPTION HRTICK NO_HRTICK_DL");
+    assert_eq!(now.trim(), "PLACE_LAG RUN_TO_PARITY NEXT_BUDDY NO_WAKEUP_PREEMPTION HRTICK NO_HRTICK_DL");
     drop(journal);
     assert_eq!(world.recover().unwrap().left, []);
     let now = world.fs.get(FEATURES).unwrap();

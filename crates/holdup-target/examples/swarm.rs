@@ -10,9 +10,10 @@ use holdup_files::{Folder, private_folder};
 use holdup_host::postgres::PostgresControl;
 use holdup_host::{FileIdentity, Host, HostFs, RealFs, Scheduling};
 use holdup_knobs::journal::{self, Journal};
-use holdup_knobs::{KnobContext, find};
+use holdup_knobs::sample::Sample;
+use holdup_knobs::{KnobContext, find, knobs};
 use holdup_load::Cancel;
-use holdup_model::{Availability, Problem, Value};
+use holdup_model::{Availability, Machine, Problem, Value};
 use holdup_postgres::find::{Need, SearchPath};
 use holdup_postgres::{Binaries, Cluster, ClusterOptions, External};
 use std::collections::BTreeMap;
@@ -22,33 +23,6 @@ use std::process::{Child, Command, ExitCode};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-
-/// Levels that are tried of each knob; what the host does not have is left out with its reason.
-const LEVELS: &[(&str, &[&str])] = &[
-    ("autogroup", &["on", "off"]),
-    ("transparent-huge-pages", &["always", "madvise", "never"]),
-    ("numa-balancing", &["on", "off"]),
-    ("huge-pages-reserved", &["0", "2", "5"]),
-    ("migration-cost", &["500us", "5ms"]),
-    ("base-slice", &["1ms", "3ms"]),
-    ("nr-migrate", &["8", "32"]),
-    ("preempt", &["lazy", "full", "none"]),
-    ("sched-policy", &["batch", "idle", "nice:5", "batch nice:7", "other", "fifo:3", "slice:3ms", "batch slice:1ms"]),
-    ("affinity", &["0", "1", "0-1"]),
-    ("cgroup-cpu-weight", &["50", "200", "1000"]),
-    ("cgroup-cpu-max", &["0.5", "1.5"]),
-    ("cpu-governor", &["performance", "powersave"]),
-    ("cpu-dma-latency", &["10us", "100us"]),
-    ("irq-affinity", &["0", "1"]),
-    ("rseq-slice-length", &["10us"]),
-    ("hrtick", &["on", "off"]),
-    ("sched-feature.NEXT_BUDDY", &["on", "off"]),
-    ("postgres.work_mem", &["4MB", "64MB"]),
-    ("postgres.commit_delay", &["0", "100"]),
-    ("postgres.wal_compression", &["on", "off"]),
-    ("postgres.search_path", &["public", "\"$user\", public"]),
-    ("postgres.log_line_prefix", &["%m it's ", ""]),
-];
 
 /// The settings of the server that may be altered before a sequence, and what to.
 const ALTERED: &[(&str, &str)] = &[("work_mem", "7MB"), ("search_path", "\"a b\", public"), ("wal_compression", "on")];
@@ -163,16 +137,16 @@ impl HostFs for Counted {
 /// What a process of the swarm is given by its parent.
 #[derive(Debug, Clone)]
 struct Sequence {
-    steps: Vec<(String, String)>,
+    steps: Vec<(&'static str, &'static str)>,
     restores: bool,
     mishap: Mishap,
 }
 
 impl Sequence {
-    fn random(chance: &mut Chance, knobs: &[(&str, &[&str])]) -> Self {
+    fn random(chance: &mut Chance, samples: &[&'static Sample]) -> Self {
         let steps = (0..=chance.below(6)).map(|_| {
-            let (knob, levels) = chance.of(knobs);
-            ((*knob).to_owned(), (*chance.of(levels)).to_owned())
+            let sample = chance.of(samples);
+            (sample.factor, *chance.of(sample.real_levels))
         });
         let steps = steps.collect();
         let operation = |chance: &mut Chance| 1 + chance.next() % 160;
@@ -189,16 +163,10 @@ impl Sequence {
     }
 }
 
-fn value(text: &str) -> Value {
-    match text {
-        "on" => Value::Bool(true),
-        "off" => Value::Bool(false),
-        _ => match (text.parse::<i64>(), text.parse::<f64>()) {
-            (Ok(number), _) => Value::Integer(number),
-            (_, Ok(number)) => Value::Float(number),
-            _ => Value::Text(text.to_owned()),
-        },
-    }
+fn value(factor: &str, text: &str) -> Value {
+    let (knob, _) = find(factor).unwrap();
+    let (value, _) = knob.values().parse(text, Machine { cpus: 2, memory_bytes: 1 << 30 }).unwrap().unwrap();
+    value
 }
 
 type Postgres<'a> = Option<&'a dyn PostgresControl>;
@@ -214,7 +182,7 @@ fn apply(journal: &str, postgres: Postgres<'_>, pids: &[u32], sequence: &Sequenc
     let Ok(mut journal) = Journal::open(host.clone(), journal, 0) else { return };
     for (factor, level) in &sequence.steps {
         // A level that this host refuses leaves everything as it is.
-        let _refused_or_not = journal.apply(&context(&host, postgres, pids), factor, &value(level));
+        let _refused_or_not = journal.apply(&context(&host, postgres, pids), factor, &value(factor, level));
     }
     if sequence.restores {
         journal.restore_all(&context(&host, postgres, pids));
@@ -222,20 +190,20 @@ fn apply(journal: &str, postgres: Postgres<'_>, pids: &[u32], sequence: &Sequenc
 }
 
 /// What can be read of every knob and of every task, in words.
-fn snapshot(host: &Host, postgres: Postgres<'_>, pids: &[u32], knobs: &[(&str, &[&str])]) -> BTreeMap<String, String> {
+fn snapshot(host: &Host, postgres: Postgres<'_>, pids: &[u32], samples: &[&Sample]) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
-    let (settings, knobs): (Vec<_>, Vec<_>) = knobs.iter().partition(|(factor, _)| factor.starts_with("postgres."));
+    let (settings, others): (Vec<&Sample>, Vec<&Sample>) = samples.iter().partition(|sample| is_of_server(sample));
     if let (Some(server), false) = (postgres, settings.is_empty()) {
         for row in server.query(SETTINGS).unwrap() {
             let row: Vec<String> = row.into_iter().map(|field| field.unwrap_or_else(|| "none".to_owned())).collect();
             found.insert(format!("postgres.{}", row[0]), row[1..].join(" / "));
         }
     }
-    for (factor, _) in knobs {
+    for factor in others.iter().map(|sample| sample.factor) {
         let (knob, instance) = find(factor).unwrap();
         let now = knob.read(&context(host, postgres, pids), instance);
         let now = now.map_or_else(|p| p.to_string(), |value| value.to_string());
-        found.insert((*factor).to_owned(), now);
+        found.insert(factor.to_owned(), now);
     }
     for pid in pids {
         let state = format!("{:?} {:?} {:?}", host.scheduling(*pid), host.affinity(*pid), host.slice(*pid));
@@ -312,7 +280,7 @@ struct Swarm {
     host: Host,
     server: Option<External>,
     subjects: Subjects,
-    knobs: Vec<(&'static str, &'static [&'static str])>,
+    samples: Vec<&'static Sample>,
     journal: String,
     folder: Folder,
     sums: Sums,
@@ -323,9 +291,9 @@ impl Swarm {
         let mut chance = Chance(seed);
         self.subjects.make_odd(&self.host, &mut chance);
         // A server takes a hundred times as long as the kernel does.
-        let mut knobs = self.knobs.clone();
+        let mut samples = self.samples.clone();
         if chance.below(8) != 0 {
-            knobs.retain(|(factor, _)| !factor.starts_with("postgres."));
+            samples.retain(|sample| !is_of_server(sample));
         } else if let Some(server) = &self.server {
             for (name, odd) in ALTERED {
                 let wanted = (chance.below(3) == 0).then_some(*odd);
@@ -333,8 +301,8 @@ impl Swarm {
             }
         }
         let pids = self.subjects.pids();
-        let before = snapshot(&self.host, postgres(&self.server), &pids, &knobs);
-        let sequence = Sequence::random(&mut chance, &knobs);
+        let before = snapshot(&self.host, postgres(&self.server), &pids, &samples);
+        let sequence = Sequence::random(&mut chance, &samples);
         self.sums.sequences += 1;
         let in_child = |work: &dyn Fn()| {
             // SAFETY: this process has one thread; the child runs `work` and ends.
@@ -359,7 +327,7 @@ impl Swarm {
             Ok(restored) => restored.left.iter().map(|left| left.factor.clone()).collect(),
             Err(problem) => vec![problem.to_string()],
         };
-        let after = snapshot(&self.host, postgres(&self.server), &pids, &knobs);
+        let after = snapshot(&self.host, postgres(&self.server), &pids, &samples);
         let of_tasks = ["sched-policy", "affinity"];
         let different: Vec<&String> =
             before.iter().filter(|(key, was)| after.get(*key) != Some(*was)).map(|(k, _)| k).collect();
@@ -407,9 +375,13 @@ fn cluster(host: &Host) -> Result<Cluster, Problem> {
     Cluster::create(host, &options)
 }
 
+fn is_of_server(sample: &Sample) -> bool {
+    find(sample.factor).unwrap().0.is_of_server()
+}
+
 /// Whether it is the same for all processes.
-fn is_of_host(factor: &str) -> bool {
-    !find(factor).unwrap().0.is_of_processes() && !factor.starts_with("cgroup") && !factor.starts_with("postgres.")
+fn is_of_host(sample: &Sample) -> bool {
+    !find(sample.factor).unwrap().0.is_of_processes() && !sample.factor.starts_with("cgroup") && !is_of_server(sample)
 }
 
 fn main() -> ExitCode {
@@ -436,22 +408,21 @@ fn main() -> ExitCode {
     // As one that holdup did not make: by itself it puts nothing back.
     let server =
         cluster.as_ref().map(|made| External::connect(&host, &made.connection_string_for("postgres")).unwrap());
-    let usable = |(factor, levels): &(&'static str, &'static [&'static str])| {
-        let (knob, instance) = find(factor).unwrap();
-        if let Availability::Unavailable { reason, .. } =
-            knob.probe(&context(&host, postgres(&server), &pids), instance)
-        {
-            println!("left out: {factor}: {reason}");
-            return false;
+    let is_usable = |sample: &&Sample| {
+        let (knob, instance) = find(sample.factor).unwrap();
+        let found = knob.probe(&context(&host, postgres(&server), &pids), instance);
+        if let Availability::Unavailable { reason, .. } = &found {
+            println!("left out: {}: {reason}", sample.factor);
         }
-        !levels.is_empty()
+        found.is_usable()
     };
-    let knobs: Vec<_> = LEVELS.iter().copied().filter(usable).collect();
-    println!("knobs: {}", knobs.iter().map(|(factor, _)| *factor).collect::<Vec<_>>().join(", "));
-    let of_host: Vec<_> = knobs.iter().copied().filter(|(factor, _)| is_of_host(factor)).collect();
+    let all = knobs::ALL.iter().flat_map(|knob| knob.samples()).filter(|sample| !sample.real_levels.is_empty());
+    let samples: Vec<&Sample> = all.filter(is_usable).collect();
+    println!("knobs: {}", samples.iter().map(|sample| sample.factor).collect::<Vec<_>>().join(", "));
+    let of_host: Vec<_> = samples.iter().copied().filter(|sample| is_of_host(sample)).collect();
     let at_first = snapshot(&host, None, &[], &of_host);
     let journal = state.join("journal.json").display().to_string();
-    let mut swarm = Swarm { host: host.clone(), server, subjects, knobs, journal, folder, sums: Sums::default() };
+    let mut swarm = Swarm { host: host.clone(), server, subjects, samples, journal, folder, sums: Sums::default() };
     let begun = Instant::now();
     let mut seed = first;
     while swarm.sums.sequences < count && begun.elapsed().as_secs() < seconds {

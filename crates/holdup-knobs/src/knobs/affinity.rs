@@ -2,6 +2,7 @@
 
 use crate::pieces;
 use crate::refused::wrong;
+use crate::sample::{Sample, Surface};
 use crate::tasks::{self, Privilege, SavedTask, TaskState};
 use crate::{Knob, KnobContext, Past, Standing};
 use holdup_host::{Host, HostError, cgroup, cpu_list, cpu_ranges};
@@ -59,6 +60,16 @@ impl Knob for Affinity {
 
     fn values(&self) -> ParameterKind {
         ParameterKind::Text
+    }
+
+    fn samples(&self) -> &'static [Sample] {
+        const {
+            &[Sample {
+                real_levels: &["0", "1", "0-1"],
+                has_parts: true,
+                ..Sample::new("affinity", Surface::Affinity, ["1-2", "3,0"])
+            }]
+        }
     }
 
     fn touches(&self, _instance: &str) -> String {

@@ -1,6 +1,7 @@
 //! Whether the scheduler shares the CPU among sessions before it shares it among their tasks.
 
 use crate::refused::{garbled, write_refused, wrong};
+use crate::sample::{KernelText, Sample, Surface};
 use crate::{Knob, KnobContext};
 use holdup_host::cgroup;
 use holdup_model::profile::Destination;
@@ -40,6 +41,15 @@ impl Knob for Autogroup {
 
     fn values(&self) -> ParameterKind {
         ParameterKind::Bool
+    }
+
+    fn samples(&self) -> &'static [Sample] {
+        const {
+            &[Sample {
+                real_levels: &["on", "off"],
+                ..Sample::new("autogroup", Surface::File(KernelText::new(PATH, "1\n")), ["off", "off"])
+            }]
+        }
     }
 
     fn touches(&self, _instance: &str) -> String {

@@ -1,7 +1,10 @@
 //! How long a task may run before another one's turn comes.
 
 use crate::kernel_file::{KernelFile, KernelNumber};
+use crate::sample::Sample;
 use holdup_model::{Meta, ParameterKind};
+
+const FILE: &str = "/sys/kernel/debug/sched/base_slice_ns";
 
 /// `base-slice`.
 pub(crate) static KNOB: KernelNumber = KernelNumber {
@@ -25,10 +28,14 @@ pub(crate) static KNOB: KernelNumber = KernelNumber {
         ],
     },
     kind: ParameterKind::DURATION,
+    samples: &[Sample {
+        real_levels: &["1ms", "3ms", "4ms"],
+        ..Sample::number("base-slice", FILE, "2100000\n", ["4ms", "100us"])
+    }],
     touches: "the scheduler's base_slice_ns (debugfs; min_granularity_ns before 6.6, a sysctl up to 5.12), for the \
               whole host",
     file: KernelFile {
-        newest: "/sys/kernel/debug/sched/base_slice_ns",
+        newest: FILE,
         older: &[
             ("up to Linux 5.12", "/proc/sys/kernel/sched_min_granularity_ns"),
             ("Linux 5.13 to 6.5", "/sys/kernel/debug/sched/min_granularity_ns"),

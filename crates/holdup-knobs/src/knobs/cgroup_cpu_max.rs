@@ -3,6 +3,7 @@
 use crate::cpu_group::GroupFile;
 use crate::pieces::{self, Files, Pieces};
 use crate::refused::{garbled, wrong};
+use crate::sample::{Answer, Foreign, KernelText, Sample, Surface};
 use crate::{Knob, KnobContext, Past, Standing};
 use holdup_host::Host;
 use holdup_model::profile::Destination;
@@ -43,6 +44,23 @@ impl Knob for CgroupCpuMax {
 
     fn values(&self) -> ParameterKind {
         ParameterKind::Text
+    }
+
+    fn samples(&self) -> &'static [Sample] {
+        const MAX: KernelText = KernelText {
+            // A bare `max` keeps the period; the tests have one period beside that which holdup writes.
+            answer: Answer::Made(|_, limit| Some(if limit == "max" { "max 100000\n" } else { limit }.to_owned())),
+            ..KernelText::new("/sys/fs/cgroup/system.slice/pg.service/cpu.max", "max 50000\n")
+        };
+        const {
+            &[Sample {
+                real_levels: &["0.5", "1.5"],
+                foreign: Some(Foreign { path: MAX.path, content: "77 1000\n", named: "0.077 in periods of 1000us" }),
+                is_paired: true,
+                has_parts: true,
+                ..Sample::new("cgroup-cpu-max", Surface::File(MAX), ["1.5", "0.25"])
+            }]
+        }
     }
 
     fn touches(&self, _instance: &str) -> String {
@@ -155,8 +173,12 @@ enum Limit {
 
 impl Limit {
     fn in_file(path: &str, text: &str) -> Option<Limit> {
-        let mut words = text.split_ascii_whitespace();
-        let (quota, period) = (words.next()?, words.next());
+        let words: Vec<&str> = text.split_ascii_whitespace().collect();
+        let (quota, period) = match words[..] {
+            [quota] => (quota, None),
+            [quota, period] => (quota, Some(period)),
+            _ => return None,
+        };
         match (path.ends_with(FILE.v1), quota, period) {
             (true, "-1", None) | (false, "max", Some(_)) => Some(Limit::None),
             (true, quota, None) => Some(Limit::Time { quota: quota.parse().ok()?, period: PERIOD_US }),

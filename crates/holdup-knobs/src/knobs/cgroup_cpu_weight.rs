@@ -3,6 +3,7 @@
 use crate::cpu_group::GroupFile;
 use crate::pieces::{self, Files, Pieces};
 use crate::refused::{garbled, wrong};
+use crate::sample::{Foreign, Sample};
 use crate::{Knob, KnobContext, Past, Standing};
 use holdup_host::Host;
 use holdup_model::profile::Destination;
@@ -36,6 +37,17 @@ impl Knob for CgroupCpuWeight {
 
     fn values(&self) -> ParameterKind {
         ParameterKind::Integer { min: 1, max: 10_000 }
+    }
+
+    fn samples(&self) -> &'static [Sample] {
+        const WEIGHT: &str = "/sys/fs/cgroup/system.slice/pg.service/cpu.weight";
+        const {
+            &[Sample {
+                real_levels: &["1", "50", "250", "1000"],
+                foreign: Some(Foreign { path: WEIGHT, content: "77\n", named: "77" }),
+                ..Sample::number("cgroup-cpu-weight", WEIGHT, "100\n", ["200", "1"])
+            }]
+        }
     }
 
     fn touches(&self, _instance: &str) -> String {

@@ -1,6 +1,7 @@
 //! How long an idle CPU may take to wake up.
 
 use crate::refused::{garbled, write_refused, wrong};
+use crate::sample::{Sample, Surface};
 use crate::{Knob, KnobContext, Past, Standing};
 use holdup_model::profile::Destination;
 use holdup_model::text::shell_quoted;
@@ -40,6 +41,17 @@ impl Knob for CpuDmaLatency {
 
     fn values(&self) -> ParameterKind {
         ParameterKind::DURATION
+    }
+
+    fn samples(&self) -> &'static [Sample] {
+        // What other processes hold is beside what holdup holds.
+        const {
+            &[Sample {
+                real_levels: &["10us", "100us"],
+                is_paired: true,
+                ..Sample::new("cpu-dma-latency", Surface::Held(DEVICE, NO_LIMIT_US.to_ne_bytes()), ["0ns", "20us"])
+            }]
+        }
     }
 
     fn touches(&self, _instance: &str) -> String {

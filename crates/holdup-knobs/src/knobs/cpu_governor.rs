@@ -2,6 +2,7 @@
 
 use crate::pieces::{self, Files, Pieces};
 use crate::refused::{write_refused, wrong};
+use crate::sample::{Foreign, KernelText, Sample, Surface};
 use crate::{Knob, KnobContext, Past, Standing};
 use holdup_host::{Host, HostError};
 use holdup_model::profile::Destination;
@@ -38,6 +39,21 @@ impl Knob for CpuGovernor {
 
     fn values(&self) -> ParameterKind {
         ParameterKind::Text
+    }
+
+    fn samples(&self) -> &'static [Sample] {
+        const OF_POLICY: KernelText =
+            KernelText::new("/sys/devices/system/cpu/cpufreq/policy0/scaling_governor", "powersave\n");
+        const OF_OTHER: KernelText =
+            KernelText::new("/sys/devices/system/cpu/cpufreq/policy2/scaling_governor", "ondemand\n");
+        const {
+            &[Sample {
+                real_levels: &["performance", "powersave"],
+                foreign: Some(Foreign { path: OF_OTHER.path, content: "conservative\n", named: "conservative" }),
+                has_parts: true,
+                ..Sample::new("cpu-governor", Surface::Files(&[OF_POLICY, OF_OTHER]), ["performance", "schedutil"])
+            }]
+        }
     }
 
     fn touches(&self, _instance: &str) -> String {

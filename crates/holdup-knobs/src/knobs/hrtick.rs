@@ -2,6 +2,7 @@
 
 use crate::features;
 use crate::refused::wrong;
+use crate::sample::{Sample, Surface};
 use crate::{Knob, KnobContext};
 use holdup_model::profile::Destination;
 use holdup_model::{Availability, Meta, ParameterKind, Problem, Value};
@@ -39,6 +40,15 @@ impl Knob for Hrtick {
 
     fn values(&self) -> ParameterKind {
         ParameterKind::Bool
+    }
+
+    fn samples(&self) -> &'static [Sample] {
+        const {
+            &[Sample {
+                real_levels: &["on", "off"],
+                ..Sample::new("hrtick", Surface::Word(FEATURE, features::SAMPLE), ["on", "off"])
+            }]
+        }
     }
 
     fn touches(&self, _instance: &str) -> String {

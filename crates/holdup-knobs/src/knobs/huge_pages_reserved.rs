@@ -1,6 +1,7 @@
 //! How many huge pages the kernel holds ready.
 
 use crate::refused::{garbled, write_refused, wrong};
+use crate::sample::{Foreign, Sample};
 use crate::{Knob, KnobContext, Past, Standing};
 use holdup_host::Host;
 use holdup_model::profile::Destination;
@@ -36,6 +37,18 @@ impl Knob for HugePagesReserved {
 
     fn values(&self) -> ParameterKind {
         ParameterKind::Integer { min: 0, max: i64::from(u32::MAX) }
+    }
+
+    fn samples(&self) -> &'static [Sample] {
+        // Fewer than the memory holds, because putting them back asks whether they fit.
+        const {
+            &[Sample {
+                real_levels: &["0", "2", "5"],
+                foreign: Some(Foreign { path: PATH, content: "99\n", named: "99" }),
+                is_paired: true,
+                ..Sample::number("huge-pages-reserved", PATH, "1\n", ["6", "3"])
+            }]
+        }
     }
 
     fn touches(&self, _instance: &str) -> String {

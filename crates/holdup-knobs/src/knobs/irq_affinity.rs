@@ -2,6 +2,7 @@
 
 use crate::pieces::{self, Files, Pieces};
 use crate::refused::{write_refused, wrong};
+use crate::sample::{Answer, Foreign, KernelText, Sample, Surface};
 use crate::{Knob, KnobContext, Past, Standing};
 use holdup_host::{Host, HostError, cpu_list, cpu_ranges, online_cpus};
 use holdup_model::{Availability, Meta, ParameterKind, Problem, Value};
@@ -39,6 +40,30 @@ impl Knob for IrqAffinity {
 
     fn values(&self) -> ParameterKind {
         ParameterKind::Text
+    }
+
+    fn samples(&self) -> &'static [Sample] {
+        // The last interrupt is bound by the kernel, which reads a list only of one that it does not bind.
+        const OF_IRQ: KernelText = KernelText {
+            answer: Answer::Made(|_, list| cpu_list(list).map(|_| list.to_owned())),
+            ..KernelText::new("/proc/irq/8/smp_affinity_list", "0-3\n")
+        };
+        const {
+            &[Sample {
+                real_levels: &["0", "1"],
+                foreign: Some(Foreign { path: OF_IRQ.path, content: "1,3\n", named: "1,3" }),
+                has_parts: true,
+                ..Sample::new(
+                    "irq-affinity",
+                    Surface::Files(&[
+                        KernelText { path: "/proc/irq/1/smp_affinity_list", ..OF_IRQ },
+                        OF_IRQ,
+                        KernelText { path: "/proc/irq/24/smp_affinity_list", answer: Answer::Refused, ..OF_IRQ },
+                    ]),
+                    ["0", "1-2"],
+                )
+            }]
+        }
     }
 
     fn touches(&self, _instance: &str) -> String {

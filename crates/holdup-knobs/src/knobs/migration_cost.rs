@@ -1,7 +1,10 @@
 //! How long a task counts as hot in its CPU's cache.
 
 use crate::kernel_file::{KernelFile, KernelNumber};
+use crate::sample::Sample;
 use holdup_model::{Meta, ParameterKind};
+
+const FILE: &str = "/sys/kernel/debug/sched/migration_cost_ns";
 
 /// `migration-cost`.
 pub(crate) static KNOB: KernelNumber = KernelNumber {
@@ -21,9 +24,14 @@ pub(crate) static KNOB: KernelNumber = KernelNumber {
         ],
     },
     kind: ParameterKind::DURATION,
+    samples: &[Sample {
+        real_levels: &["500us", "5ms"],
+        is_paired: true,
+        ..Sample::number("migration-cost", FILE, "500000\n", ["5ms", "0ns"])
+    }],
     touches: "the scheduler's migration_cost_ns (debugfs, or a sysctl up to 5.12), for the whole host",
     file: KernelFile {
-        newest: "/sys/kernel/debug/sched/migration_cost_ns",
+        newest: FILE,
         older: &[("up to Linux 5.12", "/proc/sys/kernel/sched_migration_cost_ns")],
         needs: "a kernel with CONFIG_SMP=y, and up to 6.14 with CONFIG_SCHED_DEBUG=y",
     },

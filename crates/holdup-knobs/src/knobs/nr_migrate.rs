@@ -1,7 +1,10 @@
 //! How many tasks the load balancer looks at in one go.
 
 use crate::kernel_file::{KernelFile, KernelNumber};
+use crate::sample::Sample;
 use holdup_model::{Meta, ParameterKind};
+
+const FILE: &str = "/sys/kernel/debug/sched/nr_migrate";
 
 /// `nr-migrate`.
 pub(crate) static KNOB: KernelNumber = KernelNumber {
@@ -23,9 +26,13 @@ pub(crate) static KNOB: KernelNumber = KernelNumber {
         ],
     },
     kind: ParameterKind::Integer { min: 0, max: MOST },
+    samples: &[Sample {
+        real_levels: &["8", "16", "32", "64"],
+        ..Sample::number("nr-migrate", FILE, "32\n", ["128", "8"])
+    }],
     touches: "the scheduler's nr_migrate (debugfs, or a sysctl up to 5.12), for the whole host",
     file: KernelFile {
-        newest: "/sys/kernel/debug/sched/nr_migrate",
+        newest: FILE,
         older: &[("up to Linux 5.12", "/proc/sys/kernel/sched_nr_migrate")],
         needs: "a kernel with CONFIG_SMP=y, and up to 6.14 with CONFIG_SCHED_DEBUG=y",
     },

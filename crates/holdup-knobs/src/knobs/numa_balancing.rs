@@ -1,6 +1,7 @@
 //! Whether the kernel moves memory and tasks towards each other among NUMA nodes.
 
 use crate::refused::{garbled, probe_file, wrong};
+use crate::sample::{Foreign, Sample};
 use crate::{Knob, KnobContext};
 use holdup_host::{Host, cpu_list};
 use holdup_model::profile::Destination;
@@ -35,6 +36,16 @@ impl Knob for NumaBalancing {
 
     fn values(&self) -> ParameterKind {
         ParameterKind::Integer { min: 0, max: 2 }
+    }
+
+    fn samples(&self) -> &'static [Sample] {
+        const {
+            &[Sample {
+                real_levels: &["0", "1"],
+                foreign: Some(Foreign { path: PATH, content: "4\n", named: "4" }),
+                ..Sample::number("numa-balancing", PATH, "0\n", ["1", "2"])
+            }]
+        }
     }
 
     fn touches(&self, _instance: &str) -> String {

@@ -2,6 +2,7 @@
 
 use crate::guc::{self, Kind};
 use crate::refused::wrong;
+use crate::sample::{Sample, Surface};
 use crate::{Knob, KnobContext, Past, Standing};
 use holdup_host::postgres::{PostgresControl, Setting, SettingContext};
 use holdup_model::profile::Destination;
@@ -59,6 +60,28 @@ impl Knob for PostgresSetting {
 
     fn values(&self) -> ParameterKind {
         ParameterKind::Text
+    }
+
+    fn samples(&self) -> &'static [Sample] {
+        const fn real(factor: &'static str, real_levels: &'static [&'static str]) -> Sample {
+            Sample { real_levels, ..Sample::new(factor, Surface::RealOnly, ["", ""]) }
+        }
+        const fn setting(factor: &'static str, name: &'static str, levels: [&'static str; 2]) -> Sample {
+            Sample { is_paired: true, ..Sample::new(factor, Surface::Setting(name), levels) }
+        }
+        const {
+            &[
+                Sample {
+                    real_levels: &["4MB", "64MB"],
+                    ..setting("postgres.work_mem", "work_mem", ["64MB", "8192kB"])
+                },
+                setting("postgres.shared_buffers", "shared_buffers", ["16384", "1GB"]),
+                real("postgres.commit_delay", &["0", "100"]),
+                real("postgres.wal_compression", &["on", "off"]),
+                real("postgres.search_path", &["public", "\"$user\", public"]),
+                real("postgres.log_line_prefix", &["%m it's ", ""]),
+            ]
+        }
     }
 
     fn touches(&self, instance: &str) -> String {

@@ -2,6 +2,7 @@
 
 use crate::kernel_file::KernelFile;
 use crate::refused::{garbled, wrong};
+use crate::sample::{Answer, Foreign, KernelText, Sample, Surface, choose};
 use crate::{Knob, KnobContext};
 use holdup_host::Host;
 use holdup_model::preempt::{DynamicModels, LAZY_SINCE, RESTRICTED_SINCE};
@@ -11,8 +12,9 @@ use holdup_model::{Availability, Meta, ParameterKind, PreemptModel, Problem, Val
 /// `preempt`.
 pub(crate) struct Preempt;
 
+const NEWEST: &str = "/sys/kernel/debug/sched/preempt";
 const FILE: KernelFile = KernelFile {
-    newest: "/sys/kernel/debug/sched/preempt",
+    newest: NEWEST,
     older: &[("Linux 5.12", "/sys/kernel/debug/sched_preempt")],
     needs: "a kernel from 5.12 on with CONFIG_PREEMPT_DYNAMIC=y (the default on x86 only), or compare kernels that are \
             built for one model each",
@@ -50,6 +52,20 @@ impl Knob for Preempt {
 
     fn values(&self) -> ParameterKind {
         ParameterKind::Choice(PreemptModel::WORDS)
+    }
+
+    fn samples(&self) -> &'static [Sample] {
+        const MODELS: KernelText = KernelText {
+            answer: Answer::Made(|_, model| choose(&["none", "voluntary", "full", "lazy"], ['(', ')'], model)),
+            ..KernelText::new(NEWEST, "none voluntary full (lazy) \n")
+        };
+        const {
+            &[Sample {
+                real_levels: &["lazy", "full", "none"],
+                foreign: Some(Foreign { path: NEWEST, content: "none (voluntary) full lazy \n", named: "voluntary" }),
+                ..Sample::new("preempt", Surface::File(MODELS), ["full", "none"])
+            }]
+        }
     }
 
     fn touches(&self, _instance: &str) -> String {

@@ -1,8 +1,11 @@
 //! How long the kernel lets a task run on that asked for a time slice extension.
 
 use crate::kernel_file::{KernelFile, KernelNumber};
+use crate::sample::Sample;
 use holdup_host::Host;
 use holdup_model::{Availability, Meta, ParameterKind};
+
+const FILE: &str = "/sys/kernel/debug/rseq/slice_ext_nsec";
 
 /// `rseq-slice-length`.
 pub(crate) static KNOB: KernelNumber = KernelNumber {
@@ -27,12 +30,12 @@ pub(crate) static KNOB: KernelNumber = KernelNumber {
         ],
     },
     kind: ParameterKind::DURATION,
+    samples: &[Sample {
+        real_levels: &["10us", "20us", "30us"],
+        ..Sample::number("rseq-slice-length", FILE, "5000\n", ["50us", "20us"])
+    }],
     touches: "the length of rseq time slice extensions (debugfs rseq/slice_ext_nsec), for the whole host",
-    file: KernelFile {
-        newest: "/sys/kernel/debug/rseq/slice_ext_nsec",
-        older: &[],
-        needs: "a kernel with CONFIG_RSEQ_SLICE_EXTENSION=y",
-    },
+    file: KernelFile { newest: FILE, older: &[], needs: "a kernel with CONFIG_RSEQ_SLICE_EXTENSION=y" },
     bounds: (5_000, 50_000),
     expected: "a duration from 5us to 50us",
     hindrance: Some(hindrance),

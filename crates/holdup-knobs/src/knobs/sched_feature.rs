@@ -3,6 +3,7 @@
 use super::hrtick;
 use crate::features;
 use crate::refused::wrong;
+use crate::sample::{Sample, Surface};
 use crate::{Knob, KnobContext};
 use holdup_model::profile::Destination;
 use holdup_model::{Availability, Meta, ParameterKind, Problem, Value};
@@ -40,6 +41,20 @@ impl Knob for SchedFeature {
 
     fn values(&self) -> ParameterKind {
         ParameterKind::Bool
+    }
+
+    fn samples(&self) -> &'static [Sample] {
+        // It is on at first on the host in memory, and every kernel has it.
+        const {
+            &[Sample {
+                real_levels: &["on", "off"],
+                ..Sample::new(
+                    "sched-feature.WAKEUP_PREEMPTION",
+                    Surface::Word("WAKEUP_PREEMPTION", features::SAMPLE),
+                    ["off", "on"],
+                )
+            }]
+        }
     }
 
     fn touches(&self, instance: &str) -> String {

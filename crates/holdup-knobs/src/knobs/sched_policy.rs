@@ -1,6 +1,7 @@
 //! The scheduling policy, nice value and slice of the processes under test.
 
 use crate::pieces;
+use crate::sample::{Sample, Surface};
 use crate::sched_level::{Level, Slice, is_fair, word};
 use crate::tasks::{self, Privilege, SavedTask, TaskState};
 use crate::{Knob, KnobContext, Past, Standing};
@@ -114,6 +115,27 @@ impl Knob for SchedPolicy {
 
     fn values(&self) -> ParameterKind {
         ParameterKind::Text
+    }
+
+    fn samples(&self) -> &'static [Sample] {
+        const {
+            &[Sample {
+                real_levels: &[
+                    "batch",
+                    "idle",
+                    "nice:5",
+                    "nice:-5",
+                    "batch nice:7",
+                    "other",
+                    "fifo:3",
+                    "slice:3ms",
+                    "batch slice:1ms",
+                ],
+                is_paired: true,
+                has_parts: true,
+                ..Sample::new("sched-policy", Surface::Policies, ["batch slice:3ms", "nice:5"])
+            }]
+        }
     }
 
     fn touches(&self, _instance: &str) -> String {

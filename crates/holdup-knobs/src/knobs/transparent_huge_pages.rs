@@ -1,6 +1,7 @@
 //! Whether the kernel backs anonymous memory with huge pages by itself.
 
 use crate::refused::{garbled, probe_file, wrong};
+use crate::sample::{Answer, KernelText, Sample, Surface, choose};
 use crate::{Knob, KnobContext};
 use holdup_model::profile::Destination;
 use holdup_model::text::shell_quoted;
@@ -35,6 +36,20 @@ impl Knob for TransparentHugePages {
 
     fn values(&self) -> ParameterKind {
         ParameterKind::Choice(MODES)
+    }
+
+    fn samples(&self) -> &'static [Sample] {
+        const FILE: KernelText = KernelText {
+            answer: Answer::Made(|_, mode| choose(MODES, ['[', ']'], mode)),
+            ..KernelText::new(PATH, "always [madvise] never\n")
+        };
+        // There is no third mode beside the old one and the two levels, so another writer's cannot be distinguished.
+        const {
+            &[Sample {
+                real_levels: MODES,
+                ..Sample::new("transparent-huge-pages", Surface::File(FILE), ["always", "never"])
+            }]
+        }
     }
 
     fn touches(&self, _instance: &str) -> String {

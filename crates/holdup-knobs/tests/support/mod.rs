@@ -3,62 +3,66 @@
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
 #![allow(clippy::unwrap_used, reason = "test code")]
 
-pub mod kernel_files;
-mod machine;
+mod surfaces;
 
 use holdup_host::fake::MemoryFs;
 use holdup_host::postgres::{PostgresControl, Setting, SettingContext};
 use holdup_host::{Host, Scheduling};
-use holdup_knobs::KnobContext;
 use holdup_knobs::journal::{self, Journal, Restored};
-use holdup_model::{Problem, Value};
+use holdup_knobs::sample::{Sample, Surface};
+use holdup_knobs::{KnobContext, find};
+use holdup_model::{Machine, Problem, Value};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 
 pub const JOURNAL: &str = "/var/lib/holdup/journal.json";
 pub const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 pub const AUTOGROUP: &str = "/proc/sys/kernel/sched_autogroup_enabled";
 pub const MIGRATION_COST: &str = "/sys/kernel/debug/sched/migration_cost_ns";
 pub const HUGE_PAGES: &str = "/proc/sys/vm/nr_hugepages";
+pub const PREEMPT: &str = "/sys/kernel/debug/sched/preempt";
+pub const FEATURES: &str = "/sys/kernel/debug/sched/features";
 
-/// Factors of which each pair is swept: one for each way to change something. The others differ in path and text only.
-const PAIRED: &[&str] = &[
-    "migration-cost",
-    "huge-pages-reserved",
-    "sched-policy",
-    "cgroup-cpu-max",
-    "cpu-dma-latency",
-    "postgres.work_mem",
-    "postgres.shared_buffers",
-];
+/// The samples of all knobs that the host in memory has.
+pub fn samples() -> impl Iterator<Item = &'static Sample> {
+    let all = holdup_knobs::knobs::ALL.iter().flat_map(|knob| knob.samples());
+    all.filter(|sample| !matches!(sample.surface, Surface::RealOnly))
+}
 
-/// Whether a factor stands for its way to change something.
+fn sample(factor: &str) -> &'static Sample {
+    samples().find(|sample| sample.factor == factor).unwrap()
+}
+
+/// A level of a factor.
+pub fn level(factor: &str, text: &str) -> Value {
+    let (knob, _) = find(factor).unwrap();
+    let (value, _) = knob.values().parse(text, Machine { cpus: 4, memory_bytes: 1 << 30 }).unwrap().unwrap();
+    value
+}
+
+/// Whether a factor stands for its way to change something. The others differ in path and text only.
 pub fn is_paired(factor: &str) -> bool {
-    PAIRED.contains(&factor)
+    sample(factor).is_paired
 }
 
-/// Whether a sweep goes over this pair: those of `PAIRED`, and any two that share a file.
+/// Whether a sweep goes over this pair: those of different ways to change something, and any two that share a file.
 pub fn is_swept_pair(one: &str, other: &str) -> bool {
-    let is_paired = is_paired(one) && is_paired(other);
-    one != other && (is_paired || kernel_files::share_a_file(one, other))
+    let path = |factor| surfaces::files(&sample(factor).surface).first().map(|file| file.path);
+    let shares_a_file = path(one).is_some() && path(one) == path(other);
+    one != other && (is_paired(one) && is_paired(other) || shares_a_file)
 }
 
-/// The factors of the sweeps, each with two levels.
-pub fn factors() -> Vec<(&'static str, [Value; 2])> {
-    let text = |t: &str| Value::Text(t.to_owned());
-    let mut all = machine::factors();
-    all.extend(kernel_files::in_files().iter().map(|f| (f.factor, f.levels.clone())));
-    all.extend([
-        ("sched-policy", [text("batch slice:3ms"), text("nice:5")]),
-        ("postgres.work_mem", [text("64MB"), text("8192kB")]),
-        ("postgres.shared_buffers", [text("16384"), text("1GB")]),
-    ]);
-    all
+/// The factors of the sweeps, each with two levels. Made once: the sweeps ask for it at every step.
+pub fn factors() -> &'static [(&'static str, [Value; 2])] {
+    static FACTORS: LazyLock<Vec<(&'static str, [Value; 2])>> = LazyLock::new(|| {
+        samples().map(|sample| (sample.factor, sample.levels.map(|text| level(sample.factor, text)))).collect()
+    });
+    &FACTORS
 }
 
 /// Whether a factor acts on several things together, so that a report names more than the one that was changed.
 pub fn has_parts(factor: &str) -> bool {
-    factor == "sched-policy" || machine::OF_PARTS.contains(&factor)
+    sample(factor).has_parts
 }
 
 #[derive(Debug, Default, Clone, PartialEq)]
@@ -230,7 +234,6 @@ impl World {
             ("/proc/meminfo", "MemAvailable: 1000000 kB\nHugepagesize: 2048 kB\n"),
             ("/proc/mounts", "debugfs /sys/kernel/debug debugfs rw 0 0\n"),
         ]);
-        kernel_files::put(&fs);
         fs.put_process(1, 0, 1, Scheduling::other(0));
         fs.put_process(10, 1, 100, Scheduling::other(0));
         fs.put_process(11, 10, 101, Scheduling::other(3));
@@ -238,7 +241,7 @@ impl World {
         // A second thread with its own policy.
         fs.put("/proc/10/task/15/stat", fs.get("/proc/10/stat").unwrap().replacen("10 (", "15 (", 1));
         fs.put_task(15, Scheduling { policy: Scheduling::BATCH, ..Scheduling::other(1) });
-        machine::put(&fs);
+        surfaces::put(&fs);
         let server = MemoryServer::new(&fs);
         World { host: fs.host(), server, fs }
     }
@@ -260,36 +263,17 @@ impl World {
 
     /// Everything that a factor acts on, as it is.
     pub fn state(&self, factor: &str) -> String {
-        let of_parts = kernel_files::state(&self.fs, factor).or_else(|| machine::state(&self.fs, factor));
-        if let Some(state) = of_parts {
-            return state;
-        }
-        match factor {
-            "sched-policy" => {
-                format!("{:?}", [10, 15, 11, 12].map(|tid| (self.fs.task(tid), self.fs.task_slice(tid))))
-            }
-            _ => {
-                let name = factor.strip_prefix("postgres.").unwrap();
-                format!("{:?} {:?}", self.server.altered(name), self.server.shown(name))
-            }
-        }
+        surfaces::state(&self.fs, &sample(factor).surface).unwrap_or_else(|| {
+            let name = factor.strip_prefix("postgres.").unwrap();
+            format!("{:?} {:?}", self.server.altered(name), self.server.shown(name))
+        })
     }
 
     /// What someone else does to a factor; gives the value as a report should name it.
     pub fn foreign(&self, factor: &str) -> &'static str {
-        let named = kernel_files::foreign(&self.fs, factor).or_else(|| machine::foreign(&self.fs, factor));
-        if let Some(named) = named {
-            return named;
-        }
-        match factor {
-            "sched-policy" => {
-                self.fs.put_task(11, Scheduling::other(9));
-                "nice:9"
-            }
-            _ => {
-                self.server.foreign(factor.strip_prefix("postgres.").unwrap(), "77MB");
-                "77MB"
-            }
-        }
+        surfaces::foreign(&self.fs, sample(factor)).unwrap_or_else(|| {
+            self.server.foreign(factor.strip_prefix("postgres.").unwrap(), "77MB");
+            "77MB"
+        })
     }
 }
