@@ -12,6 +12,7 @@ pub(crate) mod trial;
 pub(crate) mod version;
 
 use crate::external::setup::Setup;
+use holdup_catalogue::external;
 use holdup_model::trial::NamedHistogram;
 use holdup_model::{Parameters, Problem};
 
@@ -36,8 +37,8 @@ pub(crate) trait Tool: Sync {
 /// What is fixed about a tool.
 #[derive(Debug)]
 pub(crate) struct About {
-    /// Its id: the value of the parameter `tool`.
-    pub(crate) id: &'static str,
+    /// The value of the parameter `tool`.
+    pub(crate) tool: external::Tool,
     /// The program.
     pub(crate) program: &'static str,
     /// What installs it.
@@ -47,9 +48,9 @@ pub(crate) struct About {
     /// The text before its version.
     pub(crate) version_after: &'static str,
     /// Its modes, the default first; empty when it has only one.
-    pub(crate) modes: &'static [&'static str],
+    pub(crate) modes: &'static [external::Mode],
     /// Its protocols, the default first; empty when it has none.
-    pub(crate) protocols: &'static [&'static str],
+    pub(crate) protocols: &'static [external::Protocol],
     /// The parameters that it knows besides these, in any mode.
     pub(crate) parameters: &'static [&'static str],
 }
@@ -151,5 +152,5 @@ impl Reading {
 /// run that went well.
 pub fn read(parameters: &Parameters, said: &ToolOutput<'_>) -> Result<Reading, Problem> {
     let setup = Setup::read(parameters)?;
-    setup.tool.read(&setup, said).map_err(|why| Problem::trial(format!("the output of {}", setup.tool.about().id), why))
+    setup.tool.read(&setup, said).map_err(|why| Problem::trial(format!("the output of {}", setup.given.tool), why))
 }

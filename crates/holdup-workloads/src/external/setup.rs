@@ -2,22 +2,22 @@
 
 use crate::external::tools;
 use crate::external::{About, Tool};
-use holdup_catalogue::external;
+use holdup_catalogue::external::{self, Mode, Protocol};
 use holdup_host::Host;
 use holdup_load::placement::Placement;
 use holdup_model::{Parameters, Problem, Value};
+use std::fmt::Display;
 
 /// One arm's parameters.
 #[derive(Clone)]
 pub(crate) struct Setup {
     pub(crate) tool: &'static dyn Tool,
-    /// The mode, the tool's first one when none is given; empty for a tool that has only one.
-    pub(crate) mode: &'static str,
-    /// The protocol, the tool's first one when none is given; empty for a tool that has none.
-    pub(crate) protocol: &'static str,
-    /// Further arguments.
-    pub(crate) arguments: Vec<String>,
-    given: Parameters,
+    /// The mode, the tool's first one when none is given; `None` for a tool that has only one.
+    pub(crate) mode: Option<Mode>,
+    /// The protocol, the tool's first one when none is given; `None` for a tool that has none.
+    pub(crate) protocol: Option<Protocol>,
+    /// What the plan gives.
+    pub(crate) given: external::Parameters,
 }
 
 impl Setup {
@@ -26,23 +26,20 @@ impl Setup {
     /// # Errors
     /// When the tool is missing, does not know a parameter that was given, or has no such mode or protocol.
     pub(crate) fn read(parameters: &Parameters) -> Result<Self, Problem> {
-        let id = parameters.text("tool")?.ok_or_else(|| {
-            Problem::usage("tool", "there is none").hint(format!("it is one of {}", external::Tool::WORDS.join(", ")))
-        })?;
-        let tool = tools::find(id).ok_or_else(|| {
-            Problem::usage(format!("tool {id}"), "there is no such tool")
-                .hint(format!("it is one of {}", external::Tool::WORDS.join(", ")))
-        })?;
+        // A workload that lets a tool measure gives what it has itself, without the defaults of this one.
+        let mut values = external::Parameters::defaults(1);
+        parameters.0.iter().for_each(|(name, value)| values.set(name, value.clone()));
+        let given = external::Parameters::read(&values)?;
+        let tool = tools::find(given.tool);
         let about = tool.about();
         for (name, value) in &parameters.0 {
             known(about, name, value)?;
         }
         Ok(Setup {
             tool,
-            mode: word(about, "mode", parameters.text("mode")?, about.modes)?,
-            protocol: word(about, "protocol", parameters.text("protocol")?, about.protocols)?,
-            arguments: parameters.text("arguments")?.map_or(Ok(Vec::new()), further)?,
-            given: parameters.clone(),
+            mode: one_of(about, "mode", given.mode, about.modes)?,
+            protocol: one_of(about, "protocol", given.protocol, about.protocols)?,
+            given,
         })
     }
 
@@ -51,52 +48,37 @@ impl Setup {
     /// # Errors
     /// When this machine has no such CPUs, or does not show its topology.
     pub(crate) fn placement(&self, host: &Host) -> Result<Placement, Problem> {
-        match self.given.text("placement")? {
-            None => Ok(Placement::default()),
-            Some(word) => Placement::on(word.parse().unwrap_or(holdup_catalogue::Placement::None), host),
-        }
-    }
-
-    /// A whole number, when it was given. Durations are in ns, sizes in bytes.
-    ///
-    /// # Errors
-    /// When it is no whole number, or negative.
-    pub(crate) fn number(&self, name: &str) -> Result<Option<u64>, Problem> {
-        let Some(value) = self.given.integer(name)? else { return Ok(None) };
-        let wrong = || Problem::usage(format!("{name} {value}"), "it is negative");
-        u64::try_from(value).map(Some).map_err(|_| wrong())
+        Placement::on(self.given.placement, host)
     }
 
     /// A duration in whole microseconds, when it was given.
     ///
     /// # Errors
     /// When the tool has no option for it.
-    pub(crate) fn microseconds(&self, name: &str) -> Result<Option<u64>, Problem> {
-        let Some(ns) = self.number(name)? else { return Ok(None) };
-        if ns % 1000 != 0 {
-            let what = format!("{name} {ns}ns of tool {}", self.tool.about().id);
-            return Err(Problem::usage(what, "the tool takes whole microseconds only"));
+    pub(crate) fn microseconds(&self, name: &str, ns: Option<u64>) -> Result<Option<u64>, Problem> {
+        match ns {
+            Some(ns) if ns % 1000 != 0 => {
+                let what = format!("{name} {ns}ns of tool {}", self.given.tool);
+                Err(Problem::usage(what, "the tool takes whole microseconds only"))
+            }
+            ns => Ok(ns.map(|ns| ns / 1000)),
         }
-        Ok(Some(ns / 1000))
     }
 
-    /// Adds `flag` and the number to arguments, when it was given.
-    pub(crate) fn flag(&self, arguments: &mut Vec<String>, flag: &str, name: &str) -> Result<(), Problem> {
-        if let Some(value) = self.number(name)? {
-            arguments.extend([flag.to_owned(), value.to_string()]);
-        }
-        Ok(())
-    }
-
-    /// Whether tasks are threads, where that was said.
-    pub(crate) fn threads_share(&self) -> Result<Option<bool>, Problem> {
-        Ok(self.given.text("sharing")?.map(|word| word == "threads"))
+    /// The arguments that the plan adds.
+    pub(crate) fn further(&self) -> impl Iterator<Item = String> {
+        self.given.arguments.iter().flatten().cloned()
     }
 
     /// A problem with parameters that do not go together.
     pub(crate) fn wrong(&self, name: &str, why: impl Into<String>) -> Problem {
-        Problem::usage(format!("{name} of tool {}", self.tool.about().id), why)
+        Problem::usage(format!("{name} of tool {}", self.given.tool), why)
     }
+}
+
+/// Adds `flag` and the number to arguments, when it was given.
+pub(crate) fn push(arguments: &mut Vec<String>, flag: &str, value: Option<u64>) {
+    arguments.extend(value.into_iter().flat_map(|value| [flag.to_owned(), value.to_string()]));
 }
 
 fn known(about: &About, name: &str, value: &Value) -> Result<(), Problem> {
@@ -112,32 +94,29 @@ fn known(about: &About, name: &str, value: &Value) -> Result<(), Problem> {
     if !about.protocols.is_empty() {
         all.push("protocol");
     }
-    Err(Problem::usage(format!("{name} = {value} for tool {}", about.id), "the tool has no such parameter")
+    Err(Problem::usage(format!("{name} = {value} for tool {}", about.tool), "the tool has no such parameter")
         .hint(format!("it has {}; anything else goes to `arguments` as the tool itself has it", all.join(", "))))
 }
 
-fn word(about: &About, name: &str, given: Option<&str>, all: &[&'static str]) -> Result<&'static str, Problem> {
-    let Some(given) = given else { return Ok(all.first().copied().unwrap_or_default()) };
-    all.iter().find(|w| **w == given).copied().ok_or_else(|| {
-        Problem::usage(format!("{name} = {given} for tool {}", about.id), format!("the tool has no such {name}"))
-            .hint(format!("it is one of {}", all.join(", ")))
-    })
-}
-
-/// Further arguments: a JSON array of texts, as the plan's checker makes it.
-fn further(text: &str) -> Result<Vec<String>, Problem> {
-    let wrong = |why: String| Problem::usage(format!("arguments {text}"), why).hint("write a list: [\"-m\", \"-a\"]");
-    let all: Vec<String> = serde_json::from_str(text).map_err(|e| wrong(format!("it is not a list of texts: {e}")))?;
-    if all.iter().any(|a| a.contains('\0')) {
-        return Err(wrong("it holds a zero byte".to_owned()));
+/// The word that was given, or the first that the tool has.
+fn one_of<T: Copy + PartialEq + Display>(
+    about: &About,
+    name: &str,
+    given: Option<T>,
+    all: &'static [T],
+) -> Result<Option<T>, Problem> {
+    let Some(given) = given else { return Ok(all.first().copied()) };
+    if all.contains(&given) {
+        return Ok(Some(given));
     }
-    Ok(all)
+    let words: Vec<String> = all.iter().map(T::to_string).collect();
+    Err(Problem::usage(format!("{name} = {given} for tool {}", about.tool), format!("the tool has no such {name}"))
+        .hint(format!("it is one of {}", words.join(", "))))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use holdup_model::ParameterKind;
 
     fn setup(given: &[(&str, Value)]) -> Result<Setup, Problem> {
         let mut parameters = Parameters::default();
@@ -153,8 +132,11 @@ mod tests {
             let problem = setup(given).err().expect("wrong");
             assert_eq!(format!("{}: {}", problem.what, problem.why), expect);
         };
-        check(&[], "tool: there is none");
-        check(&[("tool", "netperf".into())], "tool netperf: there is no such tool");
+        check(&[], "parameter tool: the checked plan holds no value for it");
+        check(
+            &[("tool", "netperf".into())],
+            "tool netperf: it must be one of cyclictest, hackbench, perf-bench, sockperf, uperf, schbench, iperf3, sysbench",
+        );
         check(
             &[("tool", "cyclictest".into()), ("groups", 3.into())],
             "groups = 3 for tool cyclictest: the tool has no such parameter",
@@ -173,7 +155,7 @@ mod tests {
         );
         check(
             &[("tool", "schbench".into()), ("arguments", "[\"\\u0000\"]".into())],
-            "arguments [\"\\u0000\"]: it holds a zero byte",
+            "arguments [\"\\u0000\"]: it must be a program with its arguments, without zero bytes",
         );
     }
 
@@ -185,19 +167,10 @@ mod tests {
         {
             assert!(tools::ALL.iter().any(|t| t.about().parameters.contains(&parameter.name)), "{}", parameter.name);
         }
-        let choices = |name: &str| match external::Parameters::ALL.iter().find(|p| p.name == name).map(|p| p.kind) {
-            Some(ParameterKind::Choice(words)) => words,
-            _ => panic!("{name} is a choice"),
-        };
         for about in tools::ALL.iter().map(|t| t.about()) {
-            assert!(
-                about.parameters.iter().all(|n| external::Parameters::ALL.iter().any(|p| p.name == *n)),
-                "{}",
-                about.id
-            );
-            assert!(about.modes.iter().all(|m| choices("mode").contains(m)), "{}", about.id);
-            assert!(about.protocols.iter().all(|m| choices("protocol").contains(m)), "{}", about.id);
+            let is_declared = |name: &&str| external::Parameters::ALL.iter().any(|p| p.name == *name);
+            assert!(about.parameters.iter().all(is_declared), "{}", about.tool);
         }
-        assert!(tools::ALL.iter().map(|t| t.about().id).eq(external::Tool::WORDS.iter().copied()));
+        assert!(tools::ALL.iter().map(|t| t.about().tool.word()).eq(external::Tool::WORDS.iter().copied()));
     }
 }

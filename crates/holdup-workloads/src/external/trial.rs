@@ -86,7 +86,7 @@ pub(crate) fn run(setup: &Setup, file: &Path, host: &Host, trial: TrialContext<'
             server: server_text.as_deref().unwrap_or_default(),
             udp: udp.as_ref().map(|u| u.as_ref().copied().map_err(String::as_str)),
         };
-        let wrong = |why| Problem::trial(format!("the output of {}", about.id), why);
+        let wrong = |why| Problem::trial(format!("the output of {}", about.tool), why);
         setup.tool.read(setup, &said).map_err(wrong)?
     };
     let server_cpu_s = server_said.map(|s| s.usage.user_s + s.usage.system_s);
@@ -126,7 +126,7 @@ fn result(
         }
     }
     let about = setup.tool.about();
-    let named = if setup.mode.is_empty() { about.id.to_owned() } else { format!("{} {}", about.id, setup.mode) };
+    let named = setup.mode.map_or_else(|| about.tool.to_string(), |mode| format!("{} {mode}", about.tool));
     let measurements = metrics::ALL.iter().map(|(id, ..)| {
         if let Some((_, value)) = reading.values.iter().find(|v| v.0 == *id) {
             return Measurement::new(*id, *value);
@@ -139,12 +139,14 @@ fn result(
     let mut result =
         TrialResult { measurements: measurements.collect(), histograms: reading.histograms, notes: reading.notes };
     if times.warmup_ns > 0 {
-        result.notes.push(format!("the plan's warm-up does not apply: {} is measured as it runs by itself", about.id));
+        result
+            .notes
+            .push(format!("the plan's warm-up does not apply: {} is measured as it runs by itself", about.tool));
     }
     if invocation.fixed_work {
         result.notes.push(format!("the plan's duration does not apply: the work of {named} is fixed"));
     } else if invocation.whole_seconds && !times.duration_ns.is_multiple_of(1_000_000_000) {
-        result.notes.push(format!("{} takes whole seconds only, so the plan's duration was rounded up", about.id));
+        result.notes.push(format!("{} takes whole seconds only, so the plan's duration was rounded up", about.tool));
     }
     result
 }

@@ -22,13 +22,13 @@ const KEPT: usize = 64 << 10;
 /// Of kind `Host` when it is not installed, with what installs it.
 pub(crate) fn find(about: &About) -> Result<PathBuf, Problem> {
     arguments::find(about.program, std::env::var_os("PATH").as_deref())
-        .map_err(|p| Problem::host(format!("tool {}", about.id), p.why).hint(about.install))
+        .map_err(|p| Problem::host(format!("tool {}", about.tool), p.why).hint(about.install))
 }
 
 /// Which of the tools are there.
 pub(crate) fn availability() -> Availability {
     let missing: Vec<&About> = tools::ALL.iter().map(|t| t.about()).filter(|a| find(a).is_err()).collect();
-    let names: Vec<&str> = missing.iter().map(|a| a.id).collect();
+    let names: Vec<&str> = missing.iter().map(|a| a.tool.word()).collect();
     let mut installs: Vec<&str> = missing.iter().map(|a| a.install).collect();
     installs.dedup();
     if missing.is_empty() {
@@ -45,7 +45,7 @@ pub(crate) fn availability() -> Availability {
 
 /// What a tool says about its version.
 pub(crate) fn read(about: &About, file: &Path, host: &Host, cancel: &Cancel) -> Fact {
-    let key = format!("external.{}.version", about.id);
+    let key = format!("external.{}.version", about.tool);
     let Some(words) = about.version else {
         return Fact::absent(key, about.program, "it does not say its version").steady();
     };
@@ -81,7 +81,7 @@ fn version_in(about: &About, text: &str) -> Option<String> {
 
 /// The file itself: a tool that is built anew between two trials is another tool.
 pub(crate) fn file_fact(about: &About, file: &Path) -> Fact {
-    let key = format!("external.{}.program {}", about.id, file.display());
+    let key = format!("external.{}.program {}", about.tool, file.display());
     match std::fs::metadata(file) {
         Ok(m) => Fact::read(key, format!("{} bytes, changed {}.{:09}", m.size(), m.mtime(), m.mtime_nsec()), "stat(2)"),
         Err(e) => Fact::absent(key, "stat(2)", e.to_string()),
@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn versions_are_the_word_after_their_name() {
         let check = |id: &str, text: &str, expect: Option<&str>| {
-            let about = tools::find(id).expect("known").about();
+            let about = tools::find(id.parse().expect("known")).about();
             assert_eq!(version_in(about, text).as_deref(), expect, "{id}");
         };
         check("cyclictest", "cyclictest V 2.40\nUsage:\n", Some("2.40"));

@@ -2,6 +2,7 @@
 
 use crate::external::setup::Setup;
 use crate::external::{Run, metrics, tools, trial, version};
+use holdup_catalogue::external::Tool;
 use holdup_host::Host;
 use holdup_load::{PostgresOptions, PrepareContext, Prepared, TrialContext, TrialResult, Workload};
 use holdup_model::plan::MetricChoice;
@@ -80,10 +81,10 @@ impl Workload for External {
             let invocation = setup.tool.invocation(&setup, &Run { duration_ns: 1, port: 1 })?;
             session.check_primary(&setup, invocation.fixed_work)?;
             let about = setup.tool.about();
-            if !session.programs.contains_key(about.id) {
+            if !session.programs.contains_key(&about.tool) {
                 let file = version::find(about)?;
                 session.versions.push(version::read(about, &file, context.host, &context.cancel));
-                session.programs.insert(about.id, file);
+                session.programs.insert(about.tool, file);
             }
         }
         Ok(Box::new(session))
@@ -94,8 +95,8 @@ struct Session {
     host: Host,
     /// The metric without which a trial does not count.
     primary: Option<String>,
-    /// The tools' files, by their ids.
-    programs: BTreeMap<&'static str, PathBuf>,
+    /// The tools' files.
+    programs: BTreeMap<Tool, PathBuf>,
     versions: Vec<Fact>,
 }
 
@@ -108,10 +109,10 @@ impl Session {
         if measured.contains(&primary.as_str()) || primary == "cpu_s" || (primary == "duration_s" && fixed_work) {
             return Ok(());
         }
-        let named = if setup.mode.is_empty() { String::new() } else { format!(" in mode {}", setup.mode) };
+        let named = setup.mode.map(|mode| format!(" in mode {mode}")).unwrap_or_default();
         let why = match primary.as_str() {
-            "duration_s" => format!("{}{named} runs as long as it is asked to", about.id),
-            _ => format!("{}{named} does not measure it", about.id),
+            "duration_s" => format!("{}{named} runs as long as it is asked to", about.tool),
+            _ => format!("{}{named} does not measure it", about.tool),
         };
         Err(Problem::usage(format!("primary metric {primary}"), why)
             .hint(format!("name one of its metrics as the primary one: {}", measured.join(", "))))
@@ -120,14 +121,13 @@ impl Session {
 
 impl Prepared for Session {
     fn facts(&mut self) -> Vec<Fact> {
-        let files =
-            self.programs.iter().filter_map(|(id, file)| Some(version::file_fact(tools::find(id)?.about(), file)));
+        let files = self.programs.iter().map(|(tool, file)| version::file_fact(tools::find(*tool).about(), file));
         self.versions.iter().cloned().chain(files).collect()
     }
 
     fn run(&mut self, trial: TrialContext<'_>) -> Result<TrialResult, Problem> {
         let setup = Setup::read(trial.parameters)?;
-        let file = self.programs.get(setup.tool.about().id);
+        let file = self.programs.get(&setup.given.tool);
         let file = file.ok_or_else(|| Problem::internal("tool", "the session was not prepared for it"))?;
         let result = trial::run(&setup, file, &self.host, trial)?;
         let primary = result.measurements.iter().find(|m| Some(&m.metric) == self.primary.as_ref());

@@ -1,9 +1,10 @@
 //! cyclictest of rt-tests: timers, and how late threads wake up.
 
 use super::thin;
-use crate::external::setup::Setup;
+use crate::external::setup::{Setup, push};
 use crate::external::text;
 use crate::external::{About, Invocation, Reading, Run, Tool, ToolOutput};
+use holdup_catalogue::external;
 use holdup_model::trial::NamedHistogram;
 use holdup_model::{Histogram, Problem};
 use serde::Deserialize;
@@ -19,7 +20,7 @@ const LONGEST_US: u64 = 100_000;
 impl Tool for Cyclictest {
     fn about(&self) -> &'static About {
         &About {
-            id: "cyclictest",
+            tool: external::Tool::Cyclictest,
             program: "cyclictest",
             install: "apt install rt-tests",
             version: Some(&["--help"]),
@@ -35,23 +36,22 @@ impl Tool for Cyclictest {
     }
 
     fn invocation(&self, setup: &Setup, run: &Run) -> Result<Invocation, Problem> {
+        let given = &setup.given;
         // The JSON goes to stderr, because stdout has the summary; the same histogram as text would be in the way.
         let mut arguments: Vec<String> =
             ["--quiet", "--default-system", "--json=/dev/stderr", "--histfile=/dev/null"].map(str::to_owned).into();
         arguments.push(format!("--histogram={LONGEST_US}"));
-        let fixed_work = setup.number("loops")?.is_some();
+        let fixed_work = setup.given.loops.is_some();
         if !fixed_work {
             arguments.extend(["-D".to_owned(), run.whole_seconds()]);
         }
-        setup.flag(&mut arguments, "-l", "loops")?;
-        setup.flag(&mut arguments, "-t", "threads")?;
-        setup.flag(&mut arguments, "-p", "priority")?;
-        for (flag, name) in [("-i", "interval"), ("-d", "distance")] {
-            if let Some(us) = setup.microseconds(name)? {
-                arguments.extend([flag.to_owned(), us.to_string()]);
-            }
+        push(&mut arguments, "-l", given.loops);
+        push(&mut arguments, "-t", given.threads);
+        push(&mut arguments, "-p", given.priority);
+        for (flag, name, ns) in [("-i", "interval", given.interval), ("-d", "distance", given.distance)] {
+            push(&mut arguments, flag, setup.microseconds(name, ns)?);
         }
-        arguments.extend(setup.arguments.iter().cloned());
+        arguments.extend(setup.further());
         Ok(Invocation { arguments, fixed_work, whole_seconds: !fixed_work, ..Invocation::default() })
     }
 

@@ -1,8 +1,10 @@
 //! hackbench of rt-tests: groups of senders and receivers, a fixed number of messages.
 
-use crate::external::setup::Setup;
+use crate::external::setup::{Setup, push};
 use crate::external::text;
 use crate::external::{About, Invocation, Reading, Run, Tool, ToolOutput};
+use holdup_catalogue::Sharing;
+use holdup_catalogue::external::{self, Protocol};
 use holdup_model::Problem;
 
 /// The tool.
@@ -12,13 +14,13 @@ pub(crate) struct Hackbench;
 impl Tool for Hackbench {
     fn about(&self) -> &'static About {
         &About {
-            id: "hackbench",
+            tool: external::Tool::Hackbench,
             program: "hackbench",
             install: "apt install rt-tests",
             version: Some(&["--help"]),
             version_after: "hackbench V ",
             modes: &[],
-            protocols: &["unix", "pipe", "tcp"],
+            protocols: &[Protocol::Unix, Protocol::Pipe, Protocol::Tcp],
             parameters: &["groups", "senders", "loops", "size", "sharing"],
         }
     }
@@ -28,17 +30,18 @@ impl Tool for Hackbench {
     }
 
     fn invocation(&self, setup: &Setup, _run: &Run) -> Result<Invocation, Problem> {
+        let given = &setup.given;
         let mut arguments = Vec::new();
-        for (flag, name) in [("-g", "groups"), ("-f", "senders"), ("-l", "loops"), ("-s", "size")] {
-            setup.flag(&mut arguments, flag, name)?;
+        for (flag, value) in [("-g", given.groups), ("-f", given.senders), ("-l", given.loops), ("-s", given.size)] {
+            push(&mut arguments, flag, value);
         }
-        arguments.extend(setup.threads_share()?.map(|threads| if threads { "-T" } else { "-P" }.to_owned()));
+        arguments.extend(given.sharing.map(|sharing| if sharing == Sharing::Threads { "-T" } else { "-P" }.to_owned()));
         match setup.protocol {
-            "pipe" => arguments.push("-p".to_owned()),
-            "tcp" => arguments.push("-i".to_owned()),
+            Some(Protocol::Pipe) => arguments.push("-p".to_owned()),
+            Some(Protocol::Tcp) => arguments.push("-i".to_owned()),
             _ => {}
         }
-        arguments.extend(setup.arguments.iter().cloned());
+        arguments.extend(setup.further());
         Ok(Invocation { arguments, fixed_work: true, ..Invocation::default() })
     }
 

@@ -1,8 +1,9 @@
 //! iperf3: streams over TCP or UDP.
 
-use crate::external::setup::Setup;
+use crate::external::setup::{Setup, push};
 use crate::external::text;
 use crate::external::{About, Invocation, Listens, Reading, Run, Server, Tool, ToolOutput};
+use holdup_catalogue::external::{self, Mode, Protocol};
 use holdup_model::Problem;
 use serde_json::Value;
 
@@ -13,20 +14,20 @@ pub(crate) struct Iperf3;
 impl Tool for Iperf3 {
     fn about(&self) -> &'static About {
         &About {
-            id: "iperf3",
+            tool: external::Tool::Iperf3,
             program: "iperf3",
             install: "apt install iperf3",
             version: Some(&["--version"]),
             version_after: "iperf ",
-            modes: &["write", "read"],
-            protocols: &["tcp", "udp"],
+            modes: &[Mode::Write, Mode::Read],
+            protocols: &[Protocol::Tcp, Protocol::Udp],
             parameters: &["connections", "size", "rate"],
         }
     }
 
     fn measures(&self, setup: &Setup) -> &'static [&'static str] {
         match setup.protocol {
-            "udp" => &[
+            Some(Protocol::Udp) => &[
                 "throughput_gbit_per_s",
                 "cpu_s_per_gb",
                 "messages_sent",
@@ -40,17 +41,18 @@ impl Tool for Iperf3 {
     }
 
     fn invocation(&self, setup: &Setup, run: &Run) -> Result<Invocation, Problem> {
+        let given = &setup.given;
         let port = run.port.to_string();
         let texts = |all: &[&str]| -> Vec<String> { all.iter().map(|t| (*t).to_owned()).collect() };
         let server = texts(&["-s", "-1", "-B", "127.0.0.1", "-p", &port, "-i", "0"]);
         let seconds = run.whole_seconds();
         let mut arguments = texts(&["-c", "127.0.0.1", "-p", &port, "-t", &seconds, "-J", "-i", "0"]);
-        setup.flag(&mut arguments, "-P", "connections")?;
-        setup.flag(&mut arguments, "-l", "size")?;
-        if setup.mode == "read" {
+        push(&mut arguments, "-P", given.connections);
+        push(&mut arguments, "-l", given.size);
+        if setup.mode == Some(Mode::Read) {
             arguments.push("-R".to_owned());
         }
-        let bits = match (setup.number("rate")?, setup.number("size")?) {
+        let bits = match (setup.given.rate, setup.given.size) {
             (None, _) => Some(0),
             (Some(_), None) => {
                 return Err(setup.wrong("rate", "iperf3 takes bits per second, so messages need a `size`"));
@@ -58,15 +60,15 @@ impl Tool for Iperf3 {
             (Some(rate), Some(size)) => rate.checked_mul(size).and_then(|bytes| bytes.checked_mul(8)),
         };
         let bits = bits.ok_or_else(|| setup.wrong("rate", "rate times size is more than can be counted"))?;
-        if setup.protocol == "udp" {
+        if setup.protocol == Some(Protocol::Udp) {
             arguments.push("-u".to_owned());
         }
-        if setup.protocol == "udp" || bits > 0 {
+        if setup.protocol == Some(Protocol::Udp) || bits > 0 {
             // Without, UDP is sent at 1 Mbit/s. The rate of iperf3 is that of each stream.
-            let streams = setup.number("connections")?.unwrap_or(1).max(1);
+            let streams = setup.given.connections.unwrap_or(1).max(1);
             arguments.extend(["-b".to_owned(), (bits / streams).to_string()]);
         }
-        arguments.extend(setup.arguments.iter().cloned());
+        arguments.extend(setup.further());
         Ok(Invocation {
             arguments,
             server: Some(Server { arguments: server, listens: Listens::Tcp, forks: false }),
@@ -76,7 +78,7 @@ impl Tool for Iperf3 {
     }
 
     fn read(&self, setup: &Setup, said: &ToolOutput<'_>) -> Result<Reading, String> {
-        parse(said.stdout, setup.protocol == "udp")
+        parse(said.stdout, setup.protocol == Some(Protocol::Udp))
     }
 }
 

@@ -10,6 +10,7 @@ pub(crate) mod sysbench;
 pub(crate) mod uperf;
 
 use crate::external::Tool;
+use holdup_catalogue::external;
 
 /// Every tool, in the order shown to users.
 pub(crate) const ALL: &[&dyn Tool] = &[
@@ -23,9 +24,9 @@ pub(crate) const ALL: &[&dyn Tool] = &[
     &sysbench::Sysbench,
 ];
 
-/// The tool with this id.
-pub(crate) fn find(id: &str) -> Option<&'static dyn Tool> {
-    ALL.iter().copied().find(|t| t.about().id == id)
+/// The tool of a word of plans.
+pub(crate) fn find(tool: external::Tool) -> &'static dyn Tool {
+    ALL.iter().copied().find(|t| t.about().tool == tool).expect("a test holds both lists together")
 }
 
 /// Where the highest percentiles say little, by the count of samples behind them: fewer than ten lie beyond.

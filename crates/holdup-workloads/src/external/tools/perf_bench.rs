@@ -1,8 +1,10 @@
 //! `perf bench sched`: messaging (hackbench of the kernel's tree) and pipe.
 
-use crate::external::setup::Setup;
+use crate::external::setup::{Setup, push};
 use crate::external::text;
 use crate::external::{About, Invocation, Reading, Run, Tool, ToolOutput};
+use holdup_catalogue::Sharing;
+use holdup_catalogue::external::{self, Mode, Protocol};
 use holdup_model::Problem;
 
 /// The tool.
@@ -16,54 +18,55 @@ const PIPE_LOOPS: u64 = 1_000_000;
 impl Tool for PerfBench {
     fn about(&self) -> &'static About {
         &About {
-            id: "perf-bench",
+            tool: external::Tool::PerfBench,
             program: "perf",
             install: "apt install linux-perf",
             version: Some(&["--version"]),
             version_after: "perf version ",
-            modes: &["messaging", "pipe"],
-            protocols: &["unix", "pipe"],
+            modes: &[Mode::Messaging, Mode::Pipe],
+            protocols: &[Protocol::Unix, Protocol::Pipe],
             parameters: &["groups", "loops", "sharing"],
         }
     }
 
     fn measures(&self, setup: &Setup) -> &'static [&'static str] {
         match setup.mode {
-            "pipe" => &["total_time_s", "messages_per_s", "rtt_mean_us"],
+            Some(Mode::Pipe) => &["total_time_s", "messages_per_s", "rtt_mean_us"],
             _ => &["total_time_s", "messages_per_s"],
         }
     }
 
     fn invocation(&self, setup: &Setup, _run: &Run) -> Result<Invocation, Problem> {
-        let mut arguments = vec!["bench".to_owned(), "sched".to_owned(), setup.mode.to_owned()];
+        let given = &setup.given;
+        let mut arguments = vec!["bench".to_owned(), "sched".to_owned(), setup.mode.map_or("", Mode::word).to_owned()];
         arguments.extend(["-l".to_owned(), loops(setup)?.to_string()]);
-        if setup.mode == "messaging" {
-            setup.flag(&mut arguments, "-g", "groups")?;
-            if setup.protocol == "pipe" {
+        if setup.mode == Some(Mode::Messaging) {
+            push(&mut arguments, "-g", given.groups);
+            if setup.protocol == Some(Protocol::Pipe) {
                 arguments.push("-p".to_owned());
             }
-        } else if setup.number("groups")?.is_some() {
+        } else if setup.given.groups.is_some() {
             return Err(setup.wrong("groups", "mode pipe has two tasks and no groups"));
         }
-        if setup.threads_share()? == Some(true) {
-            arguments.push(if setup.mode == "messaging" { "-t" } else { "-T" }.to_owned());
+        if setup.given.sharing == Some(Sharing::Threads) {
+            arguments.push(if setup.mode == Some(Mode::Messaging) { "-t" } else { "-T" }.to_owned());
         }
-        arguments.extend(setup.arguments.iter().cloned());
+        arguments.extend(setup.further());
         Ok(Invocation { arguments, fixed_work: true, ..Invocation::default() })
     }
 
     fn read(&self, setup: &Setup, said: &ToolOutput<'_>) -> Result<Reading, String> {
         let loops = loops(setup).map_err(|p| p.why)?;
         match setup.mode {
-            "pipe" => pipe(said.stdout),
+            Some(Mode::Pipe) => pipe(said.stdout),
             _ => messaging(said.stdout, loops),
         }
     }
 }
 
 fn loops(setup: &Setup) -> Result<u64, Problem> {
-    let default = if setup.mode == "pipe" { PIPE_LOOPS } else { MESSAGING_LOOPS };
-    Ok(setup.number("loops")?.unwrap_or(default))
+    let default = if setup.mode == Some(Mode::Pipe) { PIPE_LOOPS } else { MESSAGING_LOOPS };
+    Ok(setup.given.loops.unwrap_or(default))
 }
 
 fn total_time(stdout: &str) -> Result<f64, String> {

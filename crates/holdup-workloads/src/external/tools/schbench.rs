@@ -1,9 +1,10 @@
 //! schbench: messengers that wake workers, which then work under a lock of their CPU.
 
 use super::thin;
-use crate::external::setup::Setup;
+use crate::external::setup::{Setup, push};
 use crate::external::text;
 use crate::external::{About, Invocation, Reading, Run, Tool, ToolOutput};
+use holdup_catalogue::external;
 use holdup_model::Problem;
 
 /// The tool.
@@ -13,7 +14,7 @@ pub(crate) struct Schbench;
 impl Tool for Schbench {
     fn about(&self) -> &'static About {
         &About {
-            id: "schbench",
+            tool: external::Tool::Schbench,
             program: "schbench",
             install: "build it from github.com/masoncl/schbench and put it on the PATH",
             version: None,
@@ -29,17 +30,18 @@ impl Tool for Schbench {
     }
 
     fn invocation(&self, setup: &Setup, run: &Run) -> Result<Invocation, Problem> {
+        let given = &setup.given;
         let mut arguments = vec!["-r".to_owned(), run.whole_seconds()];
-        for (flag, name) in [("-m", "messengers"), ("-t", "threads"), ("-R", "rate")] {
-            setup.flag(&mut arguments, flag, name)?;
+        for (flag, value) in [("-m", given.messengers), ("-t", given.threads), ("-R", given.rate)] {
+            push(&mut arguments, flag, value);
         }
-        arguments.extend(setup.arguments.iter().cloned());
+        arguments.extend(setup.further());
         Ok(Invocation { arguments, whole_seconds: true, ..Invocation::default() })
     }
 
     fn read(&self, setup: &Setup, said: &ToolOutput<'_>) -> Result<Reading, String> {
         let mut reading = parse(said.stderr)?;
-        if setup.number("rate").is_ok_and(|rate| rate.is_some()) {
+        if setup.given.rate.is_some() {
             reading.note("schbench with a rate does not count the time that a request waits for a free worker");
         }
         Ok(reading)

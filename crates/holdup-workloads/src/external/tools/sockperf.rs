@@ -1,9 +1,10 @@
 //! sockperf: one client and one server, ping-pong, under load, or sending only.
 
 use super::thin;
-use crate::external::setup::Setup;
+use crate::external::setup::{Setup, push};
 use crate::external::text;
 use crate::external::{About, Invocation, Listens, Reading, Run, Server, Tool, ToolOutput};
+use holdup_catalogue::external::{self, Mode, Protocol};
 use holdup_model::trial::NamedHistogram;
 use holdup_model::{Histogram, Problem};
 
@@ -14,13 +15,13 @@ pub(crate) struct Sockperf;
 impl Tool for Sockperf {
     fn about(&self) -> &'static About {
         &About {
-            id: "sockperf",
+            tool: external::Tool::Sockperf,
             program: "sockperf",
             install: "apt install sockperf",
             version: Some(&["--version"]),
             version_after: "version ",
-            modes: &["ping-pong", "under-load", "throughput"],
-            protocols: &["udp", "tcp"],
+            modes: &[Mode::PingPong, Mode::UnderLoad, Mode::Throughput],
+            protocols: &[Protocol::Udp, Protocol::Tcp],
             parameters: &["size", "rate", "burst", "reply_every"],
         }
     }
@@ -38,40 +39,44 @@ impl Tool for Sockperf {
             "rtt_max_us",
             "rtt_mean_us",
         ];
-        if setup.mode == "throughput" { &ALL[..5] } else { ALL }
+        if setup.mode == Some(Mode::Throughput) { &ALL[..5] } else { ALL }
     }
 
     fn invocation(&self, setup: &Setup, run: &Run) -> Result<Invocation, Problem> {
+        let given = &setup.given;
         let port = run.port.to_string();
         let texts = |all: &[&str]| -> Vec<String> { all.iter().map(|t| (*t).to_owned()).collect() };
         let mut server = texts(&["server", "-i", "127.0.0.1", "-p", &port]);
-        let mut arguments = texts(&[setup.mode, "-i", "127.0.0.1", "-p", &port, "-t", &run.whole_seconds()]);
-        let listens = if setup.protocol == "tcp" {
+        let mut arguments =
+            texts(&[setup.mode.map_or("", Mode::word), "-i", "127.0.0.1", "-p", &port, "-t", &run.whole_seconds()]);
+        let listens = if setup.protocol == Some(Protocol::Tcp) {
             server.push("--tcp".to_owned());
             arguments.push("--tcp".to_owned());
             Listens::Tcp
         } else {
             Listens::Udp
         };
-        if setup.mode != "throughput" {
+        if setup.mode != Some(Mode::Throughput) {
             // Each message with its two times. stdout has the summary, and would be cut by it.
             arguments.extend(texts(&["--full-rtt", "--full-log", "/dev/stderr"]));
         }
-        if setup.mode != "under-load" && setup.number("reply_every")?.is_some() {
+        if setup.mode != Some(Mode::UnderLoad) && setup.given.reply_every.is_some() {
             return Err(setup.wrong("reply_every", "only mode under-load has it"));
         }
-        for (flag, name) in [("-m", "size"), ("--mps", "rate"), ("-b", "burst"), ("--reply-every", "reply_every")] {
-            setup.flag(&mut arguments, flag, name)?;
+        for (flag, value) in
+            [("-m", given.size), ("--mps", given.rate), ("-b", given.burst), ("--reply-every", given.reply_every)]
+        {
+            push(&mut arguments, flag, value);
         }
-        if setup.mode == "throughput" && setup.number("rate")?.is_none() {
+        if setup.mode == Some(Mode::Throughput) && setup.given.rate.is_none() {
             arguments.extend(texts(&["--mps", "max"]));
         }
-        arguments.extend(setup.arguments.iter().cloned());
+        arguments.extend(setup.further());
         Ok(Invocation {
             arguments,
             server: Some(Server { arguments: server, listens, forks: false }),
             whole_seconds: true,
-            counts_udp: setup.protocol == "udp",
+            counts_udp: setup.protocol == Some(Protocol::Udp),
             ..Invocation::default()
         })
     }
@@ -80,7 +85,7 @@ impl Tool for Sockperf {
         let stdout = text::without_colours(said.stdout);
         let mut reading = Reading::default();
         let (sent, replies, seconds) = match setup.mode {
-            "throughput" => {
+            Some(Mode::Throughput) => {
                 let (sent, seconds) = throughput(&stdout)?;
                 (sent, 0, seconds)
             }
@@ -88,17 +93,17 @@ impl Tool for Sockperf {
                 let total = line_of(&stdout, "[Total Run]")?;
                 round_trips(&stdout, said.stderr, &mut reading)?;
                 // In ping-pong the summary and the percentiles are about the same messages.
-                let rates = if mode == "ping-pong" { line_of(&stdout, "[Valid Duration]")? } else { total };
+                let rates = if mode == Some(Mode::PingPong) { line_of(&stdout, "[Valid Duration]")? } else { total };
                 reading.put("sent_per_s", rates.sent as f64 / rates.seconds);
                 (total.sent, total.received, total.seconds)
             }
         };
         reading.put("messages_sent", sent as f64);
-        if setup.mode == "throughput" {
+        if setup.mode == Some(Mode::Throughput) {
             reading.put("sent_per_s", sent as f64 / seconds);
             reading.note("sockperf counts what was sent, not what arrived; what arrived is counted here beside it");
         }
-        let answered = setup.mode == "ping-pong";
+        let answered = setup.mode == Some(Mode::PingPong);
         delivered(&mut reading, setup, said, &stdout, Flow { replies, seconds, answered });
         Ok(reading)
     }
@@ -158,7 +163,7 @@ fn delivered(reading: &mut Reading, setup: &Setup, said: &ToolOutput<'_>, stdout
         }
         Some(Err(why)) => reading.absent("messages_dropped", why),
         None => match text::number_after(stdout, "# dropped messages =") {
-            Some(dropped) if setup.protocol == "tcp" => reading.put("messages_dropped", dropped),
+            Some(dropped) if setup.protocol == Some(Protocol::Tcp) => reading.put("messages_dropped", dropped),
             _ => {
                 reading.absent("messages_dropped", "sockperf does not say it, and the kernel drops no messages of TCP");
             }

@@ -4,6 +4,7 @@ use super::thin;
 use crate::external::setup::Setup;
 use crate::external::text;
 use crate::external::{About, Invocation, Reading, Run, Tool, ToolOutput};
+use holdup_catalogue::external::{self, Mode};
 use holdup_model::trial::NamedHistogram;
 use holdup_model::{Histogram, Problem};
 
@@ -14,12 +15,12 @@ pub(crate) struct Sysbench;
 impl Tool for Sysbench {
     fn about(&self) -> &'static About {
         &About {
-            id: "sysbench",
+            tool: external::Tool::Sysbench,
             program: "sysbench",
             install: "apt install sysbench",
             version: Some(&["--version"]),
             version_after: "sysbench ",
-            modes: &["threads", "mutex", "cpu"],
+            modes: &[Mode::Threads, Mode::Mutex, Mode::Cpu],
             protocols: &[],
             parameters: &["threads"],
         }
@@ -27,27 +28,27 @@ impl Tool for Sysbench {
 
     fn measures(&self, setup: &Setup) -> &'static [&'static str] {
         match setup.mode {
-            "mutex" => &["total_time_s", "latency_max_us"],
+            Some(Mode::Mutex) => &["total_time_s", "latency_max_us"],
             _ => &["events_per_s", "latency_p50_us", "latency_p99_us", "latency_p999_us", "latency_max_us"],
         }
     }
 
     fn invocation(&self, setup: &Setup, run: &Run) -> Result<Invocation, Problem> {
-        let mut arguments = vec![setup.mode.to_owned(), "--histogram=on".to_owned()];
-        if let Some(threads) = setup.number("threads")? {
+        let mut arguments = vec![setup.mode.map_or("", Mode::word).to_owned(), "--histogram=on".to_owned()];
+        if let Some(threads) = setup.given.threads {
             arguments.push(format!("--threads={threads}"));
         }
-        let fixed_work = setup.mode == "mutex";
+        let fixed_work = setup.mode == Some(Mode::Mutex);
         if !fixed_work {
             arguments.push(format!("--time={}", run.whole_seconds()));
         }
-        arguments.extend(setup.arguments.iter().cloned());
+        arguments.extend(setup.further());
         arguments.push("run".to_owned());
         Ok(Invocation { arguments, fixed_work, whole_seconds: !fixed_work, ..Invocation::default() })
     }
 
     fn read(&self, setup: &Setup, said: &ToolOutput<'_>) -> Result<Reading, String> {
-        parse(said.stdout, setup.mode == "mutex")
+        parse(said.stdout, setup.mode == Some(Mode::Mutex))
     }
 }
 

@@ -3,6 +3,8 @@
 use crate::external::setup::Setup;
 use crate::external::text;
 use crate::external::{About, Invocation, Listens, Reading, Run, Server, Tool, ToolOutput};
+use holdup_catalogue::Sharing;
+use holdup_catalogue::external::{self, Mode, Protocol};
 use holdup_model::Problem;
 use std::fmt::Write;
 
@@ -17,20 +19,20 @@ const UDP_BYTES: u64 = 1 << 10;
 impl Tool for Uperf {
     fn about(&self) -> &'static About {
         &About {
-            id: "uperf",
+            tool: external::Tool::Uperf,
             program: "uperf",
             install: "build it from github.com/uperf/uperf and put it on the PATH",
             version: Some(&["-V"]),
             version_after: "Uperf Version ",
-            modes: &["write", "read"],
-            protocols: &["tcp", "udp"],
+            modes: &[Mode::Write, Mode::Read],
+            protocols: &[Protocol::Tcp, Protocol::Udp],
             parameters: &["connections", "size", "sharing"],
         }
     }
 
     fn measures(&self, setup: &Setup) -> &'static [&'static str] {
         match setup.protocol {
-            "udp" => &[
+            Some(Protocol::Udp) => &[
                 "throughput_gbit_per_s",
                 "transfers_per_s",
                 "cpu_s_per_gb",
@@ -49,12 +51,12 @@ impl Tool for Uperf {
         let texts = |all: &[&str]| -> Vec<String> { all.iter().map(|t| (*t).to_owned()).collect() };
         // Shorter intervals than a second make uperf end the transaction too early.
         let mut arguments = texts(&["-m", "{profile}", "-P", &port, "-R", "-i", "1", "-t"]);
-        arguments.extend(setup.arguments.iter().cloned());
+        arguments.extend(setup.further());
         Ok(Invocation {
             arguments,
             profile: Some(profile(setup, run.duration_ns)?),
             server: Some(Server { arguments: texts(&["-s", "-P", &port]), listens: Listens::Tcp, forks: true }),
-            counts_udp: setup.protocol == "udp",
+            counts_udp: setup.protocol == Some(Protocol::Udp),
             ..Invocation::default()
         })
     }
@@ -66,8 +68,8 @@ impl Tool for Uperf {
         }
         let data = parse(said.stdout)?;
         let size = size(setup).map_err(|p| p.why)?;
-        if setup.protocol == "udp" {
-            datagrams(&mut reading, said.udp, &data, setup.mode == "write", size);
+        if setup.protocol == Some(Protocol::Udp) {
+            datagrams(&mut reading, said.udp, &data, setup.mode == Some(Mode::Write), size);
         } else {
             reading.put("throughput_gbit_per_s", data.bytes * 8.0 / data.seconds / 1e9);
             reading.bytes = Some(data.bytes);
@@ -82,14 +84,14 @@ impl Tool for Uperf {
 }
 
 fn size(setup: &Setup) -> Result<u64, Problem> {
-    let default = if setup.protocol == "udp" { UDP_BYTES } else { TCP_BYTES };
-    Ok(setup.number("size")?.unwrap_or(default))
+    let default = if setup.protocol == Some(Protocol::Udp) { UDP_BYTES } else { TCP_BYTES };
+    Ok(setup.given.size.unwrap_or(default))
 }
 
 /// connect, transfers for a time, disconnect. The parser of uperf wants spaces or line ends between elements.
 fn profile(setup: &Setup, duration_ns: u64) -> Result<String, Problem> {
-    let tasks = if setup.threads_share()? == Some(false) { "nprocs" } else { "nthreads" };
-    let connections = setup.number("connections")?.unwrap_or(1);
+    let tasks = if setup.given.sharing == Some(Sharing::Processes) { "nprocs" } else { "nthreads" };
+    let connections = setup.given.connections.unwrap_or(1);
     let mut text = format!("<?xml version=\"1.0\"?>\n<profile name=\"holdup\">\n<group {tasks}=\"{connections}\">\n");
     let mut transaction = |how: String, flowop: &str, options: String| {
         // Empty options end uperf 1.0.8 with an invalid pointer.
@@ -98,8 +100,16 @@ fn profile(setup: &Setup, duration_ns: u64) -> Result<String, Problem> {
             write!(text, "  <transaction {how}>\n    <flowop type=\"{flowop}\"{options} />\n  </transaction>\n");
     };
     let once = || "iterations=\"1\"".to_owned();
-    transaction(once(), "connect", format!("remotehost=127.0.0.1 protocol={}", setup.protocol));
-    transaction(format!("duration=\"{duration_ns}ns\""), setup.mode, format!("size={}", size(setup)?));
+    transaction(
+        once(),
+        "connect",
+        format!("remotehost=127.0.0.1 protocol={}", setup.protocol.map_or("", Protocol::word)),
+    );
+    transaction(
+        format!("duration=\"{duration_ns}ns\""),
+        setup.mode.map_or("", Mode::word),
+        format!("size={}", size(setup)?),
+    );
     transaction(once(), "disconnect", String::new());
     Ok(format!("{text}</group>\n</profile>\n"))
 }
