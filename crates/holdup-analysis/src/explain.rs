@@ -43,6 +43,7 @@ pub fn explain(bundle: &BundleData) -> Explanation {
         }
     }
     match &bundle.ending {
+        Some(Ending::SubjectEnded { reason }) => notes.push(reason.clone()),
         Some(Ending::Failed { reason }) => notes.push(format!("it ended early: {reason}")),
         Some(Ending::Interrupted) => notes.push("it was interrupted: evidence until then".to_owned()),
         None => notes.push("it has no ending: it still runs, or was killed".to_owned()),

@@ -44,6 +44,12 @@ impl BundleHead {
 pub enum Ending {
     /// All planned blocks were run.
     Complete,
+    /// What a record watches ended; the windows until then are whole. In bundles and in JSON it is complete, with the reason.
+    #[serde(rename(serialize = "complete"))]
+    SubjectEnded {
+        /// What ended, and when.
+        reason: String,
+    },
     /// Every headline had its verdict before the last planned block.
     Decided,
     /// The budget was used up at a block's end.

@@ -153,6 +153,7 @@ fn contents(data: &BundleData, sound: bool, found: &mut Wholeness) {
     }
     match &data.ending {
         Some(Ending::Complete) => found.good("ending: complete"),
+        Some(Ending::SubjectEnded { reason }) => found.good(format!("ending: complete ({reason})")),
         Some(Ending::Decided) => found.good("ending: every headline was decided before the last planned block"),
         Some(Ending::Budget) => found.good("ending: the budget was used up at the end of a block"),
         Some(Ending::Interrupted) => found.good("ending: interrupted, the host was restored"),

@@ -245,6 +245,7 @@ impl Writer {
     pub fn finish(mut self, ending: &Ending) -> Result<(), Problem> {
         let (how, reason) = match ending {
             Ending::Complete => ("complete", None),
+            Ending::SubjectEnded { reason } => ("complete", Some(reason)),
             Ending::Decided => ("decided", None),
             Ending::Budget => ("budget", None),
             Ending::Interrupted => ("interrupted", None),

@@ -242,9 +242,9 @@ fn walk(
     let mut done = 0;
     let begun = Instant::now();
     for spec in &schedule.trials {
-        let gone = |why: &str| {
-            let (seconds, window) = (begun.elapsed().as_secs_f64(), spec.seq + 1);
-            Ending::Failed { reason: format!("{why} after {seconds:.1} s, in window {window} of {}", request.windows) }
+        let gone = |why: &str, done: u32| {
+            let reason = format!("{why} after {:.1} s", begun.elapsed().as_secs_f64());
+            if done > 0 { Ending::SubjectEnded { reason } } else { Ending::Failed { reason } }
         };
         if request.cancel.is_cancelled() {
             return Ok((Ending::Interrupted, done));
@@ -252,7 +252,7 @@ fn walk(
         // Looked for again each time: processes of a name or of a group come and go.
         let subjects = match request.watching.subjects(request.host) {
             Ok(subjects) => subjects,
-            Err(why) => return Ok((gone(&why), done)),
+            Err(why) => return Ok((gone(&why, done), done)),
         };
         let arm = &schedule.arms[0];
         let left_ns = plan.design.duration_ns.saturating_mul(u64::from(request.windows - spec.seq));
@@ -269,7 +269,7 @@ fn walk(
             Some(Cut::Asked) => return Ok((Ending::Interrupted, done)),
             Some(Cut::Gone) => {
                 let why = request.watching.subjects(request.host).err();
-                return Ok((gone(why.as_deref().unwrap_or("the watched processes ended")), done));
+                return Ok((gone(why.as_deref().unwrap_or("the watched processes ended"), done), done));
             }
         }
     }

@@ -121,8 +121,8 @@ impl Watching {
         };
         if pids.is_empty() {
             return Err(match self {
-                Watching::Pids(_) => "the process has ended".to_owned(),
-                Watching::Server(..) => "the server has ended".to_owned(),
+                Watching::Pids(_) => "the process ended".to_owned(),
+                Watching::Server(..) => "the server ended".to_owned(),
                 Watching::Comm(_) => "no such process runs".to_owned(),
                 Watching::Cgroup(..) => "no process that can be seen from here is in it".to_owned(),
             });

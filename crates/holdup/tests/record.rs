@@ -108,12 +108,23 @@ fn a_process_that_ends_leaves_a_bundle_that_says_so() {
     drop(short);
     let output = child.wait_with_output().expect("it ends");
     let (_, err) = texts(&output);
-    assert_eq!(output.status.code(), Some(3), "{err}");
-    assert!(err.contains("the process has ended after"), "{err}");
+    assert_eq!(output.status.code(), Some(0), "{err}");
+    assert!(err.contains("the process ended after"), "{err}");
     let (out, _) = place.expect(0, &["verify", "e.holdup"]);
-    assert!(out.contains("ending"), "{out}");
+    assert!(out.contains("ending: complete (the process ended after"), "{out}");
     let output = place.output(&["explain", "e.holdup"]);
-    assert!(texts(&output).0.contains("the process has ended"), "{:?}", texts(&output));
+    assert!(texts(&output).0.contains("the process ended after"), "{:?}", texts(&output));
+}
+
+fn a_process_that_ends_before_a_window_is_over_is_an_error() {
+    let place = Place::new();
+    let short = Running::script("sleep 2");
+    let output = place.output(&watch(&["--pid", &short.pid(), "--windows", "1"], "600s", "s.holdup"));
+    let (_, err) = texts(&output);
+    assert_eq!(output.status.code(), Some(3), "{err}");
+    assert!(err.contains("the process ended after") && err.contains("hint: shorter windows"), "{err}");
+    let (out, _) = place.expect(0, &["verify", "s.holdup"]);
+    assert!(out.contains("ending: failed (the process ended after"), "{out}");
 }
 
 fn an_interrupted_record_keeps_what_was_seen_and_keeps_others_out_until_then() {
@@ -201,6 +212,7 @@ holdup_testkit::tests!(
     a_process_is_watched_and_explained,
     processes_of_a_name_and_of_a_group_are_watched,
     a_process_that_ends_leaves_a_bundle_that_says_so,
+    a_process_that_ends_before_a_window_is_over_is_an_error,
     an_interrupted_record_keeps_what_was_seen_and_keeps_others_out_until_then,
     what_cannot_be_watched_is_refused,
     arms_of_a_run_are_explained_and_chosen

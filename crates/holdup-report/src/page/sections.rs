@@ -58,7 +58,9 @@ pub(crate) fn is_record(bundle: &BundleData) -> bool {
 fn record_banners(bundle: &BundleData) -> Vec<String> {
     let done = bundle.trials.iter().filter(|t| t.is_done()).count();
     let mut banners = match &bundle.ending {
-        Some(Ending::Failed { reason }) => vec![format!("{}.", text::capital(&clean(reason)))],
+        Some(Ending::SubjectEnded { reason } | Ending::Failed { reason }) => {
+            vec![format!("{}.", text::capital(&clean(reason)))]
+        }
         Some(Ending::Interrupted) => vec![format!("Interrupted after {}.", text::count(done, "window"))],
         None => vec!["The recording still runs, or it was killed.".to_owned()],
         Some(Ending::Complete | Ending::Decided | Ending::Budget) => Vec::new(),
@@ -79,7 +81,7 @@ pub(crate) fn banners(bundle: &BundleData) -> Vec<String> {
     let done = bundle.trials.iter().filter(|t| t.is_done()).count();
     let so_far = format!("{done} of {planned} planned trials count");
     match &bundle.ending {
-        Some(Ending::Complete | Ending::Decided) => {}
+        Some(Ending::Complete | Ending::SubjectEnded { .. } | Ending::Decided) => {}
         Some(Ending::Budget) => banners.push(format!("The run used up its time budget before its end: {so_far}.")),
         Some(Ending::Interrupted) => banners.push(format!("The run was interrupted: {so_far}.")),
         Some(Ending::Failed { reason }) => banners.push(format!("The run failed ({}): {so_far}.", clean(reason))),

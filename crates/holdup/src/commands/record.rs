@@ -30,9 +30,9 @@ Examples:
   holdup record --comm nginx -d 1m
 
 Exit codes:
-  0  watched to the end
+  0  watched to the end, or until the watched processes ended
   2  wrong command line
-  3  the watched processes ended
+  3  the watched processes ended before a window was over
   4  interrupted, bundle complete until then"
 )]
 pub(crate) struct Args {
@@ -114,22 +114,27 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     if !args.quiet && outcome.windows_done > 0 {
         explain::print(&holdup_analysis::explain(&holdup_store::read(&out)?), &out, args.json, args.details)?;
     }
-    Ok(end(&out, &outcome))
+    Ok(end(&out, &outcome)?)
 }
 
 /// Prints where the bundle is and how the record ended; returns the exit code.
-fn end(out: &Path, outcome: &RecordOutcome) -> u8 {
+///
+/// # Errors
+/// When no window was measured.
+fn end(out: &Path, outcome: &RecordOutcome) -> Result<u8, Problem> {
     output::say(&format!("bundle: {} ({} windows)", out.display(), outcome.windows_done));
     match &outcome.ending {
         Ending::Interrupted => {
             output::say("interrupted; the bundle holds what was recorded");
-            4
+            Ok(4)
         }
-        Ending::Failed { reason } => {
-            output::error(&format!("the record ended early: {reason}"));
-            3
+        Ending::SubjectEnded { reason } => {
+            output::say(reason);
+            Ok(0)
         }
-        Ending::Complete | Ending::Decided | Ending::Budget => 0,
+        Ending::Failed { reason } => Err(Problem::host("record", format!("{reason}, before a window was over"))
+            .hint("shorter windows: a smaller --duration, or more --windows; for a short program: holdup run command")),
+        Ending::Complete | Ending::Decided | Ending::Budget => Ok(0),
     }
 }
 
