@@ -21,7 +21,9 @@ pub struct Command;
 const META: Meta = Meta {
     id: "command",
     summary: "any command line: how long it takes, or a number that it prints (hyperfine)",
-    docs: "Each trial starts the program once. The window begins when the program is let run and ends when it has \
+    docs: "Each trial starts the program once; the first trial may start it several times: when the collectors that run \
+           by default take more than 1 % of its window, the most expensive ones are left out and the trial is measured \
+           again. With --collect the program runs once in every trial. The window begins when the program is let run and ends when it has \
            ended; its length is the program's own, not the plan's duration. A plan's duration and warm-up reach \
            the program only where its arguments say `{window_s}` or `{warmup_s}` (seconds), and the trial's seed where \
            they say `{seed}`; the environment has it as HOLDUP_SEED too. No other braces are touched. There is no shell.\n\n\
