@@ -39,22 +39,22 @@ fn check(profile: &Profile) {
         assert!(flowop.options.size.is_none_or(|size| size.most() <= profile::MOST_SIZE_BYTES));
         assert!(flowop.line > 0);
     }
-    let far = profile.mirrored();
+    let server = profile.mirrored();
     let count = profile.flowops().count();
-    assert_eq!(far.flowops().count(), count);
-    for (near, far) in profile.groups.iter().zip(&far.groups) {
-        let near = Program::of(near).expect("what was read becomes a program");
-        let far = Program::of(far).expect("and so does its far end");
-        assert_eq!((near.slots, near.strands), (far.slots, far.strands));
-        for (near, far) in near.phases.iter().zip(&far.phases) {
-            assert_eq!((near.steps.len(), near.repeat), (far.steps.len(), far.repeat));
-            if let Repeat::Duration(ns) = near.repeat {
+    assert_eq!(server.flowops().count(), count);
+    for (client, server) in profile.groups.iter().zip(&server.groups) {
+        let client = Program::of(client).expect("what was read becomes a program");
+        let server = Program::of(server).expect("and so does its server");
+        assert_eq!((client.slots, client.strands), (server.slots, server.strands));
+        for (client, server) in client.phases.iter().zip(&server.phases) {
+            assert_eq!((client.steps.len(), client.repeat), (server.steps.len(), server.repeat));
+            if let Repeat::Duration(ns) = client.repeat {
                 assert!(0 < ns && ns <= profile::MOST_DURATION_NS);
             }
         }
-        for step in near.phases.iter().chain(&far.phases).flat_map(|phase| &phase.steps) {
+        for step in client.phases.iter().chain(&server.phases).flat_map(|phase| &phase.steps) {
             if let Action::Send(transfer) | Action::Receive(transfer) = step.action {
-                assert!(u64::from(transfer.most) <= near.buffer_bytes.max(far.buffer_bytes));
+                assert!(u64::from(transfer.most) <= client.buffer_bytes.max(server.buffer_bytes));
                 let drawn = [0, u64::MAX / 3, u64::MAX].map(|random| transfer.draw(random) as u64);
                 assert!(drawn.iter().all(|n| (u64::from(transfer.least)..=u64::from(transfer.most)).contains(n)));
             }

@@ -5,7 +5,7 @@
 //! for, and the death of the agent is reported on the console.
 
 use holdup_host::network::{Wired, mac_of};
-use holdup_model::guest::{ADDRESS_WORD, FAR_ROLE, PEER_WORD, ROLE_WORD};
+use holdup_model::guest::{ADDRESS_WORD, PEER_WORD, ROLE_WORD, SERVER_ROLE};
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::{MountFlags, mount};
 use rustix::process::{Pid, WaitOptions};
@@ -85,7 +85,7 @@ impl Linked {
         let (address, prefix) = own().ok_or_else(|| wrong(ADDRESS_WORD, written))?;
         let other = word(PEER_WORD).unwrap_or_default();
         let other = other.parse().map_err(|_| wrong(PEER_WORD, other))?;
-        Ok(Some(Linked { address, prefix, other, is_peer: word(ROLE_WORD) == Some(FAR_ROLE) }))
+        Ok(Some(Linked { address, prefix, other, is_peer: word(ROLE_WORD) == Some(SERVER_ROLE) }))
     }
 }
 
@@ -261,7 +261,7 @@ mod tests {
         let other = Ipv4Addr::new(10, 77, 0, 2);
         let own = Linked::parse("quiet holdup.address=10.77.0.1/24 holdup.peer=10.77.0.2 x\n");
         assert_eq!(own, Ok(Some(Linked { address, prefix: 24, other, is_peer: false })));
-        let peer = Linked::parse("holdup.address=10.77.0.2/24 holdup.peer=10.77.0.1 holdup.role=far");
+        let peer = Linked::parse("holdup.address=10.77.0.2/24 holdup.peer=10.77.0.1 holdup.role=server");
         assert_eq!(peer, Ok(Some(Linked { address: other, prefix: 24, other: address, is_peer: true })));
         assert_eq!(Linked::parse("quiet holdup.channel=ttyS1"), Ok(None));
     }
@@ -273,7 +273,7 @@ mod tests {
             ("holdup.address=10.77.0.1/33 holdup.peer=10.77.0.2", "holdup.address=10.77.0.1/33 on"),
             ("holdup.address=::1/24 holdup.peer=10.77.0.2", "holdup.address=::1/24 on"),
             ("holdup.address=10.77.0.1/24", "holdup.peer= on"),
-            ("holdup.address=10.77.0.1/24 holdup.peer=far", "holdup.peer=far on"),
+            ("holdup.address=10.77.0.1/24 holdup.peer=server", "holdup.peer=server on"),
         ] {
             assert!(Linked::parse(line).is_err_and(|why| why.starts_with(what)), "{line}");
         }

@@ -23,9 +23,9 @@ pub const PEER_WORD: &str = "holdup.peer=";
 /// On the kernel's command line: what a guest is, where it is not the one that trials run in.
 pub const ROLE_WORD: &str = "holdup.role=";
 /// The role of a peer.
-pub const FAR_ROLE: &str = "far";
+pub const SERVER_ROLE: &str = "server";
 /// The TCP port at which a peer takes orders.
-pub const FAR_PORT: u16 = 7077;
+pub const PEER_PORT: u16 = 7077;
 /// Whether a factor of this name is chosen when a guest boots, and not while it runs.
 pub fn is_chosen_at_boot(factor: &str) -> bool {
     factor == KERNEL || factor == POSTGRES_SERVER || factor.starts_with(BOOT_PREFIX)

@@ -33,10 +33,10 @@ pub(crate) const LOST: MarkId = 3;
 const LAST: u8 = 1;
 
 /// Programs by end and by what they do; those of switches come after them.
-const NEAR_SENDS: usize = 0;
-const FAR_RECEIVES: usize = 1;
-const FAR_SENDS: usize = 2;
-const NEAR_RECEIVES: usize = 3;
+const CLIENT_SENDS: usize = 0;
+const SERVER_RECEIVES: usize = 1;
+const SERVER_SENDS: usize = 2;
+const CLIENT_RECEIVES: usize = 3;
 
 /// The most bytes of a segment: what segmentation offload hands down in one piece (GSO_LEGACY_MAX_SIZE).
 const SEGMENT_BYTES: u64 = 65_536;
@@ -65,7 +65,7 @@ pub(crate) struct Flows {
     pub(crate) protocol: Protocol,
     /// Bytes of a transfer.
     pub(crate) bytes: u64,
-    /// Flows from the near end to the far end, and back.
+    /// Flows from the client to the server, and back.
     pub(crate) there: u32,
     pub(crate) back: u32,
     /// Whether each task is its own process.
@@ -242,15 +242,20 @@ impl Flows {
         let flows = self.there + self.back;
         let name = |name: &str| Program { name: name.to_owned(), role: "load".to_owned(), ops: Vec::new() };
         let mut load = Load {
-            programs: vec![name("near-sender"), name("far-receiver"), name("far-sender"), name("near-receiver")],
+            programs: vec![
+                name("client-sender"),
+                name("server-receiver"),
+                name("server-sender"),
+                name("client-receiver"),
+            ],
             marks: 4,
             ..Load::default()
         };
         let credits = ChannelSpec::from(self.window() + 1);
         for flow in 0..flows {
             let (sends, receives, placement) = match flow < self.there {
-                true => (NEAR_SENDS, FAR_RECEIVES, (at.near, at.far)),
-                false => (FAR_SENDS, NEAR_RECEIVES, (at.far, at.near)),
+                true => (CLIENT_SENDS, SERVER_RECEIVES, (at.client, at.server)),
+                false => (SERVER_SENDS, CLIENT_RECEIVES, (at.server, at.client)),
             };
             let process = |number| if self.processes { number } else { 0 };
             let (inbox, acknowledgements) = (2 * flow, 2 * flow + 1);
@@ -268,7 +273,7 @@ impl Flows {
             load.channels.extend([self.inbox(), credits]);
         }
         for (of_direction, sends, receives) in
-            [(self.there, NEAR_SENDS, FAR_RECEIVES), (self.back, FAR_SENDS, NEAR_RECEIVES)]
+            [(self.there, CLIENT_SENDS, SERVER_RECEIVES), (self.back, SERVER_SENDS, CLIENT_RECEIVES)]
         {
             if of_direction > 0 {
                 let to = if self.way == Way::Sender { Channel::Peer } else { self.switch(&mut load, machine) };
@@ -279,10 +284,10 @@ impl Flows {
         Ok(load)
     }
 
-    /// What was seen of the near and of the far end's tasks.
+    /// What was seen of the client and of the server's tasks.
     pub(crate) fn ends(seen: &WindowStats) -> [Account; 2] {
         let of = |programs: [usize; 2]| account(&programs.map(|program| seen.roles[program].clone()));
-        [of([NEAR_SENDS, NEAR_RECEIVES]), of([FAR_SENDS, FAR_RECEIVES])]
+        [of([CLIENT_SENDS, CLIENT_RECEIVES]), of([SERVER_SENDS, SERVER_RECEIVES])]
     }
 
     /// Segments that each flow received.

@@ -7,9 +7,9 @@ use holdup_model::Problem;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Placement {
     /// Of those that send, ask or wake.
-    pub(crate) near: Option<u32>,
+    pub(crate) client: Option<u32>,
     /// Of those that receive, answer or are woken.
-    pub(crate) far: Option<u32>,
+    pub(crate) server: Option<u32>,
 }
 
 impl Placement {
@@ -20,7 +20,7 @@ impl Placement {
     pub(crate) fn of(placement: holdup_catalogue::Placement, topology: Topology) -> Result<Self, Problem> {
         use holdup_catalogue::Placement::{Llc, Node, None, SameCpu, SmtSiblings, TwoCpus};
         let refuse = |why: &str, hint: &str| Err(Problem::host(format!("placement {placement}"), why).hint(hint));
-        let both = |near, far| Ok(Placement { near: Some(near), far: Some(far) });
+        let both = |client, server| Ok(Placement { client: Some(client), server: Some(server) });
         // The threads of a core have neighbouring numbers.
         match placement {
             None => Ok(Placement::default()),
@@ -46,7 +46,7 @@ mod tests {
             word.parse().expect("a word"),
             Topology { smt, cores, llcs, nodes: 1 },
         ) {
-            Ok(Placement { near, far }) => format!("{near:?} {far:?}"),
+            Ok(Placement { client, server }) => format!("{client:?} {server:?}"),
             Err(problem) => problem.why,
         };
         assert_eq!(shown("none", 2, 4, 1), "None None");

@@ -164,7 +164,7 @@ fn a_stream_carries_what_its_slower_end_carries() {
     // On one CPU a segment takes all that both ends and the switches between them take.
     let machine = one_cpu("6.18", "none");
     let Costs { syscall_ns, net_copy_ns, net_segment_ns, .. } = machine.costs;
-    for (mode, near) in [("mode=write", "near_cpu_s_per_gb"), ("mode=read", "far_cpu_s_per_gb")] {
+    for (mode, sender) in [("mode=write", "client_cpu_s_per_gb"), ("mode=read", "server_cpu_s_per_gb")] {
         let (all, seen) = run("stream", &read(&[&STREAM[..], &["connections=1", mode]].concat(), ""), &machine);
         let bytes = 65_536.0;
         let sender_ns = (syscall_ns + 64 * net_copy_ns + 2 * net_segment_ns) as f64;
@@ -173,7 +173,7 @@ fn a_stream_carries_what_its_slower_end_carries() {
         let expect = (sender_ns + receiver_ns + wakes) / bytes;
         let got = number(&all, "cpu_s_per_gb");
         assert!((got / expect - 1.0).abs() < 0.02, "{mode}: {got} and not {expect}");
-        assert!(number(&all, near) > sender_ns / bytes * 0.98, "{mode}: who sends does what the softirq does");
+        assert!(number(&all, sender) > sender_ns / bytes * 0.98, "{mode}: who sends does what the softirq does");
         assert_eq!(number(&all, "fairness_min_max"), 1.0);
         assert_eq!(number(&all, "retransmissions"), 0.0);
     }

@@ -229,10 +229,23 @@ fn known_arm(arm: u32, arms: usize) -> Decoded<()> {
     if (arm as usize) < arms { Ok(()) } else { Err(format!("is of arm {arm}, which is missing")) }
 }
 
+/// Ids of metrics in bundles of earlier builds, and what they are now.
+const RENAMED: [(&str, &str); 4] = [
+    ("near_cpu_s_per_gb", "client_cpu_s_per_gb"),
+    ("far_cpu_s_per_gb", "server_cpu_s_per_gb"),
+    ("near_cpu_ns_per_message", "client_cpu_ns_per_message"),
+    ("far_cpu_ns_per_message", "server_cpu_ns_per_message"),
+];
+
+/// The id that a metric has now.
+fn current_id(id: String) -> String {
+    RENAMED.iter().find(|(before, _)| *before == id).map_or(id, |(_, now)| (*now).to_owned())
+}
+
 pub(crate) fn metrics(part: &Loaded) -> Decoded<Vec<(String, Metric)>> {
     list(part, 0, |c| {
         let workload = c.text()?;
-        let (id, unit) = (c.text()?, c.text()?);
+        let (id, unit) = (current_id(c.text()?), c.text()?);
         let better = match c.text()?.as_str() {
             "higher" => Direction::Higher,
             "lower" => Direction::Lower,
@@ -316,7 +329,7 @@ pub(crate) fn trial(part: &Loaded, arms: usize) -> Decoded<Trial> {
             }
             _ => return Err("its window is set in part".to_owned()),
         },
-        measurements: list(part, 1, |c| Ok(Measurement { metric: c.text()?, value: c.measured()? }))?,
+        measurements: list(part, 1, |c| Ok(Measurement { metric: current_id(c.text()?), value: c.measured()? }))?,
         histograms: list(part, 2, histogram)?,
         evidence: evidence(part)?,
         environment_before,

@@ -30,6 +30,7 @@ fn every_ending_reads_back() {
         Some(Ending::Budget),
         Some(Ending::Interrupted),
         Some(Ending::Failed { reason: "disk gone".into() }),
+        Some(Ending::SubjectEnded { reason: "the process ended after 3.2 s".into() }),
     ];
     for (i, ending) in endings.into_iter().enumerate() {
         let path = folder.path().join(format!("{i}.holdup"));
@@ -39,6 +40,24 @@ fn every_ending_reads_back() {
         let found = holdup_store::verify(&path).expect("is verified");
         assert_eq!(found.whole, data.ending.is_some(), "{found:#?}");
     }
+}
+
+#[test]
+fn metrics_that_had_another_id_have_that_of_today() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.holdup");
+    let mut data = sample(1);
+    let before = std::mem::replace(&mut data.metrics[0].1.id, "near_cpu_s_per_gb".to_owned());
+    for trial in &mut data.trials {
+        let of_it = trial.measurements.iter_mut().filter(|m| m.metric == before);
+        of_it.for_each(|m| m.metric = "near_cpu_s_per_gb".to_owned());
+    }
+    write(&path, &data).expect("is written");
+    let read = holdup_store::read(&path).expect("is read");
+    let now = "client_cpu_s_per_gb";
+    assert_eq!(read.metrics[0].1.id, now);
+    let measured = |t: &holdup_model::Trial| t.measurements.iter().filter(|m| m.metric == now).count();
+    assert!(read.trials.iter().any(|trial| measured(trial) == 1), "{:?}", read.trials);
 }
 
 #[test]

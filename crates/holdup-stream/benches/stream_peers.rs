@@ -71,8 +71,8 @@ fn ours(mode: &str, size: i64, workers: i64, seconds: u64) -> Option<Cost> {
     let metric = |id: &str| result.measurements.iter().find(|m| m.metric == id)?.value.value();
     Some(Cost {
         gbit_per_s: metric("throughput_gbit_per_s")?,
-        near_s_per_gb: metric("near_cpu_s_per_gb")?,
-        far_s_per_gb: metric("far_cpu_s_per_gb")?,
+        client_s_per_gb: metric("client_cpu_s_per_gb")?,
+        server_s_per_gb: metric("server_cpu_s_per_gb")?,
     })
 }
 
@@ -88,7 +88,7 @@ type Field = fn(&Cost) -> f64;
 #[allow(clippy::print_stdout, reason = "a bench shows what it measured")]
 fn show(name: &str, rounds: &[(Cost, Cost)]) {
     let fields: [(&str, Field); 3] =
-        [("Gbit/s", |c| c.gbit_per_s), ("near s/GB", |c| c.near_s_per_gb), ("far s/GB", |c| c.far_s_per_gb)];
+        [("Gbit/s", |c| c.gbit_per_s), ("client s/GB", |c| c.client_s_per_gb), ("server s/GB", |c| c.server_s_per_gb)];
     for (unit, of) in fields {
         let (ours, theirs) = (median(rounds.iter().map(|r| of(&r.0))), median(rounds.iter().map(|r| of(&r.1))));
         let ratio = median(rounds.iter().map(|(ours, theirs)| of(ours) / of(theirs)));

@@ -25,24 +25,24 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// One connection; data goes one way.
 #[derive(Debug)]
 pub(crate) struct Ends {
-    near: OwnedFd,
-    far: OwnedFd,
-    /// Whether the near end sends.
-    pub(crate) near_sends: bool,
+    client: OwnedFd,
+    server: OwnedFd,
+    /// Whether the client sends.
+    pub(crate) client_sends: bool,
 }
 
 impl Ends {
     pub(crate) fn of(&self, end: End) -> RawFd {
-        sockets::number(if end == End::Client { &self.near } else { &self.far })
+        sockets::number(if end == End::Client { &self.client } else { &self.server })
     }
 
     pub(crate) fn sends(&self, end: End) -> bool {
-        self.near_sends == (end == End::Client)
+        self.client_sends == (end == End::Client)
     }
 
     /// The socket of the one that receives.
     pub(crate) fn receiver(&self) -> RawFd {
-        self.of(if self.near_sends { End::Server } else { End::Client })
+        self.of(if self.client_sends { End::Server } else { End::Client })
     }
 }
 
@@ -59,18 +59,18 @@ pub(crate) struct Connected {
 /// Of kind `Trial` when one cannot be made.
 pub(crate) fn all(setup: &Setup, network: &Network) -> Result<Connected, Problem> {
     let flows = if setup.mode == Mode::Both { 2 * setup.connections } else { setup.connections };
-    let (near, far) = (network.end(End::Client), network.end(End::Server));
+    let (client, server) = (network.end(End::Client), network.end(End::Server));
     let made = match setup.protocol {
-        Protocol::Tcp => tcp(flows, near, far, &setup.sockets)?,
-        Protocol::Udp => (udp(flows, near, far, &setup.sockets)?, 0),
+        Protocol::Tcp => tcp(flows, client, server, &setup.sockets)?,
+        Protocol::Udp => (udp(flows, client, server, &setup.sockets)?, 0),
         Protocol::Unix => (unix(flows, &setup.sockets).map_err(|e| failed("unix", &e))?, 0),
     };
-    let near_sends = |index: usize| match setup.mode {
+    let client_sends = |index: usize| match setup.mode {
         Mode::Write => true,
         Mode::Read => false,
         Mode::Both => index.is_multiple_of(2),
     };
-    let with_direction = |(index, (near, far))| Ends { near, far, near_sends: near_sends(index) };
+    let with_direction = |(index, (client, server))| Ends { client, server, client_sends: client_sends(index) };
     Ok(Connected { ends: made.0.into_iter().enumerate().map(with_direction).collect(), strangers: made.1 })
 }
 
@@ -86,14 +86,14 @@ fn failed(protocol: &str, error: &io::Error) -> Problem {
 
 type Pairs = Vec<(OwnedFd, OwnedFd)>;
 
-fn tcp(flows: usize, near: &Endpoint, far: &Endpoint, options: &SocketOptions) -> Result<(Pairs, u64), Problem> {
+fn tcp(flows: usize, client: &Endpoint, server: &Endpoint, options: &SocketOptions) -> Result<(Pairs, u64), Problem> {
     let failed = |e: io::Error| failed("tcp", &e);
-    let listener = far.within(|| listen(far.address(), options))?.map_err(failed)?;
+    let listener = server.within(|| listen(server.address(), options))?.map_err(failed)?;
     let target = sockets::local_address(listener.as_fd()).map_err(failed)?;
     let (mut pairs, mut strangers) = (Vec::with_capacity(flows), 0);
     while pairs.len() < flows {
         let batch = BATCH.min(flows - pairs.len());
-        let called = near
+        let called = client
             .within(|| (0..batch).map(|_| call(target, options)).collect::<io::Result<Vec<_>>>())?
             .map_err(|e| refused(target, &e))?;
         strangers += accept_batch(&listener, called, &mut pairs).map_err(failed)?;
@@ -134,10 +134,10 @@ fn refused(target: SocketAddr, error: &io::Error) -> Problem {
 /// Accepts until all that were called are there. Returns how many others were turned away.
 fn accept_batch(listener: &OwnedFd, called: Vec<OwnedFd>, pairs: &mut Pairs) -> io::Result<u64> {
     let mut waiting = HashMap::with_capacity(called.len());
-    for near in called {
-        waiting.insert(sockets::local_address(near.as_fd())?, near);
+    for client in called {
+        waiting.insert(sockets::local_address(client.as_fd())?, client);
     }
-    accept_all(listener, waiting, |near, far| pairs.push((near, far)))
+    accept_all(listener, waiting, |client, server| pairs.push((client, server)))
 }
 
 /// Accepts the connections from these addresses, in their order. Returns how many others were turned away, too.
@@ -159,10 +159,10 @@ fn accept_all<W>(
     let mut strangers = 0;
     while !waiting.is_empty() {
         match net::acceptfrom_with(listener, SocketFlags::CLOEXEC) {
-            Ok((far, from)) => {
+            Ok((server, from)) => {
                 let from = from.and_then(|from| SocketAddr::try_from(from).ok());
                 match from.and_then(|from| waiting.remove(&from)) {
-                    Some(who) => take(who, far),
+                    Some(who) => take(who, server),
                     None => strangers += 1,
                 }
             }
@@ -178,7 +178,7 @@ fn accept_all<W>(
     Ok(strangers)
 }
 
-fn udp(flows: usize, near: &Endpoint, far: &Endpoint, options: &SocketOptions) -> Result<Pairs, Problem> {
+fn udp(flows: usize, client: &Endpoint, server: &Endpoint, options: &SocketOptions) -> Result<Pairs, Problem> {
     let failed = |e: io::Error| failed("udp", &e);
     let bound = |place: &Endpoint| {
         let one = || {
@@ -188,18 +188,18 @@ fn udp(flows: usize, near: &Endpoint, far: &Endpoint, options: &SocketOptions) -
         };
         place.within(|| (0..flows).map(|_| one()).collect::<io::Result<Vec<_>>>())
     };
-    let (near, far) = (bound(near)?.map_err(failed)?, bound(far)?.map_err(failed)?);
-    for (near, far) in near.iter().zip(&far) {
-        pair(near, far).map_err(failed)?;
+    let (client, server) = (bound(client)?.map_err(failed)?, bound(server)?.map_err(failed)?);
+    for (client, server) in client.iter().zip(&server) {
+        pair(client, server).map_err(failed)?;
     }
-    Ok(near.into_iter().zip(far).collect())
+    Ok(client.into_iter().zip(server).collect())
 }
 
 /// Connects two sockets of UDP to each other, and forgets what others have sent to them before that.
-fn pair(near: &OwnedFd, far: &OwnedFd) -> io::Result<()> {
-    net::connect(near, &sockets::local_address(far.as_fd())?)?;
-    net::connect(far, &sockets::local_address(near.as_fd())?)?;
-    for socket in [near, far] {
+fn pair(client: &OwnedFd, server: &OwnedFd) -> io::Result<()> {
+    net::connect(client, &sockets::local_address(server.as_fd())?)?;
+    net::connect(server, &sockets::local_address(client.as_fd())?)?;
+    for socket in [client, server] {
         while sockets::receive(sockets::number(socket), &mut [0], libc::MSG_DONTWAIT).is_ok() {}
     }
     Ok(())
@@ -207,10 +207,10 @@ fn pair(near: &OwnedFd, far: &OwnedFd) -> io::Result<()> {
 
 fn unix(flows: usize, options: &SocketOptions) -> io::Result<Pairs> {
     let one = |_| {
-        let (near, far) = net::socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-        sockets::set(near.as_fd(), options)?;
-        sockets::set(far.as_fd(), options)?;
-        Ok((near, far))
+        let (client, server) = net::socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+        sockets::set(client.as_fd(), options)?;
+        sockets::set(server.as_fd(), options)?;
+        Ok((client, server))
     };
     (0..flows).map(one).collect()
 }
@@ -240,9 +240,9 @@ mod tests {
             &holdup_host::Host::real(),
         )
         .expect("the host's own");
-        let far = network.end(End::Server);
+        let server = network.end(End::Server);
         let options = SocketOptions::default();
-        let listener = listen(far.address(), &options).expect("listens");
+        let listener = listen(server.address(), &options).expect("listens");
         let target = sockets::local_address(listener.as_fd()).expect("is bound");
         let mut stranger = TcpStream::connect(target).expect("the listener's queue has room");
         stranger.write_all(&[b'x'; 100_000]).expect("the kernel takes it");
@@ -250,10 +250,10 @@ mod tests {
         let mut pairs = Vec::new();
         assert_eq!(accept_batch(&listener, called, &mut pairs).expect("accepts"), 1);
         assert_eq!(pairs.len(), 2);
-        for (near, far) in &pairs {
-            sockets::send(sockets::number(near), b"ours", 0).expect("sends");
+        for (client, server) in &pairs {
+            sockets::send(sockets::number(client), b"ours", 0).expect("sends");
             let mut got = [0; 16];
-            assert_eq!(sockets::receive(sockets::number(far), &mut got, 0).expect("receives"), 4);
+            assert_eq!(sockets::receive(sockets::number(server), &mut got, 0).expect("receives"), 4);
             assert_eq!(&got[..4], b"ours");
         }
         // It was closed with what it had sent unread, which resets it.
@@ -272,14 +272,14 @@ mod tests {
         .expect("the host's own");
         let place = network.end(End::Server);
         let pairs = udp(2, place, place, &SocketOptions::default()).expect("makes them");
-        let (near, far) = &pairs[1];
-        let target = sockets::local_address(far.as_fd()).expect("is bound");
+        let (client, server) = &pairs[1];
+        let target = sockets::local_address(server.as_fd()).expect("is bound");
         let stranger = std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("binds");
         stranger.send_to(b"strange", target).expect("sends");
-        sockets::send(sockets::number(near), b"ours", 0).expect("sends");
+        sockets::send(sockets::number(client), b"ours", 0).expect("sends");
         let mut got = [0; 16];
-        assert_eq!(sockets::receive(sockets::number(far), &mut got, 0).expect("receives"), 4);
-        let nothing = sockets::receive(sockets::number(far), &mut got, libc::MSG_DONTWAIT);
+        assert_eq!(sockets::receive(sockets::number(server), &mut got, 0).expect("receives"), 4);
+        let nothing = sockets::receive(sockets::number(server), &mut got, libc::MSG_DONTWAIT);
         assert!(nothing.is_err_and(|e| is_again(&e)));
     }
 

@@ -46,7 +46,7 @@ unsafe impl Shareable for Worker {}
 
 /// One slot for each connection.
 pub(crate) type Flows = Board<(), Flow>;
-/// One slot for each worker, those of the near end first, and the stage.
+/// One slot for each worker, those of the client first, and the stage.
 pub(crate) type Workers = Board<(), Worker>;
 
 /// What a worker could not do.

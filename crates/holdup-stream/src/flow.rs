@@ -133,11 +133,11 @@ mod tests {
 
     /// Moves two transfers through a pair with buffers of another size, and gives what was counted.
     fn carried(size: u64, buffer: usize, piece: usize) -> (u64, u64, u64, u64) {
-        let (near, far) = UnixStream::pair().expect("a pair");
+        let (client, server) = UnixStream::pair().expect("a pair");
         let flows = Flows::new(1).expect("maps");
         let latency = holdup_load::board::Board::<(), Record>::new(1).expect("maps");
-        let mut sender = Stream::new(near.as_raw_fd(), 0, true, false, size);
-        let mut receiver = Stream::new(far.as_raw_fd(), 0, false, false, size);
+        let mut sender = Stream::new(client.as_raw_fd(), 0, true, false, size);
+        let mut receiver = Stream::new(server.as_raw_fd(), 0, false, false, size);
         let (mut out, mut into) = (vec![0xffu8; buffer], vec![0u8; piece]);
         let mut whole = 0;
         while whole < 2 {

@@ -20,8 +20,8 @@ pub const METRICS: &[Row] = &[
     ("transfer_p50_us", "us", Direction::Lower, "time of a whole transfer, median"),
     ("transfer_p99_us", "us", Direction::Lower, "time of a whole transfer, 99th percentile"),
     ("transfer_p999_us", "us", Direction::Lower, "time of a whole transfer, 99.9th percentile"),
-    ("near_cpu_s_per_gb", "s", Direction::Lower, "CPU time of the near end's workers per 10^9 bytes delivered"),
-    ("far_cpu_s_per_gb", "s", Direction::Lower, "CPU time of the far end's workers per 10^9 bytes delivered"),
+    ("client_cpu_s_per_gb", "s", Direction::Lower, "CPU time of the client's workers per 10^9 bytes delivered"),
+    ("server_cpu_s_per_gb", "s", Direction::Lower, "CPU time of the server's workers per 10^9 bytes delivered"),
     ("cpu_s_per_gb", "s", Direction::Lower, "CPU time of the workers of both ends per 10^9 bytes delivered"),
     ("fairness_min_max", "1", Direction::Higher, "bytes of the slowest connection by those of the fastest; 1 is even"),
     ("bytes_sent", "bytes", Direction::Higher, "payload sent in the whole life of the trial"),
@@ -92,9 +92,9 @@ impl Measured<'_> {
             percentile("transfer_p50_us", 0.5),
             percentile("transfer_p99_us", 0.99),
             percentile("transfer_p999_us", 0.999),
-            cpu("near_cpu_s_per_gb", self.cpu_ns[0]),
-            cpu("far_cpu_s_per_gb", self.cpu_ns[1]),
-            cpu("cpu_s_per_gb", self.cpu_ns[0].zip(self.cpu_ns[1]).map(|(near, far)| near + far)),
+            cpu("client_cpu_s_per_gb", self.cpu_ns[0]),
+            cpu("server_cpu_s_per_gb", self.cpu_ns[1]),
+            cpu("cpu_s_per_gb", self.cpu_ns[0].zip(self.cpu_ns[1]).map(|(client, server)| client + server)),
             or_absent("fairness_min_max", self.fairness.as_ref().copied()),
             Measurement::new("bytes_sent", self.life.sent as f64),
             Measurement::new("bytes_received", self.life.received as f64),
@@ -181,14 +181,14 @@ pub(crate) fn retransmitted(
         notes.push("retransmissions are those of the whole host, counters of drops as well".to_owned());
     }
     let of = |end: Option<u64>| end.ok_or_else(|| "the kernel does not count Tcp.RetransSegs".to_owned());
-    let near = of(counters.client.tcp_retransmitted())?;
+    let client = of(counters.client.tcp_retransmitted())?;
     // One namespace has one counter.
-    let far = if counters.links.contains_key("server") || counters.links.contains_key("switch.server") {
+    let server = if counters.links.contains_key("server") || counters.links.contains_key("switch.server") {
         of(counters.server.tcp_retransmitted())?
     } else {
         0
     };
-    Ok(near + far)
+    Ok(client + server)
 }
 
 /// What was sent must be what was received and what named counters say was dropped.

@@ -37,7 +37,7 @@ pub(crate) struct Done<'a> {
     pub(crate) socket_drops: u64,
     /// What the kernel counted from before the first transfer until after the last.
     pub(crate) counters: &'a Counters,
-    /// TCP segments that another machine has sent again; `None` when the far end is on this one, or does not count.
+    /// TCP segments that another machine has sent again; `None` when the server is on this one, or does not count.
     pub(crate) sent_again_elsewhere: Option<u64>,
     /// Whether both ends have the same clock.
     pub(crate) has_one_clock: bool,
@@ -48,7 +48,7 @@ pub(crate) struct Edge {
     pub(crate) at_ns: u64,
     /// Of each connection: bytes sent, bytes received, transfers received.
     pub(crate) flows: Vec<[u64; 3]>,
-    /// CPU time of the workers of the near and of the far end; `None` when one could not be read.
+    /// CPU time of the workers of the client and of the server; `None` when one could not be read.
     pub(crate) cpu_ns: [Option<u64>; 2],
 }
 
@@ -183,13 +183,13 @@ fn drops(setup: &Setup, ends: &[Ends]) -> Result<u64, Problem> {
 
 impl Edge {
     fn read(setup: &Setup, flows: &Flows, workers: &Workers) -> Self {
-        let far = cpu_ns(setup, workers, setup.workers);
-        let near = Edge::near(setup, flows, workers);
-        Edge { cpu_ns: [near.cpu_ns[0], far], ..near }
+        let server = cpu_ns(setup, workers, setup.workers);
+        let client = Edge::client(setup, flows, workers);
+        Edge { cpu_ns: [client.cpu_ns[0], server], ..client }
     }
 
-    /// The same without the CPU time of the far end's workers.
-    pub(crate) fn near(setup: &Setup, flows: &Flows, workers: &Workers) -> Self {
+    /// The same without the CPU time of the server's workers.
+    pub(crate) fn client(setup: &Setup, flows: &Flows, workers: &Workers) -> Self {
         let at_ns = now_ns();
         let flow = |flow: &crate::counts::Flow| {
             let (sent, received) = (&flow.sent.0, &flow.received.0);
@@ -211,16 +211,16 @@ struct Streams {
     pool: WorkerPool,
 }
 
-/// What the first of the workers that gave up says of itself; those of the near end have the first `near` slots.
-pub(crate) fn gave_up(workers: &Workers, near: usize) -> Option<String> {
+/// What the first of the workers that gave up says of itself; those of the client have the first `client` slots.
+pub(crate) fn gave_up(workers: &Workers, client: usize) -> Option<String> {
     workers.slots().enumerate().find_map(|(index, worker)| {
         let why = worker.failure()?;
-        let (end, index) = if index < near { ("near", index) } else { ("far", index - near) };
+        let (end, index) = if index < client { ("client", index) } else { ("server", index - client) };
         Some(format!("worker {index} of the {end} end {why}"))
     })
 }
 
-/// Where both ends are here, the near one has the first half of the slots.
+/// Where both ends are here, the client one has the first half of the slots.
 fn one_gave_up(workers: &Workers) -> Option<String> {
     gave_up(workers, workers.slots().count() / 2)
 }

@@ -10,7 +10,7 @@
 use super::Chosen;
 use holdup_host::network::{LINK_PREFIX, LinkEnd, mac_of};
 use holdup_model::Problem;
-use holdup_model::guest::{ADDRESS_WORD, FAR_ROLE, PEER_WORD, ROLE_WORD};
+use holdup_model::guest::{ADDRESS_WORD, PEER_WORD, ROLE_WORD, SERVER_ROLE};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
@@ -69,7 +69,7 @@ impl Link {
             format!("{PEER_WORD}{}", self.end.other().address()),
         ];
         if self.end == LinkEnd::Server {
-            words.push(format!("{ROLE_WORD}{FAR_ROLE}"));
+            words.push(format!("{ROLE_WORD}{SERVER_ROLE}"));
         }
         words
     }

@@ -98,10 +98,10 @@ impl Workload for Messenger {
                 load.tasks.push(match number.checked_sub(receivers) {
                     None => TaskSpec {
                         inbox: Some(first + number),
-                        pinned: placement.far,
+                        pinned: placement.server,
                         ..TaskSpec::new(RECEIVER as u32, process)
                     },
-                    Some(_) => TaskSpec { pinned: placement.near, ..TaskSpec::new(group + 1, process) },
+                    Some(_) => TaskSpec { pinned: placement.client, ..TaskSpec::new(group + 1, process) },
                 });
             }
         }

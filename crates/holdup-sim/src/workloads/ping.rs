@@ -78,7 +78,7 @@ impl Workload for Ping {
         let messages = |segments: u64| segments / flow.segments();
         let rate = |id: &str, segments: u64| Measurement::per_second(id, messages(segments), length_ns);
         let way = |id: &str, quantile| Measurement::percentile(id, &transfers.lengths, quantile, 1e3);
-        let [near, far] = Flows::ends(seen);
+        let [client, server] = Flows::ends(seen);
         let cpu = |id: &str, ns: u64| Measurement::per_operation(id, ns, messages(received.count));
         let life =
             |id: &str, mark: &crate::stats::MarkStats| Measurement::new(id, messages(mark.before + mark.count) as f64);
@@ -101,9 +101,9 @@ impl Workload for Ping {
             way("one_way_p99_us", 0.99),
             way("one_way_p999_us", 0.999),
             Measurement::absent("send_lag_p99_us", "no rate was asked for"),
-            cpu("client_cpu_ns_per_message", near.cpu_ns),
-            cpu("server_cpu_ns_per_message", far.cpu_ns),
-            cpu("cpu_ns_per_message", near.cpu_ns + far.cpu_ns),
+            cpu("client_cpu_ns_per_message", client.cpu_ns),
+            cpu("server_cpu_ns_per_message", server.cpu_ns),
+            cpu("cpu_ns_per_message", client.cpu_ns + server.cpu_ns),
             life("messages_sent", sent),
             life("messages_received", received),
             life("messages_dropped", lost),

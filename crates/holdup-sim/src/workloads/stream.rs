@@ -58,7 +58,7 @@ impl Workload for Stream {
             ns => Measurement::new(id, bytes(segments) * 8.0 / ns as f64),
         };
         let time = |id: &str, quantile| Measurement::percentile(id, &transfers.lengths, quantile, 1e3);
-        let [near, far] = Flows::ends(seen);
+        let [client, server] = Flows::ends(seen);
         let cpu = |id: &str, ns: u64| match received.count {
             0 => Measurement::absent(id, "nothing was delivered in the window"),
             count => Measurement::new(id, ns as f64 / bytes(count)),
@@ -81,9 +81,9 @@ impl Workload for Stream {
             time("transfer_p50_us", 0.5),
             time("transfer_p99_us", 0.99),
             time("transfer_p999_us", 0.999),
-            cpu("near_cpu_s_per_gb", near.cpu_ns),
-            cpu("far_cpu_s_per_gb", far.cpu_ns),
-            cpu("cpu_s_per_gb", near.cpu_ns + far.cpu_ns),
+            cpu("client_cpu_s_per_gb", client.cpu_ns),
+            cpu("server_cpu_s_per_gb", server.cpu_ns),
+            cpu("cpu_s_per_gb", client.cpu_ns + server.cpu_ns),
             fairness,
             Measurement::new("bytes_sent", bytes(life(sent).saturating_sub(again(life(lost))))),
             Measurement::new("bytes_received", bytes(life(received))),

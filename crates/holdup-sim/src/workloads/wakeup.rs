@@ -32,7 +32,7 @@ fn cpus(p: &wakeup::Parameters, machine: &Machine) -> Result<Vec<u32>, Problem> 
     let (is_pinned, named) = (p.pin, p.cpus.as_str());
     let wrong = |why: String, hint: &str| Err(Problem::usage(format!("cpus {named}"), why).hint(hint));
     let mut cpus: Vec<u32> = Vec::new();
-    match (named, Placement::of(p.placement, machine.topology)?.near) {
+    match (named, Placement::of(p.placement, machine.topology)?.client) {
         ("allowed", Some(cpu)) => return Ok(vec![cpu]),
         ("allowed", None) if is_pinned => return Ok((0..all).collect()),
         ("allowed", None) => return Ok(Vec::new()),

@@ -8,8 +8,8 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cost {
     pub(crate) gbit_per_s: f64,
-    pub(crate) near_s_per_gb: f64,
-    pub(crate) far_s_per_gb: f64,
+    pub(crate) client_s_per_gb: f64,
+    pub(crate) server_s_per_gb: f64,
 }
 
 /// Waits for a process and gives the CPU time of its whole life in s.
@@ -63,15 +63,15 @@ pub(crate) fn iperf3(connections: i64, seconds: u64) -> Option<Cost> {
         // SAFETY: a plain system call; the server was not waited for, so that the number is its own.
         unsafe { libc::kill(server.id() as i32, libc::SIGKILL) };
     }
-    let far_s = cpu_s(&server);
-    let (text, near_s) = client?;
+    let server_s = cpu_s(&server);
+    let (text, client_s) = client?;
     let json: serde_json::Value = serde_json::from_str(&text).ok()?;
     let received = &json["end"]["sum_received"];
     let gb = received["bytes"].as_f64()? / 1e9;
     Some(Cost {
         gbit_per_s: received["bits_per_second"].as_f64()? / 1e9,
-        near_s_per_gb: near_s / gb,
-        far_s_per_gb: far_s / gb,
+        client_s_per_gb: client_s / gb,
+        server_s_per_gb: server_s / gb,
     })
 }
 
@@ -90,8 +90,8 @@ pub(crate) fn uperf(program: &str, connections: i64, seconds: u64) -> Option<Cos
     );
     // SAFETY: a plain system call; the server was not waited for, so that the number is its own.
     unsafe { libc::kill(server.id() as i32, libc::SIGTERM) };
-    let far_s = cpu_s(&server);
-    let (text, near_s) = client?;
+    let server_s = cpu_s(&server);
+    let (text, client_s) = client?;
     let field =
         |line: &str, name: &str| line.split_whitespace().find_map(|word| word.strip_prefix(name)?.parse::<f64>().ok());
     let lines: Vec<(f64, f64)> = text
@@ -103,7 +103,7 @@ pub(crate) fn uperf(program: &str, connections: i64, seconds: u64) -> Option<Cos
     let gb = last.1 / 1e9;
     Some(Cost {
         gbit_per_s: (last.1 - first.1) * 8.0 / ((last.0 - first.0) * 1e6),
-        near_s_per_gb: near_s / gb,
-        far_s_per_gb: far_s / gb,
+        client_s_per_gb: client_s / gb,
+        server_s_per_gb: server_s / gb,
     })
 }

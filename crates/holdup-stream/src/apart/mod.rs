@@ -1,87 +1,17 @@
 //! `stream` between two machines: each runs one end, with its own board.
 //!
-//! The near side leads. Over the connection to the far end's service ([`crate::far`]) it says what to make, connects, and
-//! reads the far side's counts at the edges of the window. After the last transfer both sides' counts stand on the near
+//! The client leads. Over the connection to the server's service ([`crate::service`]) it says what to make, connects, and
+//! reads the server's counts at the edges of the window. After the last transfer both sides' counts stand on the client
 //! board, and are reckoned with as those of one machine. Times of transfers are not known: each machine has its clock.
 
-mod half;
-mod near;
+mod client;
+mod server;
 
-pub use half::Half;
-pub use near::{reach, run};
-
-use holdup_load::worker_pool::Sharing;
-use serde::{Deserialize, Serialize};
-use std::net::SocketAddr;
+pub use client::{reach, run};
+pub(crate) use server::ServerSide;
 
 /// The most connections: all of them wait in the queue of one listener.
 pub(crate) const MOST_CONNECTIONS: usize = 1000;
-
-/// What the far side is to make.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Begin {
-    /// For each connection whether the far side sends.
-    pub sends: Vec<bool>,
-    /// Bytes of one transfer.
-    pub size: u64,
-    /// Workers of the far side.
-    pub workers: usize,
-    /// Whether they are processes.
-    pub processes: bool,
-    /// Time from one transfer of a connection to the next, ns; 0 for none.
-    pub interval_ns: u64,
-    /// TCP_NODELAY.
-    pub no_delay: bool,
-    /// SO_SNDBUF.
-    pub send_buffer: Option<u32>,
-    /// SO_RCVBUF.
-    pub receive_buffer: Option<u32>,
-}
-
-impl Begin {
-    fn sharing(&self) -> Sharing {
-        if self.processes { Sharing::Processes } else { Sharing::Threads }
-    }
-}
-
-/// From the near side.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Order {
-    /// Listen. Answer: [`Answer::Listening`].
-    Begin(Begin),
-    /// Take the connections that come from these addresses, in this order, and work. Answer: [`Answer::Working`].
-    Work(Vec<SocketAddr>),
-    /// Report the counts so far. Answer: [`Answer::Edge`].
-    Read,
-    /// End: stop sending, receive what is under way. Answer: [`Answer::Ended`].
-    End,
-}
-
-/// From the far side.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Answer {
-    /// On this port of the link's address.
-    Listening(u16),
-    /// Every connection is open, that number of foreign ones was refused, and the workers run.
-    Working(u64),
-    /// What was counted so far.
-    Edge(Counts),
-    /// All workers have ended.
-    Ended(Counts),
-    /// It cannot be done; everything of it is gone.
-    Failed(String),
-}
-
-/// What the far side counted.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counts {
-    /// Of each connection the bytes and whole transfers of the far side, sent or received.
-    pub moved: Vec<(u64, u64)>,
-    /// CPU time of the workers so far, ns; `None` when it could not be read.
-    pub cpu_ns: Option<u64>,
-    /// TCP segments that the far machine has sent again since it was booted; `None` when it does not count.
-    pub retransmitted: Option<u64>,
-}
 
 #[cfg(test)]
 mod tests;

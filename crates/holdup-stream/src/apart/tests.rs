@@ -1,8 +1,10 @@
-//! Both machines are this one: the service of the far end listens on the loopback interface.
+//! Both machines are this one: the service of the server listens on the loopback interface.
 
-use super::near::run_with;
-use super::{Answer, Begin, Half, Order};
-use crate::far::{self, Far};
+use super::ServerSide;
+use super::client::run_with;
+use crate::peer::PeerClient;
+use crate::peer::stream::{Answer, Begin, Order};
+use crate::service;
 use crate::setup::Setup;
 use holdup_catalogue::stream;
 use holdup_host::Host;
@@ -40,15 +42,16 @@ fn run(changes: &[(&str, Value)], stops: bool) -> Result<TrialResult, Problem> {
     let address = listener.local_addr().expect("it is bound");
     let stop = Cancel::default();
     std::thread::scope(|scope| {
-        let service = scope.spawn(|| far::serve(&Host::real(), &listener, &stop, &|_| {}));
-        let far = Far::connect(&host, address, Duration::from_secs(10), &Cancel::default()).expect("it answers");
+        let service = scope.spawn(|| service::serve(&Host::real(), &listener, &stop, &|_| {}));
+        let server =
+            PeerClient::connect(&host, address, Duration::from_secs(10), &Cancel::default()).expect("it answers");
         let mut on_open = || {
             if stops {
                 stop.cancel();
             }
         };
         let result = run_with(
-            far,
+            server,
             &setup(changes),
             &host,
             TrialContext {
@@ -85,7 +88,7 @@ fn what_one_machine_sends_the_other_receives() {
             let of = |id: &str| value(&result, id).value().unwrap_or_else(|| panic!("{id}: {:?}", value(&result, id)));
             assert_eq!(of("bytes_sent"), of("bytes_received"), "{changes:?}");
             assert!(of("throughput_gbit_per_s") > 0.0, "{changes:?}");
-            assert!(of("near_cpu_s_per_gb") > 0.0 && of("far_cpu_s_per_gb") > 0.0, "{changes:?}");
+            assert!(of("client_cpu_s_per_gb") > 0.0 && of("server_cpu_s_per_gb") > 0.0, "{changes:?}");
             let absent = Measured::Absent("the two ends have clocks of their own".to_owned());
             assert_eq!(value(&result, "transfer_p50_us"), &absent);
             assert!(result.histograms.is_empty());
@@ -94,7 +97,7 @@ fn what_one_machine_sends_the_other_receives() {
 }
 
 #[test]
-fn a_far_end_that_goes_away_voids_the_trial() {
+fn a_server_end_that_goes_away_voids_the_trial() {
     let problem = run(&[("mode", "write".into()), ("connections", 2.into())], true).expect_err("it is gone");
     assert_eq!(problem.kind, holdup_model::ProblemKind::Trial, "{problem}");
 }
@@ -115,18 +118,18 @@ fn orders_out_of_turn_or_bounds_are_refused_and_leave_nothing() {
             receive_buffer: None,
         })
     };
-    let refused = |half: &mut Half, order: Order| match half.carry_out(&host, here, order) {
+    let refused = |server: &mut ServerSide, order: Order| match server.carry_out(&host, here, order) {
         Answer::Failed(why) => why,
         other => panic!("{other:?}"),
     };
-    let mut half = Half::default();
+    let mut server = ServerSide::default();
     for order in [Order::Read, Order::End, Order::Work(Vec::new())] {
-        assert!(refused(&mut half, order).contains("out of turn"));
+        assert!(refused(&mut server, order).contains("out of turn"));
     }
     for (connections, workers, size) in [(0, 1, 1), (1001, 1, 1), (1, 2, 1), (1, 0, 1), (1, 1, 0)] {
-        assert!(refused(&mut half, begin(connections, workers, size)).contains("from 1 to 1000"));
+        assert!(refused(&mut server, begin(connections, workers, size)).contains("from 1 to 1000"));
     }
-    assert!(matches!(half.carry_out(&host, here, begin(2, 1, 100)), Answer::Listening(_)));
-    assert!(refused(&mut half, Order::Work(Vec::new())).contains("as many addresses"));
-    assert!(refused(&mut half, Order::Read).contains("out of turn"), "the listener is gone");
+    assert!(matches!(server.carry_out(&host, here, begin(2, 1, 100)), Answer::Listening(_)));
+    assert!(refused(&mut server, Order::Work(Vec::new())).contains("as many addresses"));
+    assert!(refused(&mut server, Order::Read).contains("out of turn"), "the listener is gone");
 }

@@ -140,8 +140,8 @@ pub(super) fn did_you_mean<'a>(word: &str, known: impl Iterator<Item = &'a str>)
     if word.len() > 64 {
         return list;
     }
-    let near = known.iter().map(|name| (strsim::damerau_levenshtein(word, name), *name)).min();
-    match near {
+    let client = known.iter().map(|name| (strsim::damerau_levenshtein(word, name), *name)).min();
+    match client {
         Some((distance, name)) if distance <= word.chars().count().max(3) / 3 => {
             format!("did you mean `{name}`? {list}")
         }

@@ -83,7 +83,7 @@ fn note_what_does_nothing(flowop: &Flowop, notes: &mut Vec<Note>) {
     }
     match (o.rsize, o.size) {
         (Some(_), Some(Size::Random { .. })) => {
-            note("rsize has no effect beside a random size: the far end takes the largest".to_owned());
+            note("rsize has no effect beside a random size: the server takes the largest".to_owned());
         }
         (Some(rsize), Some(Size::Fixed(size))) if rsize <= size => {
             note(format!("rsize {rsize} has no effect, as in uperf: it is not above size {size}"));

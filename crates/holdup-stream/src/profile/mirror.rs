@@ -1,4 +1,4 @@
-//! What the far end of a profile runs (uperf 1.0.8: workorder.c, `group_opposite` and `optimize_txn_for_slave`;
+//! What the server of a profile runs (uperf 1.0.8: workorder.c, `group_opposite` and `optimize_txn_for_slave`;
 //! handshake.c, `tx_group_t` and `rx_group_t`; slave.c).
 
 use super::model::{Flowop, FlowopKind, Group, Profile, Size, Transaction};
@@ -7,7 +7,7 @@ use super::model::{Flowop, FlowopKind, Group, Profile, Size, Transaction};
 const FILE_PIECE_BYTES: u64 = 64 << 10;
 
 impl FlowopKind {
-    /// What the far end does meanwhile. Closing, thinking and nothing are done at both ends.
+    /// What the server does meanwhile. Closing, thinking and nothing are done at both ends.
     pub fn mirrored(self) -> FlowopKind {
         match self {
             FlowopKind::Connect => FlowopKind::Accept,
@@ -24,8 +24,8 @@ impl FlowopKind {
 }
 
 impl Profile {
-    /// What the far end runs: the same groups with each flowop turned around, always threads. Its strands do not know
-    /// the near end's address from here: `remotehost` is what `localhost` was, mostly nothing.
+    /// What the server runs: the same groups with each flowop turned around, always threads. Its strands do not know
+    /// the client's address from here: `remotehost` is what `localhost` was, mostly nothing.
     #[must_use]
     pub fn mirrored(&self) -> Profile {
         Profile { name: self.name.clone(), groups: self.groups.iter().map(mirrored).collect(), notes: Vec::new() }
@@ -33,11 +33,11 @@ impl Profile {
 }
 
 fn mirrored(group: &Group) -> Group {
-    let transaction = |near: &Transaction| Transaction {
-        flowops: near.flowops.iter().map(flowop).collect(),
-        repeat: near.repeat,
-        rate_per_s: near.rate_per_s,
-        line: near.line,
+    let transaction = |client: &Transaction| Transaction {
+        flowops: client.flowops.iter().map(flowop).collect(),
+        repeat: client.repeat,
+        rate_per_s: client.rate_per_s,
+        line: client.line,
     };
     Group {
         name: group.name.clone(),
@@ -48,13 +48,13 @@ fn mirrored(group: &Group) -> Group {
     }
 }
 
-fn flowop(near: &Flowop) -> Flowop {
-    let mut options = near.options.clone();
-    if near.kind.sends_files() {
+fn flowop(client: &Flowop) -> Flowop {
+    let mut options = client.options.clone();
+    if client.kind.sends_files() {
         options.size = Some(Size::Fixed(FILE_PIECE_BYTES));
     }
     // Only an `rsize` above the size counts. A count above 1 is cut so that both ends move the same bytes, rounded
-    // down; the iterations of a transaction are not, so that a far end that reads waits for bytes that never come
+    // down; the iterations of a transaction are not, so that a server that reads waits for bytes that never come
     // until the connection closes or the transaction is broken off.
     if let (Some(Size::Fixed(size)), Some(rsize)) = (options.size, options.rsize)
         && rsize > size
@@ -65,6 +65,6 @@ fn flowop(near: &Flowop) -> Flowop {
         options.size = Some(Size::Fixed(rsize));
     }
     options.remotehost = options.localhost.take();
-    options.localhost = options.remotehost.as_ref().and(near.options.remotehost.clone());
-    Flowop { kind: near.kind.mirrored(), options, line: near.line }
+    options.localhost = options.remotehost.as_ref().and(client.options.remotehost.clone());
+    Flowop { kind: client.kind.mirrored(), options, line: client.line }
 }

@@ -3,7 +3,7 @@
 //! A profile holds groups, a group n equal strands (threads or processes), a strand runs transactions one after
 //! another, and a transaction repeats its flowops: connect, write, read, think, disconnect. All groups begin their
 //! n-th transaction together (uperf 1.0.8: strand.c, execute.c, shm.c). [`Profile::read`] reads one, [`Profile::simple`]
-//! makes the usual one, [`Profile::mirrored`] is what the far end runs, [`program`] is a group without names and text.
+//! makes the usual one, [`Profile::mirrored`] is what the server runs, [`program`] is a group without names and text.
 //! Everything here is pure: no file, no environment, no clock.
 
 mod faults;

@@ -71,7 +71,7 @@ pub struct Flowop {
 /// What a flowop does. uperf 1.0.8 has no `sendto`, `sendmsg` and `recvmsg`; they are the calls of those names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FlowopKind {
-    /// Opens a connection; with UDP the far end learns the address by one datagram.
+    /// Opens a connection; with UDP the server learns the address by one datagram.
     Connect,
     /// Waits for a connection.
     Accept,
@@ -194,7 +194,7 @@ pub struct Options {
     pub wndsz: Option<u64>,
     /// `size`. Of a file that is sent: the size of its pieces; in one piece otherwise.
     pub size: Option<Size>,
-    /// `rsize`: what the far end takes in one transfer, in bytes; only when it is above `size`.
+    /// `rsize`: what the server takes in one transfer, in bytes; only when it is above `size`.
     pub rsize: Option<u64>,
     /// `count`: how often the flowop runs in one turn of its transaction; 0 is never.
     pub count: u64,

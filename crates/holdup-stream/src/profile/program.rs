@@ -37,7 +37,7 @@ pub struct Phase {
     /// How long it lasts.
     pub repeat: Repeat,
     /// At most that number of turns per second and strand. uperf's sender runs half of them, rounded down but at least one,
-    /// in one go each half second; its far end spaces them evenly and spins between them (uperf 1.0.8: rate.c).
+    /// in one go each half second; its server spaces them evenly and spins between them (uperf 1.0.8: rate.c).
     pub rate_per_s: Option<u32>,
     /// What one turn does.
     pub steps: Vec<Step>,
@@ -117,7 +117,7 @@ pub struct Transfer {
 /// A system call that moves data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Call {
-    /// `read` or `write`; with UDP `recvfrom` or `sendto`, as the far end is not connected.
+    /// `read` or `write`; with UDP `recvfrom` or `sendto`, as the server is not connected.
     Plain,
     /// `recv` or `send`.
     Socket,
@@ -130,7 +130,7 @@ pub enum Call {
 /// What a connection is like.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoint {
-    /// Who is at the other end; not known to a far end.
+    /// Who is at the other end; not known to a server.
     pub host: Option<String>,
     /// What it speaks.
     pub protocol: Protocol,

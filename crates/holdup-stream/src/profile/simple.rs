@@ -9,7 +9,7 @@ pub use holdup_catalogue::stream::Mode;
 /// The parameters of a simple profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Simple<'a> {
-    /// Who is at the far end.
+    /// Who is at the server.
     pub remotehost: &'a str,
     /// How many connections, each with its strand; with [`Mode::Both`] in each direction.
     pub connections: u32,
@@ -125,7 +125,7 @@ mod tests {
     fn simple_profiles_are_recognised() {
         for mode in [Mode::Read, Mode::Write, Mode::Both] {
             let simple = Simple {
-                remotehost: "far",
+                remotehost: "server",
                 connections: 50,
                 processes: mode == Mode::Both,
                 protocol: Protocol::Tcp,
@@ -145,7 +145,7 @@ mod tests {
     fn the_profile_of_the_plans_is_simple() {
         let text = include_bytes!("../../../../plans/uperf/streams-read.xml");
         let variables = |name: &str| {
-            let known = [("conns", "50"), ("h", "far"), ("proto", "tcp"), ("duration", "2s")];
+            let known = [("conns", "50"), ("h", "server"), ("proto", "tcp"), ("duration", "2s")];
             known.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
         };
         let profile = Profile::read("streams-read.xml", text, &variables).expect("it is good");

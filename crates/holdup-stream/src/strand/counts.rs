@@ -101,7 +101,7 @@ pub(crate) struct Slot {
 // SAFETY: atomics.
 unsafe impl Shareable for Slot {}
 
-/// The memory of a pass: near strands first, then the far ones in the same order.
+/// The memory of a pass: the client's strands first, then the server's in the same order.
 pub(crate) type Strands = Board<Gates, Slot>;
 
 impl Slot {

@@ -261,13 +261,13 @@ mod tests {
         short.write_all(&token[..3]).expect("sends");
         let _silent = TcpStream::connect(address).expect("connects");
         let target = Target::Internet(address);
-        let near = Link::call(&endpoint(Protocol::Tcp), &target, &token, || true).expect("calls");
+        let client = Link::call(&endpoint(Protocol::Tcp), &target, &token, || true).expect("calls");
         let mut strangers = 0;
-        let far = Link::accept(listener.as_fd(), Protocol::Tcp, &token, || strangers += 1).expect("accepts");
+        let server = Link::accept(listener.as_fd(), Protocol::Tcp, &token, || strangers += 1).expect("accepts");
         assert_eq!(strangers, 3);
         let mut got = [0; 8];
-        assert_eq!(near.send(b"ours", Call::Plain, 0).expect("sends"), 4);
-        assert_eq!(far.receive(&mut got, Call::Message, 0).expect("receives"), 4);
+        assert_eq!(client.send(b"ours", Call::Plain, 0).expect("sends"), 4);
+        assert_eq!(server.receive(&mut got, Call::Message, 0).expect("receives"), 4);
         let accepted = Link::accept(listener.as_fd(), Protocol::Tcp, &token, || ());
         assert!(accepted.is_err_and(|e| sockets::is_wait(&e)), "it does not wait for ever");
     }
@@ -280,20 +280,20 @@ mod tests {
         for _ in 0..2 {
             stranger.send_to(b"strange", address).expect("sends");
             let target = Target::Internet(address);
-            let near = Link::call(&endpoint(Protocol::Udp), &target, &token, || true).expect("calls");
+            let client = Link::call(&endpoint(Protocol::Udp), &target, &token, || true).expect("calls");
             let mut strangers = 0;
-            let far = Link::accept(listener.as_fd(), Protocol::Udp, &token, || strangers += 1).expect("accepts");
+            let server = Link::accept(listener.as_fd(), Protocol::Udp, &token, || strangers += 1).expect("accepts");
             assert_eq!(strangers, 1);
             stranger.send_to(b"strange", address).expect("sends");
-            assert_eq!(near.send(b"ours", Call::Message, 0).expect("sends"), 4);
+            assert_eq!(client.send(b"ours", Call::Message, 0).expect("sends"), 4);
             let mut got = [0; 16];
-            let strange = far.receive(&mut got, Call::Plain, 0);
+            let strange = server.receive(&mut got, Call::Plain, 0);
             assert!(strange.is_err_and(|e| sockets::is_wait(&e)), "it is passed over");
-            assert_eq!(far.receive(&mut got, Call::Plain, 0).expect("receives"), 4);
-            assert_eq!(far.send(b"answer", Call::Plain, 0).expect("sends"), 6);
-            assert_eq!(near.receive(&mut got, Call::Plain, 0).expect("receives"), 6);
-            assert_eq!(near.send(b"left", Call::Plain, 0).expect("sends"), 4);
-            assert_eq!((far.take_left(&mut got), far.take_left(&mut got)), (Some(4), None));
+            assert_eq!(server.receive(&mut got, Call::Plain, 0).expect("receives"), 4);
+            assert_eq!(server.send(b"answer", Call::Plain, 0).expect("sends"), 6);
+            assert_eq!(client.receive(&mut got, Call::Plain, 0).expect("receives"), 6);
+            assert_eq!(client.send(b"left", Call::Plain, 0).expect("sends"), 4);
+            assert_eq!((server.take_left(&mut got), server.take_left(&mut got)), (Some(4), None));
         }
     }
 

@@ -1,4 +1,4 @@
-//! Running a profile: strands as threads or processes, near and far ones in pairs.
+//! Running a profile: strands as threads or processes, those of client and server in pairs.
 //!
 //! [`pass`] prepares the strands and leads them through their transactions, [`run`] is what a strand does, [`link`] its
 //! connections, [`counts`] what it counts, [`results`] what becomes of that.

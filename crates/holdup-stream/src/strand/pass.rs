@@ -53,7 +53,7 @@ pub(crate) struct Left {
     pub(crate) dropped: u64,
 }
 
-/// Reads a profile with the variables of the environment. What is not there is `$h`, the far end's address, and
+/// Reads a profile with the variables of the environment. What is not there is `$h`, the server's address, and
 /// `$conns` or `$nthr`, `$proto`, `$size`, `$duration` or `$dur`, which are the trial's own.
 pub fn read(path: &Path, setup: &Setup, duration_ns: u64) -> Result<Profile, Problem> {
     let name = path.display().to_string();
@@ -61,7 +61,7 @@ pub fn read(path: &Path, setup: &Setup, duration_ns: u64) -> Result<Profile, Pro
     let bytes = read_input(path, MOST_FILE_BYTES as u64).map_err(failed)?;
     let variables = |variable: &str| {
         let own = || match variable {
-            "h" => Some("far".to_owned()),
+            "h" => Some("server".to_owned()),
             "conns" | "nthr" => Some(setup.connections.to_string()),
             "proto" => Some(setup.protocol.word().to_owned()),
             "size" => Some(setup.size.to_string()),
@@ -108,8 +108,8 @@ const ANY_DURATION_NS: u64 = 1_000_000_000;
 pub fn run(setup: &Setup, path: &Path, host: &Host, trial: TrialContext<'_>) -> Result<TrialResult, Problem> {
     let profile = read(path, setup, trial.duration_ns)?;
     let pairs = prepare::pairs(&profile, setup)?;
-    let count: usize = pairs.iter().map(|pair| pair.near.strands as usize).sum();
-    let open = |pair: &Pair| u64::from(pair.near.strands) * (pair.near.most_open.unwrap_or(64) + 1);
+    let count: usize = pairs.iter().map(|pair| pair.client.strands as usize).sum();
+    let open = |pair: &Pair| u64::from(pair.client.strands) * (pair.client.most_open.unwrap_or(64) + 1);
     let _limit = FileLimit::raise(pairs.iter().map(open).sum())?;
     let network = setup.network.make(host)?;
     let board = Strands::new(2 * count)
@@ -158,8 +158,8 @@ pub(crate) fn moves_data(program: &Program, number: usize) -> bool {
 
 /// The transactions between whose begin and end the window lies: the first and the last that move data, or all.
 pub(crate) fn window_of(pairs: &[Pair]) -> (usize, usize) {
-    let transactions = pairs.iter().map(|pair| pair.near.phases.len()).max().unwrap_or(0);
-    let mut moving = (0..transactions).filter(|number| pairs.iter().any(|pair| moves_data(&pair.near, *number)));
+    let transactions = pairs.iter().map(|pair| pair.client.phases.len()).max().unwrap_or(0);
+    let mut moving = (0..transactions).filter(|number| pairs.iter().any(|pair| moves_data(&pair.client, *number)));
     match moving.next() {
         None => (0, transactions.saturating_sub(1)),
         Some(first) => (first, moving.next_back().unwrap_or(first)),
@@ -192,19 +192,19 @@ type Readings = (Vec<u64>, [[Option<u64>; 2]; 2]);
 
 impl Lead<'_> {
     fn through(&mut self, window: &mut dyn holdup_load::WindowHooks) -> Result<Readings, Problem> {
-        let count = self.pairs.iter().map(|pair| pair.near.strands as usize).sum::<usize>();
+        let count = self.pairs.iter().map(|pair| pair.client.strands as usize).sum::<usize>();
         while self.board.stage().ready() < 2 * count {
             self.healthy()?;
             std::thread::sleep(Duration::from_millis(1));
         }
         self.board.stage().enter(phase::WARM);
         let (first, last) = window_of(self.pairs);
-        let gates = self.pairs.iter().map(|pair| pair.near.phases.len()).max().unwrap_or(0);
+        let gates = self.pairs.iter().map(|pair| pair.client.phases.len()).max().unwrap_or(0);
         let (mut begun_ns, mut cpu_ns) = (Vec::new(), [[None; 2]; 2]);
         let mut closed = Ok(());
         for gate in 0..=gates {
-            let coming = self.pairs.iter().filter(|pair| pair.near.phases.len() >= gate);
-            let expected: usize = coming.map(|pair| 2 * pair.near.strands as usize).sum();
+            let coming = self.pairs.iter().filter(|pair| pair.client.phases.len() >= gate);
+            let expected: usize = coming.map(|pair| 2 * pair.client.strands as usize).sum();
             while self.board.head().arrived(gate) < expected {
                 self.healthy()?;
                 std::thread::sleep(LOOK);
@@ -260,7 +260,7 @@ fn gave_up(board: &Strands) -> Option<String> {
     let of_end = board.slots().count() / 2;
     board.slots().enumerate().find_map(|(index, slot)| {
         let why = slot.failure()?;
-        let (end, index) = if index < of_end { ("near", index) } else { ("far", index - of_end) };
+        let (end, index) = if index < of_end { ("client", index) } else { ("server", index - of_end) };
         Some(format!("strand {index} of the {end} end {why}"))
     })
 }

@@ -27,18 +27,18 @@ const DEEPEST: usize = 16;
 
 /// A group at both ends.
 pub(crate) struct Pair {
-    pub(crate) near: Arc<Program>,
-    pub(crate) far: Arc<Program>,
-    near_files: Arc<Vec<Vec<Sendable>>>,
-    far_files: Arc<Vec<Vec<Sendable>>>,
+    pub(crate) client: Arc<Program>,
+    pub(crate) server: Arc<Program>,
+    client_files: Arc<Vec<Vec<Sendable>>>,
+    server_files: Arc<Vec<Vec<Sendable>>>,
 }
 
 /// Compiles all groups.
 pub(crate) fn pairs(profile: &Profile, setup: &Setup) -> Result<Vec<Pair>, Problem> {
-    let far = profile.mirrored();
-    let pair = |(near, far)| {
-        let (near, far) = (Program::of(near)?, Program::of(far)?);
-        let endpoints = || near.endpoints.iter().chain(&far.endpoints);
+    let server = profile.mirrored();
+    let pair = |(client, server)| {
+        let (client, server) = (Program::of(client)?, Program::of(server)?);
+        let endpoints = || client.endpoints.iter().chain(&server.endpoints);
         if setup.network.topology != Topology::Host && endpoints().any(|e| e.protocol == Protocol::Unix) {
             return Err(Problem::usage(
                 format!("protocol unix with network {}", setup.network.topology.word()),
@@ -46,17 +46,17 @@ pub(crate) fn pairs(profile: &Profile, setup: &Setup) -> Result<Vec<Pair>, Probl
             )
             .hint("take network host"));
         }
-        if near.strands > 1 && endpoints().any(|e| e.protocol == Protocol::Udp && e.port.is_some()) {
+        if client.strands > 1 && endpoints().any(|e| e.protocol == Protocol::Udp && e.port.is_some()) {
             return Err(Problem::usage(
-                format!("a port for udp in a group of {} strands", near.strands),
+                format!("a port for udp in a group of {} strands", client.strands),
                 "each of them takes its own port",
             )
             .hint("leave the port out"));
         }
-        let (near_files, far_files) = (Arc::new(files(&near)?), Arc::new(files(&far)?));
-        Ok(Pair { near: Arc::new(near), far: Arc::new(far), near_files, far_files })
+        let (client_files, server_files) = (Arc::new(files(&client)?), Arc::new(files(&server)?));
+        Ok(Pair { client: Arc::new(client), server: Arc::new(server), client_files, server_files })
     };
-    profile.groups.iter().zip(&far.groups).map(pair).collect()
+    profile.groups.iter().zip(&server.groups).map(pair).collect()
 }
 
 fn files(program: &Program) -> Result<Vec<Vec<Sendable>>, Problem> {
@@ -146,7 +146,7 @@ fn listen(endpoint: &Endpoint, address: SocketAddr, number: usize, token: &Token
     Ok((socket, target))
 }
 
-/// All strands of a pass: those of the near end first, the far ones in the same order.
+/// All strands of a pass: those of the client first, the server's in the same order.
 pub(crate) struct Ready {
     pub(crate) strands: Vec<Strand>,
     /// Datagram sockets that outlive connections.
@@ -162,26 +162,26 @@ pub(crate) fn strands(
     token: Token,
 ) -> Result<Ready, Problem> {
     let mut listeners = Listeners { network, shared: BTreeMap::new(), made: 0, token };
-    let (mut near, mut far, mut datagram_sockets) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut client, mut server, mut datagram_sockets) = (Vec::new(), Vec::new(), Vec::new());
     for (group, pair) in pairs.iter().enumerate() {
-        for _ in 0..pair.near.strands {
-            let (near_ways, far_ways) = ways(pair, group, &mut listeners, &mut datagram_sockets)?;
-            near.push((pair.near.clone(), near_ways, pair.near_files.clone()));
-            far.push((pair.far.clone(), far_ways, pair.far_files.clone()));
+        for _ in 0..pair.client.strands {
+            let (client_ways, server_ways) = ways(pair, group, &mut listeners, &mut datagram_sockets)?;
+            client.push((pair.client.clone(), client_ways, pair.client_files.clone()));
+            server.push((pair.server.clone(), server_ways, pair.server_files.clone()));
         }
     }
-    let count = near.len();
+    let count = client.len();
     let strand = |(index, (program, ways, files)): (usize, (Arc<Program>, Vec<Option<Way>>, _))| {
-        let is_near = index < count;
-        let end = if is_near { End::Client } else { End::Server };
-        let cpus = if is_near { setup.placement.client.clone() } else { setup.placement.server.clone() };
+        let is_client = index < count;
+        let end = if is_client { End::Client } else { End::Server };
+        let cpus = if is_client { setup.placement.client.clone() } else { setup.placement.server.clone() };
         let bytes = program.buffer_bytes.clamp(64 << 10, MOST_CALL_BYTES) as usize;
         let receives = receives(&program);
         Strand {
             strands: board.clone(),
             index,
-            peer: if is_near { index + count } else { index - count },
-            is_near,
+            peer: if is_client { index + count } else { index - count },
+            is_client,
             ways,
             files,
             place: network.end(end).clone(),
@@ -195,7 +195,7 @@ pub(crate) fn strands(
             program,
         }
     };
-    Ok(Ready { strands: near.into_iter().chain(far).enumerate().map(strand).collect(), datagram_sockets })
+    Ok(Ready { strands: client.into_iter().chain(server).enumerate().map(strand).collect(), datagram_sockets })
 }
 
 fn receives(program: &Program) -> Vec<bool> {
@@ -222,18 +222,18 @@ fn ways(
     datagram_sockets: &mut Vec<Arc<OwnedFd>>,
 ) -> Result<(Ways, Ways), Problem> {
     let steps = |program: &Program| program.phases.iter().flat_map(|phase| phase.steps.clone()).collect::<Vec<_>>();
-    let (near_steps, far_steps) = (steps(&pair.near), steps(&pair.far));
-    let mut ways = (vec![None; near_steps.len()], vec![None; far_steps.len()]);
+    let (client_steps, server_steps) = (steps(&pair.client), steps(&pair.server));
+    let mut ways = (vec![None; client_steps.len()], vec![None; server_steps.len()]);
     // A strand waits for all connections of one kind in one place.
     let mut own: BTreeMap<(bool, u16), (Arc<OwnedFd>, Target)> = BTreeMap::new();
-    for (number, (near, far)) in near_steps.iter().zip(&far_steps).enumerate() {
-        let (Action::Open { accepts, endpoint: near, .. }, Action::Open { endpoint: far, .. }) =
-            (near.action, far.action)
+    for (number, (client, server)) in client_steps.iter().zip(&server_steps).enumerate() {
+        let (Action::Open { accepts, endpoint: client, .. }, Action::Open { endpoint: server, .. }) =
+            (client.action, server.action)
         else {
             continue;
         };
         let (end, program, endpoint) =
-            if accepts { (End::Client, &pair.near, near) } else { (End::Server, &pair.far, far) };
+            if accepts { (End::Client, &pair.client, client) } else { (End::Server, &pair.server, server) };
         let (listener, target) = match own.get(&(accepts, endpoint)) {
             Some(known) => known.clone(),
             None => {

@@ -41,13 +41,13 @@ pub(crate) fn of(passed: &Passed<'_>) -> Result<TrialResult, Problem> {
     }
     let (first, last) = window_of(passed.pairs);
     let in_window: u64 = transactions.iter().filter(|t| (first..=last).contains(&t.number)).map(|t| t.received).sum();
-    let near = passed.strands.slots().count() / 2;
-    let latency = record::together(passed.strands.slots().take(near).map(|slot| &slot.latency));
+    let client = passed.strands.slots().count() / 2;
+    let latency = record::together(passed.strands.slots().take(client).map(|slot| &slot.latency));
     let cpu = |end: usize| Some(passed.cpu_ns[1][end]?.saturating_sub(passed.cpu_ns[0][end]?));
     let number = longest.map_or(0, |t| t.number);
     let pair_bytes = |index: usize| {
         let of = |index: usize| passed.strands.slot(index).parts[number].received.load(Ordering::Relaxed);
-        of(index) + of(near + index)
+        of(index) + of(client + index)
     };
     let measured = Measured {
         length_ns: longest.map_or(0, |t| t.length_ns),
@@ -57,11 +57,11 @@ pub(crate) fn of(passed: &Passed<'_>) -> Result<TrialResult, Problem> {
         latency: if latency.count() == 0 { Err("no transfer was whole".to_owned()) } else { Ok(&latency) },
         cpu_ns: [cpu(0), cpu(1)],
         cpu_bytes: in_window,
-        fairness: fairness((0..near).map(pair_bytes)),
+        fairness: fairness((0..client).map(pair_bytes)),
         life,
         bytes_dropped,
         retransmitted: retransmitted(protocol(passed), passed.setup.network.topology, passed.counters, &mut notes),
-        held: passed.strands.slots().take(near).map(|slot| slot.held.load(Ordering::Relaxed)).sum(),
+        held: passed.strands.slots().take(client).map(|slot| slot.held.load(Ordering::Relaxed)).sum(),
     };
     let strangers: u64 = passed.strands.slots().map(|slot| slot.strangers.load(Ordering::Relaxed)).sum();
     if strangers > 0 {
@@ -81,7 +81,7 @@ fn named(latency: Histogram) -> Vec<NamedHistogram> {
 
 /// What most of the connections speak: TCP if any does.
 fn protocol(passed: &Passed<'_>) -> Protocol {
-    let mut spoken = passed.pairs.iter().flat_map(|pair| &pair.near.endpoints).map(|endpoint| endpoint.protocol);
+    let mut spoken = passed.pairs.iter().flat_map(|pair| &pair.client.endpoints).map(|endpoint| endpoint.protocol);
     if spoken.clone().any(|protocol| protocol == Protocol::Tcp) {
         return Protocol::Tcp;
     }
@@ -92,12 +92,12 @@ fn transaction(passed: &Passed<'_>, number: usize) -> Transaction {
     let sum = |of: fn(&Part) -> &AtomicU64| {
         passed.strands.slots().map(|slot| of(&slot.parts[number]).load(Ordering::Relaxed)).sum::<u64>()
     };
-    let near = passed.strands.slots().count() / 2;
-    let near_sum = |of: fn(&Part) -> &AtomicU64| {
-        passed.strands.slots().take(near).map(|slot| of(&slot.parts[number]).load(Ordering::Relaxed)).sum::<u64>()
+    let client = passed.strands.slots().count() / 2;
+    let client_sum = |of: fn(&Part) -> &AtomicU64| {
+        passed.strands.slots().take(client).map(|slot| of(&slot.parts[number]).load(Ordering::Relaxed)).sum::<u64>()
     };
     let ended = passed.strands.slots().map(|slot| slot.parts[number].ended_ns.load(Ordering::Acquire)).max();
-    let phases = || passed.pairs.iter().filter_map(|pair| pair.near.phases.get(number));
+    let phases = || passed.pairs.iter().filter_map(|pair| pair.client.phases.get(number));
     let lines = passed.profile.groups.iter().filter_map(|group| group.transactions.get(number));
     Transaction {
         number,
@@ -106,9 +106,9 @@ fn transaction(passed: &Passed<'_>, number: usize) -> Transaction {
         sent: sum(|part| &part.sent),
         received: sum(|part| &part.received),
         transfers: sum(|part| &part.receives),
-        turns: near_sum(|part| &part.turns),
+        turns: client_sum(|part| &part.turns),
         failed: sum(|part| &part.failed),
-        moves_data: passed.pairs.iter().any(|pair| moves_data(&pair.near, number)),
+        moves_data: passed.pairs.iter().any(|pair| moves_data(&pair.client, number)),
         is_timed: phases().any(|phase| matches!(phase.repeat, Repeat::Duration(_))),
     }
 }
@@ -147,8 +147,8 @@ fn reckon(passed: &Passed<'_>, notes: &mut Vec<String>) -> Result<(Life, u64), P
     }
     life.received += passed.left.bytes;
     life.datagrams_received += passed.left.datagrams;
-    let has_udp = passed.pairs.iter().any(|pair| pair.near.endpoints.iter().any(|e| e.protocol == Protocol::Udp));
-    let sends_files = passed.pairs.iter().flat_map(|pair| &pair.near.phases).flat_map(|phase| &phase.steps);
+    let has_udp = passed.pairs.iter().any(|pair| pair.client.endpoints.iter().any(|e| e.protocol == Protocol::Udp));
+    let sends_files = passed.pairs.iter().flat_map(|pair| &pair.client.phases).flat_map(|phase| &phase.steps);
     let sends_files = sends_files.filter(|step| matches!(step.action, Action::SendFiles { .. })).count() > 0;
     if !has_udp {
         if life.sent != life.received {

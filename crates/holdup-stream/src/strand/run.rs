@@ -19,7 +19,7 @@ use std::time::Duration;
 const PATIENCE_NS: u64 = 30_000_000_000;
 /// How long nothing more must come before a connection is closed whose other end is not, ns.
 const QUIET_NS: u64 = 1_000_000_000;
-/// uperf's near end runs the turns of a rate in one go each half second.
+/// uperf's client runs the turns of a rate in one go each half second.
 const BURST_NS: u64 = 500_000_000;
 
 /// What an opening step needs.
@@ -44,7 +44,7 @@ pub(crate) struct Strand {
     pub(crate) index: usize,
     /// The slot of the strand at the other end.
     pub(crate) peer: usize,
-    pub(crate) is_near: bool,
+    pub(crate) is_client: bool,
     pub(crate) program: Arc<Program>,
     /// For each step of all phases in their order.
     pub(crate) ways: Vec<Option<Way>>,
@@ -167,7 +167,7 @@ impl Strand {
     /// Waits until a turn of a transaction with a rate is due; `false` when its time is over.
     fn pace(&self, phase: &Phase, number: u64, begun_ns: u64, deadline_ns: u64) -> bool {
         let Some(rate) = phase.rate_per_s.filter(|rate| *rate > 0) else { return true };
-        let after_ns = if self.is_near {
+        let after_ns = if self.is_client {
             number / u64::from(rate / 2).max(1) * BURST_NS
         } else if phase.steps.iter().any(|step| matches!(step.action, Action::Receive(_))) {
             // Who receives is paced by who sends.
@@ -228,11 +228,11 @@ impl Strand {
         }
     }
 
-    /// Counts how long something takes that moves data, at the near end, where it is whole.
+    /// Counts how long something takes that moves data, at the client, where it is whole.
     fn timed(&mut self, turn: Turn<'_>, run: impl FnOnce(&mut Self) -> Result<(), Broken>) -> Result<(), Broken> {
         let begin_ns = now_ns();
         run(self)?;
-        if self.is_near {
+        if self.is_client {
             turn.slot.latency.count(now_ns().saturating_sub(begin_ns));
         }
         Ok(())

@@ -25,10 +25,10 @@ fn alone(name: &str, prepare: impl FnMut() -> std::io::Result<()> + Send + Sync 
 }
 
 pub(crate) fn a_peer_that_dies_makes_the_trial_void() {
-    alone("failures::kills_a_far_worker", || Ok(()));
+    alone("failures::kills_a_server_worker", || Ok(()));
 }
 
-pub(crate) fn kills_a_far_worker() {
+pub(crate) fn kills_a_server_worker() {
     for (connections, workers) in [(2i64, 2i64), (4, 1)] {
         let changes: [(&str, Value); 3] =
             [("connections", connections.into()), ("workers", workers.into()), ("sharing", "processes".into())];
@@ -36,8 +36,8 @@ pub(crate) fn kills_a_far_worker() {
             let mut pids = children();
             pids.sort_unstable();
             assert_eq!(pids.len() as i64, 2 * workers, "both ends are processes");
-            let far = Pid::from_raw(*pids.last().expect("there are some")).expect("a pid");
-            kill_process(far, Signal::KILL).expect("it is there");
+            let server = Pid::from_raw(*pids.last().expect("there are some")).expect("a pid");
+            kill_process(server, Signal::KILL).expect("it is there");
         };
         let problem = run_and(&changes, 5_000, &mut kill_last).expect_err("the trial is void");
         assert_eq!(problem.what, "a worker is gone");

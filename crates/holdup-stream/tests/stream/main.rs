@@ -43,8 +43,8 @@ fn the_window_has_rates_times_and_costs_of_what_was_delivered() {
     let cut = 4.0 * 65_536.0 * 8.0 / 0.3 / 1e9;
     assert!((rate - of_transfers).abs() <= cut, "{rate} and {of_transfers} Gbit/s");
     assert!(metric(&result, "transfer_p50_us") <= metric(&result, "transfer_p99_us"));
-    assert!(metric(&result, "near_cpu_s_per_gb") > 0.0);
-    assert!(metric(&result, "far_cpu_s_per_gb") > 0.0);
+    assert!(metric(&result, "client_cpu_s_per_gb") > 0.0);
+    assert!(metric(&result, "server_cpu_s_per_gb") > 0.0);
     let fairness = metric(&result, "fairness_min_max");
     assert!((0.0..=1.0).contains(&fairness), "{fairness}");
     assert!(metric(&result, "retransmissions") >= 0.0);
@@ -143,7 +143,7 @@ holdup_testkit::tests!(
     profiles::a_rate_is_a_rate_of_turns,
     profiles::what_may_fail_is_counted_and_what_may_not_makes_the_pass_void,
     profiles::what_cannot_be_read_is_said_before_anything_runs;
-    by_hand: failures::kills_a_far_worker,
+    by_hand: failures::kills_a_server_worker,
     failures::takes_more_files_than_allowed,
     failures::without_root,
     failures::holds_ten_thousand,

@@ -56,7 +56,7 @@ pub(crate) fn all_shipped_profiles_run() {
             assert!(absent(&result, "throughput_gbit_per_s").contains("no transaction"));
         } else {
             assert!(metric(&result, "throughput_gbit_per_s") > 0.0, "{}: {:?}", path.display(), result.notes);
-            assert!(metric(&result, "near_cpu_s_per_gb") > 0.0);
+            assert!(metric(&result, "client_cpu_s_per_gb") > 0.0);
             assert_eq!(metric(&result, "connections_held"), 3.0);
         }
         if path.ends_with("request-response.xml") {
@@ -119,7 +119,7 @@ pub(crate) fn every_flowop_moves_what_it_says() {
 
 pub(crate) fn files_are_sent_whole_and_in_pieces() {
     for flowop in [r#"type="sendfile" options="dir=DIR""#, r#"type="sendfilev" options="dir=DIR nfiles=3 size=1k""#] {
-        // The far end asks for more than comes, until the time is over.
+        // The server asks for more than comes, until the time is over.
         let text = group(r#"nthreads="1""#, CONNECT, &format!(r#"duration="200ms"><flowop {flowop}/>"#));
         good(&text, &[]);
     }

@@ -4,10 +4,11 @@ use super::connection::{self, Connection};
 use super::{AgentRequest, hello};
 use holdup_host::Host;
 use holdup_load::Cancel;
-use holdup_model::guest::FAR_PORT;
+use holdup_model::guest::PEER_PORT;
 use holdup_model::wire::{Answer, Order};
 use holdup_model::{Fact, Guest, Plan, Problem};
-use holdup_stream::far::{self, Far};
+use holdup_stream::peer::{self, PeerClient};
+use holdup_stream::service;
 use std::io::{Read, Write};
 use std::net::{IpAddr, TcpListener};
 use std::sync::mpsc::channel;
@@ -27,8 +28,8 @@ pub fn serve_peer(
     input: impl Read + Send + 'static,
     output: impl Write + Send + 'static,
 ) -> Result<(), Problem> {
-    let failed = |e: std::io::Error| Problem::host(format!("the peer at {address}:{FAR_PORT}"), e.to_string());
-    let listener = TcpListener::bind((address, FAR_PORT)).map_err(failed)?;
+    let failed = |e: std::io::Error| Problem::host(format!("the peer at {address}:{PEER_PORT}"), e.to_string());
+    let listener = TcpListener::bind((address, PEER_PORT)).map_err(failed)?;
     let connection = Connection::new(output);
     let stop = Cancel::default();
     let (orders, inbox) = channel();
@@ -41,7 +42,7 @@ pub fn serve_peer(
         let service = scope.spawn({
             let (listener, stop) = (&listener, &stop);
             move || {
-                let served = far::serve(request.host, listener, stop, &note);
+                let served = service::serve(request.host, listener, stop, &note);
                 if let Err(e) = &served {
                     note(&format!("it serves no more: {e}"));
                 }
@@ -70,26 +71,26 @@ fn limit(plan: &Plan) -> Duration {
 
 /// Asks the peer of this host, if it has one, whether it is there.
 pub(super) fn reach(host: &Host, plan: &Plan, cancel: &Cancel) -> Result<(), Problem> {
-    if let Some(address) = far::of_this_host(host) {
-        Far::connect(host, address, limit(plan), cancel)?.bye();
+    if let Some(address) = peer::of_this_host(host) {
+        PeerClient::connect(host, address, limit(plan), cancel)?.bye();
     }
     Ok(())
 }
 
 /// The facts of the peer of this host; none where there is no peer.
 pub(super) fn facts(host: &Host, plan: &Plan, cancel: &Cancel) -> Result<Vec<Fact>, Problem> {
-    let Some(address) = far::of_this_host(host) else { return Ok(Vec::new()) };
-    let mut far = Far::connect(host, address, limit(plan), cancel)?;
+    let Some(address) = peer::of_this_host(host) else { return Ok(Vec::new()) };
+    let mut server = PeerClient::connect(host, address, limit(plan), cancel)?;
     // It is asked once, so whether it stayed the same is not known.
     let of_peer = |fact: Fact| Fact { key: format!("peer.{}", fact.key), steady: false, ..fact };
     // What its kernel does not report, this one does not report either, with the reason.
-    let mut all: Vec<Fact> = far.facts()?.into_iter().filter(|fact| fact.value.is_some()).map(of_peer).collect();
-    let trip = far.round_trip_ns(ROUND_TRIPS)?.to_string();
+    let mut all: Vec<Fact> = server.facts()?.into_iter().filter(|fact| fact.value.is_some()).map(of_peer).collect();
+    let trip = server.round_trip_ns(ROUND_TRIPS)?.to_string();
     let source = format!("the shortest of {ROUND_TRIPS} orders and answers over the link");
     all.push(Fact::read("peer.address", address.ip().to_string(), "/proc/cmdline"));
-    all.push(Fact::read("peer.cpus", far.hello().cpus.to_string(), "its hello"));
+    all.push(Fact::read("peer.cpus", server.hello().cpus.to_string(), "its hello"));
     all.push(Fact::read("peer.round_trip_ns", trip, source));
-    far.bye();
+    server.bye();
     Ok(all)
 }
 
@@ -126,10 +127,10 @@ mod tests {
         let address = Ipv4Addr::new(127, 77, (std::process::id() >> 8) as u8, std::process::id() as u8 | 1);
         let (mut ours, theirs) = UnixStream::pair().expect("a pair");
         let work = small_plan();
-        let near = MemoryFs::of(&[("/proc/cmdline", format!("quiet holdup.peer={address}").as_str())]).host();
+        let client = MemoryFs::of(&[("/proc/cmdline", format!("quiet holdup.peer={address}").as_str())]).host();
         let alone = MemoryFs::of(&[("/proc/cmdline", "quiet")]).host();
         std::thread::scope(|scope| {
-            let far = scope.spawn(move || {
+            let server = scope.spawn(move || {
                 let host = Host::real();
                 let request = AgentRequest { host: &host, workdir: PathBuf::from("/tmp"), notes: Vec::new() };
                 let input = theirs.try_clone().expect("is cloned");
@@ -141,22 +142,22 @@ mod tests {
             ours.write_all(&order(0, &Order::Close)).expect("is written");
             assert!(matches!(answer(&mut ours, &mut decoder), Answer::Refused(why) if why.contains("a peer")));
 
-            reach(&near, &work, &Cancel::default()).expect("it is there");
-            let facts = facts(&near, &work, &Cancel::default()).expect("it answers");
+            reach(&client, &work, &Cancel::default()).expect("it is there");
+            let facts = facts(&client, &work, &Cancel::default()).expect("it answers");
             let value = |key: &str| facts.iter().find(|f| f.key == key).and_then(|f| f.value.clone());
             assert_eq!(value("peer.address"), Some(address.to_string()));
             assert!(value("peer.kernel.release").is_some() && value("peer.round_trip_ns").is_some());
             assert!(facts.iter().all(|f| f.key.starts_with("peer.") && f.value.is_some() && !f.steady));
             assert_eq!(super::facts(&alone, &work, &Cancel::default()), Ok(Vec::new()));
 
-            std::net::TcpStream::connect((address, FAR_PORT)).expect("connects").write_all(b"x").expect("is written");
+            std::net::TcpStream::connect((address, PEER_PORT)).expect("connects").write_all(b"x").expect("is written");
             assert!(matches!(answer(&mut ours, &mut decoder), Answer::Note(text) if text.starts_with("the peer: ")));
             ours.write_all(&order(1, &Order::Off)).expect("is written");
-            assert_eq!(far.join().expect("no panic"), Ok(()));
+            assert_eq!(server.join().expect("no panic"), Ok(()));
         });
         let gone = Plan { guest: Some(Guest { boot_timeout_ns: 50_000_000, ..Guest::default() }), ..work };
-        let problem = reach(&near, &gone, &Cancel::default()).expect_err("there is no peer");
-        assert!(problem.what.starts_with(far::WHAT) && problem.why.contains("does not answer"), "{problem}");
+        let problem = reach(&client, &gone, &Cancel::default()).expect_err("there is no peer");
+        assert!(problem.what.starts_with(peer::WHAT) && problem.why.contains("does not answer"), "{problem}");
     }
 
     fn small_plan() -> Plan {

@@ -11,7 +11,7 @@ use holdup_load::Cancel;
 use holdup_model::progress::Silent;
 use holdup_model::wire::{self, Answer, Hello, Order, Work};
 use holdup_model::{Arm, Event, Fact, Guest, Observer, Problem, ProblemKind, TrialSpec, TrialStatus};
-use holdup_stream::far;
+use holdup_stream::peer;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
@@ -71,10 +71,10 @@ impl Running {
         let mut line: Vec<String> = choice.parameters.iter().map(|(name, value)| format!("{name}={value}")).collect();
         line.extend((!guest.append.is_empty()).then(|| guest.append.clone()));
         let booted = Instant::now();
-        let (near, far) = match with.nic {
+        let (client, server) = match with.nic {
             Some(nic) => {
-                let (near, far) = machine::link(chosen)?;
-                (Some((Link { end: LinkEnd::Client, nic }, near)), Some((Link { end: LinkEnd::Server, nic }, far)))
+                let (client, server) = machine::link(chosen)?;
+                (Some((Link { end: LinkEnd::Client, nic }, client)), Some((Link { end: LinkEnd::Server, nic }, server)))
             }
             None => (None, None),
         };
@@ -93,8 +93,8 @@ impl Running {
             };
             Machine::start_linked(&request, chosen, end)
         };
-        let machine = start(guest, near)?;
-        let peer = far.map(|far| start(&guest.beside(), Some(far)).map(Peer::new)).transpose()?;
+        let machine = start(guest, client)?;
+        let peer = server.map(|server| start(&guest.beside(), Some(server)).map(Peer::new)).transpose()?;
         let mut facts = machine.facts();
         facts.push(Fact::read("guest.kernel_source", with.kernel.source.as_str(), "the cache of kernels"));
         facts.push(Fact::read("guest.kernel_sha256", with.kernel.sha256.as_str(), "the cache of kernels"));
@@ -200,7 +200,7 @@ impl Running {
     /// A problem that the agent has with its peer, with the end of the peer's console.
     pub(super) fn with_peer(&self, problem: Problem) -> Problem {
         match &self.peer {
-            Some(peer) if problem.hint.is_none() && problem.what.starts_with(far::WHAT) => {
+            Some(peer) if problem.hint.is_none() && problem.what.starts_with(peer::WHAT) => {
                 let tail = peer.machine.console_tail(3).join(" | ");
                 let tail = if tail.is_empty() { "its console is empty".to_owned() } else { tail };
                 problem.hint(format!("the peer's console ends: {tail}"))

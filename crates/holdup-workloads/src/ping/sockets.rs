@@ -158,10 +158,10 @@ fn udp(namespaces: &dyn Namespaces, setup: &Setup) -> io::Result<Ends> {
         }
         Ok((guard, end, at))
     };
-    let (near_guard, client, near_at) = guarded(Side::Client)?;
-    let (far_guard, server, far_at) = guarded(Side::Server)?;
-    rustix::net::connect(&client, &far_at)?;
-    rustix::net::connect(&server, &near_at)?;
+    let (client_guard, client, client_at) = guarded(Side::Client)?;
+    let (server_guard, server, server_at) = guarded(Side::Server)?;
+    rustix::net::connect(&client, &server_at)?;
+    rustix::net::connect(&server, &client_at)?;
     for end in [&client, &server] {
         // With it a full queue of a network device is an error of the sender's and not a silent loss: net/ipv4/udp.c
         // udp_send_skb drops ENOBUFS without it.
@@ -169,7 +169,7 @@ fn udp(namespaces: &dyn Namespaces, setup: &Setup) -> io::Result<Ends> {
         buffers(end, setup).map_err(|p| io::Error::other(p.to_string()))?;
     }
     let early = empty(&client) + empty(&server);
-    Ok(Ends { client, server, guards: vec![near_guard, far_guard], early })
+    Ok(Ends { client, server, guards: vec![client_guard, server_guard], early })
 }
 
 /// Sets IP_RECVERR (ip(7)), for which rustix has no call.
@@ -194,10 +194,10 @@ fn tcp(namespaces: &dyn Namespaces, setup: &Setup) -> io::Result<Ends> {
         buffers(socket, setup).map_err(|p| io::Error::other(p.to_string()))?;
     }
     rustix::net::connect(&client, &own_address(&listener)?)?;
-    let near_at = own_address(&client)?;
+    let client_at = own_address(&client)?;
     for early in 0..MOST_STRANGERS {
         let (server, from) = rustix::net::acceptfrom_with(&listener, SocketFlags::CLOEXEC)?;
-        if from.is_some_and(|from| SocketAddrV4::try_from(from).is_ok_and(|from| from == near_at)) {
+        if from.is_some_and(|from| SocketAddrV4::try_from(from).is_ok_and(|from| from == client_at)) {
             for end in [&client, &server] {
                 sockopt::set_tcp_nodelay(end, !setup.coalesces())?;
             }

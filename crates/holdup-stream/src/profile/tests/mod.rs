@@ -1,4 +1,4 @@
-//! Profiles as texts: what is read, what is refused and where, what the far end does.
+//! Profiles as texts: what is read, what is refused and where, what the server does.
 
 mod reading;
 mod refusing;

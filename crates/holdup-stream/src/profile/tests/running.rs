@@ -1,4 +1,4 @@
-//! What the far end does, and what the engine gets.
+//! What the server does, and what the engine gets.
 
 use super::super::program::{Action, Call, Program};
 use super::super::{FlowopKind, Mode, Profile, Protocol, Repeat, Simple, Size};
@@ -26,7 +26,7 @@ fn a_rich_profile_turns_into_programs() {
 }
 
 #[test]
-fn the_far_end_does_the_opposite() {
+fn the_server_end_does_the_opposite() {
     use FlowopKind::*;
     let pairs = [
         (Connect, Accept),
@@ -45,18 +45,18 @@ fn the_far_end_does_the_opposite() {
         (Nop, Nop),
     ];
     assert_eq!(pairs.map(|(kind, _)| kind).as_slice(), FlowopKind::ALL.iter().map(|(_, k)| *k).collect::<Vec<_>>());
-    for (kind, far) in pairs {
-        assert_eq!(kind.mirrored(), far, "{kind:?}");
+    for (kind, server) in pairs {
+        assert_eq!(kind.mirrored(), server, "{kind:?}");
     }
 }
 
-/// The size and the count of the far end, for options of a write.
+/// The size and the count of the server, for options of a write.
 #[test]
-fn the_far_end_takes_its_own_size() {
+fn the_server_end_takes_its_own_size() {
     let check = |kind: &str, options: &str, size: Size, count: u64| {
         let profile = read(&within(&format!("<flowop type=\"{kind}\" options=\"{options}\"/>"))).unwrap();
-        let far = profile.mirrored();
-        let options = &far.groups[0].transactions[1].flowops[0].options;
+        let server = profile.mirrored();
+        let options = &server.groups[0].transactions[1].flowops[0].options;
         assert_eq!((options.size, options.count), (Some(size), count), "{options:?}");
     };
     check("write", "size=8k", Size::Fixed(8192), 1);
@@ -71,7 +71,7 @@ fn the_far_end_takes_its_own_size() {
 }
 
 #[test]
-fn the_far_end_does_the_opposite_without_a_remote_host() {
+fn the_server_does_the_opposite_without_a_remote_host() {
     let text = within(
         "<flowop type=connect options=\"conn=1 remotehost=$h2 protocol=udp\"/>\
          <flowop type=write options=\"size=5\"/><flowop type=read options=\"conn=1 size=5\"/><flowop type=think/>",

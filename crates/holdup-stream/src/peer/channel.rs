@@ -19,7 +19,7 @@ const WRITE_LIMIT: Duration = Duration::from_secs(30);
 
 /// Why a connection ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum End {
+pub(crate) enum End {
     /// The other side closed it between two messages.
     Closed,
     /// It was asked to.
@@ -29,7 +29,7 @@ pub(super) enum End {
 }
 
 impl End {
-    pub(super) fn fault(why: impl Into<String>) -> Self {
+    pub(crate) fn fault(why: impl Into<String>) -> Self {
         End::Fault(why.into())
     }
 }
@@ -46,7 +46,7 @@ impl std::fmt::Display for End {
 
 /// One end of a connection.
 #[derive(Debug)]
-pub(super) struct Channel {
+pub(crate) struct Channel {
     stream: TcpStream,
     decoder: Decoder,
     sequence: u32,
@@ -54,7 +54,7 @@ pub(super) struct Channel {
 }
 
 impl Channel {
-    pub(super) fn new(stream: TcpStream) -> std::io::Result<Self> {
+    pub(crate) fn new(stream: TcpStream) -> std::io::Result<Self> {
         // An accepted socket does not inherit it, but one that was made not to block elsewhere would spin here.
         stream.set_nonblocking(false)?;
         stream.set_nodelay(true)?;
@@ -64,12 +64,12 @@ impl Channel {
     }
 
     /// The own address of the connection.
-    pub(super) fn address(&self) -> IpAddr {
+    pub(crate) fn address(&self) -> IpAddr {
         self.stream.local_addr().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |address| address.ip())
     }
 
     /// Sends one message.
-    pub(super) fn send(&mut self, message: &impl Serialize) -> Result<(), End> {
+    pub(crate) fn send(&mut self, message: &impl Serialize) -> Result<(), End> {
         let payload = wire::to_plain_bytes(message);
         if payload.len() > MOST_MESSAGE_BYTES {
             let why = format!("a message of {} bytes was to be sent, above {MOST_MESSAGE_BYTES}", payload.len());
@@ -87,7 +87,7 @@ impl Channel {
 
     /// Waits for the next message: until it begins up to `limit` (`None` for as long as it takes), then until it is
     /// whole.
-    pub(super) fn receive<T: DeserializeOwned>(&mut self, limit: Option<Duration>, cancel: &Cancel) -> Result<T, End> {
+    pub(crate) fn receive<T: DeserializeOwned>(&mut self, limit: Option<Duration>, cancel: &Cancel) -> Result<T, End> {
         let asked = Instant::now();
         let mut begun = None;
         loop {

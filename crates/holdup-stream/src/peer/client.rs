@@ -1,7 +1,7 @@
-//! The near side.
+//! The client.
 
 use super::channel::{Channel, End};
-use super::{FarAnswer, FarHello, FarOrder, WHAT};
+use super::{PeerAnswer, PeerHello, PeerOrder, WHAT};
 use holdup_host::Host;
 use holdup_load::Cancel;
 use holdup_model::{Fact, Problem};
@@ -15,22 +15,27 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// How long an answer may take; facts of an emulated machine take some seconds on a busy host.
 const ANSWER_LIMIT: Duration = Duration::from_secs(120);
 
-/// A connection to the service at the far end. Dropping it ends the connection.
+/// A connection to the service at the server. Dropping it ends the connection.
 #[derive(Debug)]
-pub struct Far {
+pub struct PeerClient {
     channel: Channel,
     address: SocketAddr,
-    hello: FarHello,
+    hello: PeerHello,
     cancel: Cancel,
 }
 
-impl Far {
+impl PeerClient {
     /// Connects and exchanges hellos. A service that is not there yet is waited for.
     ///
     /// # Errors
     /// When nothing answers within `timeout`, what answers is no service of this version of holdup, or `cancel` asks to
     /// end.
-    pub fn connect(host: &Host, address: SocketAddr, timeout: Duration, cancel: &Cancel) -> Result<Far, Problem> {
+    pub fn connect(
+        host: &Host,
+        address: SocketAddr,
+        timeout: Duration,
+        cancel: &Cancel,
+    ) -> Result<PeerClient, Problem> {
         let begun = Instant::now();
         let stream = loop {
             if cancel.is_cancelled() {
@@ -52,23 +57,23 @@ impl Far {
         let nonce = u64::from_ne_bytes(nonce);
         let left = timeout.saturating_sub(begun.elapsed()).max(ATTEMPT);
         let answer = channel
-            .send(&FarOrder::Hello(FarHello::of(host, nonce)))
-            .and_then(|()| channel.receive::<FarAnswer>(Some(left), cancel))
+            .send(&PeerOrder::Hello(PeerHello::of(host, nonce)))
+            .and_then(|()| channel.receive::<PeerAnswer>(Some(left), cancel))
             .map_err(|end| problem(address, &end))?;
         let why = match answer {
-            FarAnswer::Hello(hello) if hello.version != env!("CARGO_PKG_VERSION") => {
+            PeerAnswer::Hello(hello) if hello.version != env!("CARGO_PKG_VERSION") => {
                 format!("it is holdup {}, this is {}", hello.version.escape_debug(), env!("CARGO_PKG_VERSION"))
             }
-            FarAnswer::Hello(hello) if hello.nonce != nonce => "its hello answers another one's question".to_owned(),
-            FarAnswer::Hello(hello) => return Ok(Far { channel, address, hello, cancel: cancel.clone() }),
-            FarAnswer::Refused(why) => format!("it refuses: {why}"),
+            PeerAnswer::Hello(hello) if hello.nonce != nonce => "its hello answers another one's question".to_owned(),
+            PeerAnswer::Hello(hello) => return Ok(PeerClient { channel, address, hello, cancel: cancel.clone() }),
+            PeerAnswer::Refused(why) => format!("it refuses: {why}"),
             other => return Err(out_of_turn(address, &other)),
         };
         Err(Problem::host(what(address), why))
     }
 
-    /// What the far side said of itself.
-    pub fn hello(&self) -> &FarHello {
+    /// What the server said of itself.
+    pub fn hello(&self) -> &PeerHello {
         &self.hello
     }
 
@@ -80,23 +85,23 @@ impl Far {
     /// Gives an order and waits for its answer.
     ///
     /// # Errors
-    /// When the connection ends, the answer does not come within `limit`, or the far side refuses. The connection is of
+    /// When the connection ends, the answer does not come within `limit`, or the server refuses. The connection is of
     /// no use then.
-    pub fn ask(&mut self, order: &FarOrder, limit: Duration) -> Result<FarAnswer, Problem> {
+    pub fn ask(&mut self, order: &PeerOrder, limit: Duration) -> Result<PeerAnswer, Problem> {
         let asked = self.channel.send(order).and_then(|()| self.channel.receive(Some(limit), &self.cancel));
         match asked.map_err(|end| problem(self.address, &end))? {
-            FarAnswer::Refused(why) => Err(Problem::host(what(self.address), format!("it refuses: {why}"))),
+            PeerAnswer::Refused(why) => Err(Problem::host(what(self.address), format!("it refuses: {why}"))),
             answer => Ok(answer),
         }
     }
 
-    /// What is known about the far machine.
+    /// What is known about the server's machine.
     ///
     /// # Errors
-    /// Those of [`Far::ask`].
+    /// Those of [`PeerClient::ask`].
     pub fn facts(&mut self) -> Result<Vec<Fact>, Problem> {
-        match self.ask(&FarOrder::Facts, ANSWER_LIMIT)? {
-            FarAnswer::Facts(facts) => Ok(facts),
+        match self.ask(&PeerOrder::Facts, ANSWER_LIMIT)? {
+            PeerAnswer::Facts(facts) => Ok(facts),
             other => Err(out_of_turn(self.address, &other)),
         }
     }
@@ -105,13 +110,13 @@ impl Far {
     /// the wake-up of a thread at either end.
     ///
     /// # Errors
-    /// Those of [`Far::ask`].
+    /// Those of [`PeerClient::ask`].
     pub fn round_trip_ns(&mut self, count: u32) -> Result<u64, Problem> {
         let mut shortest = u64::MAX;
         for _ in 0..count.max(1) {
             let begun = Instant::now();
-            match self.ask(&FarOrder::Echo, ANSWER_LIMIT)? {
-                FarAnswer::Echo => {}
+            match self.ask(&PeerOrder::Echo, ANSWER_LIMIT)? {
+                PeerAnswer::Echo => {}
                 other => return Err(out_of_turn(self.address, &other)),
             }
             shortest = shortest.min(u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX));
@@ -121,8 +126,8 @@ impl Far {
 
     /// Ends the connection in order.
     pub fn bye(mut self) {
-        // A far side that has gone needs no farewell.
-        let _gone = self.channel.send(&FarOrder::Bye);
+        // A server side that has gone needs no farewell.
+        let _gone = self.channel.send(&PeerOrder::Bye);
     }
 }
 
@@ -137,7 +142,7 @@ fn problem(address: SocketAddr, end: &End) -> Problem {
     }
 }
 
-fn out_of_turn(address: SocketAddr, answer: &FarAnswer) -> Problem {
+fn out_of_turn(address: SocketAddr, answer: &PeerAnswer) -> Problem {
     let kind: String = format!("{answer:?}").chars().take(40).collect();
     Problem::host(what(address), format!("an answer came out of turn: {kind}"))
 }

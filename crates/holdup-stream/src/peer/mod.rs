@@ -1,8 +1,8 @@
-//! The far end of a load between two machines: a service that carries out orders on the machine where it runs, and the
-//! near side of it.
+//! What two machines say to each other that carry a load between them: the messages, and the client's side. The server's
+//! is [`crate::service`].
 //!
 //! ```text
-//!   near                                         far
+//!   client                                       server
 //!   Hello { version, nonce, release, cpus }  →
 //!                                            ←   Hello { version, the same nonce, release, cpus }
 //!   an order                                 →
@@ -15,32 +15,30 @@
 //! else is ended with a reason; the service continues. There is no password: the service is for a link that holdup made
 //! itself, and is bound to the address of that link.
 
-mod channel;
+pub(crate) mod channel;
 mod client;
-mod service;
+pub mod stream;
 
-pub use client::Far;
-pub use service::serve;
+pub use client::PeerClient;
 
-use crate::apart;
 use holdup_host::Host;
 use holdup_model::Fact;
-use holdup_model::guest::{FAR_PORT, PEER_WORD};
+use holdup_model::guest::{PEER_PORT, PEER_WORD};
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, SocketAddr};
 
 /// The longest message, bytes: results with the histograms of ten thousand connections are some megabytes.
 pub const MOST_MESSAGE_BYTES: usize = 16 << 20;
 
-/// What a problem with the far end begins with: what it is a problem of.
-pub const WHAT: &str = "the far end";
+/// What a problem with the server begins with: what it is a problem of.
+pub const WHAT: &str = "the peer";
 
 /// What each side says first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FarHello {
+pub struct PeerHello {
     /// The version of holdup; both sides have the same.
     pub version: String,
-    /// A number of the near side's choice, which the far side repeats: the answer is to this question.
+    /// A number of the client's choice, which the server repeats: the answer is to this question.
     pub nonce: u64,
     /// The kernel's release.
     pub release: String,
@@ -48,9 +46,9 @@ pub struct FarHello {
     pub cpus: u32,
 }
 
-impl FarHello {
-    fn of(host: &Host, nonce: u64) -> Self {
-        FarHello {
+impl PeerHello {
+    pub(crate) fn of(host: &Host, nonce: u64) -> Self {
+        PeerHello {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             nonce,
             release: rustix::system::uname().release().to_string_lossy().into_owned(),
@@ -59,32 +57,32 @@ impl FarHello {
     }
 }
 
-/// From the near side.
+/// From the client.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub enum FarOrder {
-    /// The first message. Answer: [`FarAnswer::Hello`].
-    Hello(FarHello),
-    /// Nothing but an answer. Answer: [`FarAnswer::Echo`].
+pub enum PeerOrder {
+    /// The first message. Answer: [`PeerAnswer::Hello`].
+    Hello(PeerHello),
+    /// Nothing but an answer. Answer: [`PeerAnswer::Echo`].
     Echo,
-    /// Report the facts of the machine. Answer: [`FarAnswer::Facts`].
+    /// Report the facts of the machine. Answer: [`PeerAnswer::Facts`].
     Facts,
-    /// One end of a trial of `stream`. Answer: [`FarAnswer::Stream`].
-    Stream(apart::Order),
+    /// One end of a trial of `stream`. Answer: [`PeerAnswer::Stream`].
+    Stream(stream::Order),
     /// End the connection. No answer.
     Bye,
 }
 
-/// From the far side.
+/// From the server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub enum FarAnswer {
+pub enum PeerAnswer {
     /// The first message.
-    Hello(FarHello),
-    /// To [`FarOrder::Echo`].
+    Hello(PeerHello),
+    /// To [`PeerOrder::Echo`].
     Echo,
-    /// To [`FarOrder::Facts`].
+    /// To [`PeerOrder::Facts`].
     Facts(Vec<Fact>),
-    /// To [`FarOrder::Stream`].
-    Stream(apart::Answer),
+    /// To [`PeerOrder::Stream`].
+    Stream(stream::Answer),
     /// The connection is ended, for this reason.
     Refused(String),
 }
@@ -93,8 +91,5 @@ pub enum FarAnswer {
 pub fn of_this_host(host: &Host) -> Option<SocketAddr> {
     let line = host.read_text("/proc/cmdline").ok()?;
     let word = line.split_whitespace().filter_map(|word| word.strip_prefix(PEER_WORD)).next_back()?;
-    Some(SocketAddr::new(word.parse::<IpAddr>().ok()?, FAR_PORT))
+    Some(SocketAddr::new(word.parse::<IpAddr>().ok()?, PEER_PORT))
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,8 +1,8 @@
-//! The service at the far end.
+//! The server's side: a service that carries out orders on the machine where it runs.
 
-use super::channel::{Channel, End};
-use super::{FarAnswer, FarHello, FarOrder};
-use crate::apart::Half;
+use crate::apart::ServerSide;
+use crate::peer::channel::{Channel, End};
+use crate::peer::{PeerAnswer, PeerHello, PeerOrder};
 use holdup_host::Host;
 use holdup_load::Cancel;
 use std::io::{self, ErrorKind};
@@ -59,7 +59,7 @@ pub fn serve(host: &Host, listener: &TcpListener, stop: &Cancel, log: &(dyn Fn(&
                 }
                 open.fetch_sub(1, Ordering::SeqCst);
             };
-            if let Err(e) = std::thread::Builder::new().name("holdup-far".to_owned()).spawn_scoped(scope, work) {
+            if let Err(e) = std::thread::Builder::new().name("holdup-peer".to_owned()).spawn_scoped(scope, work) {
                 open.fetch_sub(1, Ordering::SeqCst);
                 log(&format!("{from}: no thread for it: {e}"));
             }
@@ -71,7 +71,7 @@ pub fn serve(host: &Host, listener: &TcpListener, stop: &Cancel, log: &(dyn Fn(&
 fn turn_away(stream: TcpStream) {
     let why = format!("{MOST_CONNECTIONS} connections are open, and no more are served");
     if let Ok(mut channel) = Channel::new(stream) {
-        let _gone = channel.send(&FarAnswer::Refused(why));
+        let _gone = channel.send(&PeerAnswer::Refused(why));
     }
 }
 
@@ -85,7 +85,7 @@ fn one(host: &Host, stream: TcpStream, from: SocketAddr, stop: &Cancel) -> Optio
         Ok(()) | Err(End::Cancelled) => None,
         Err(end) => {
             // Who sends garbage may not read the answer, but one of another version will.
-            let _gone = channel.send(&FarAnswer::Refused(end.to_string()));
+            let _gone = channel.send(&PeerAnswer::Refused(end.to_string()));
             Some(format!("{from}: {end}"))
         }
     }
@@ -93,25 +93,28 @@ fn one(host: &Host, stream: TcpStream, from: SocketAddr, stop: &Cancel) -> Optio
 
 fn converse(host: &Host, channel: &mut Channel, stop: &Cancel) -> Result<(), End> {
     match channel.receive(Some(HELLO_LIMIT), stop)? {
-        FarOrder::Hello(hello) if hello.version == env!("CARGO_PKG_VERSION") => {
-            channel.send(&FarAnswer::Hello(FarHello::of(host, hello.nonce)))?;
+        PeerOrder::Hello(hello) if hello.version == env!("CARGO_PKG_VERSION") => {
+            channel.send(&PeerAnswer::Hello(PeerHello::of(host, hello.nonce)))?;
         }
-        FarOrder::Hello(hello) => {
+        PeerOrder::Hello(hello) => {
             let why = format!("holdup {} asks, this is {}", hello.version.escape_debug(), env!("CARGO_PKG_VERSION"));
             return Err(End::Fault(why));
         }
         _ => return Err(End::fault("an order came before the hello")),
     }
     // What is left of it ends with the connection.
-    let mut stream = Half::default();
+    let mut stream = ServerSide::default();
     loop {
         let answer = match channel.receive(None, stop)? {
-            FarOrder::Echo => FarAnswer::Echo,
-            FarOrder::Facts => FarAnswer::Facts(holdup_host::facts(host)),
-            FarOrder::Stream(order) => FarAnswer::Stream(stream.carry_out(host, channel.address(), order)),
-            FarOrder::Bye => return Ok(()),
-            FarOrder::Hello(_) => return Err(End::fault("a second hello came")),
+            PeerOrder::Echo => PeerAnswer::Echo,
+            PeerOrder::Facts => PeerAnswer::Facts(holdup_host::facts(host)),
+            PeerOrder::Stream(order) => PeerAnswer::Stream(stream.carry_out(host, channel.address(), order)),
+            PeerOrder::Bye => return Ok(()),
+            PeerOrder::Hello(_) => return Err(End::fault("a second hello came")),
         };
         channel.send(&answer)?;
     }
 }
+
+#[cfg(test)]
+mod tests;

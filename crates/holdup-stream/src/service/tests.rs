@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail the test")]
 
-use super::*;
+use super::serve;
+use crate::peer::*;
 use holdup_host::fake::MemoryFs;
 use holdup_load::Cancel;
 use holdup_model::{frame, wire};
@@ -40,12 +41,12 @@ fn beside_service<T>(act: impl FnOnce(SocketAddr) -> T) -> (T, Vec<String>) {
     (got, logged.into_inner().unwrap())
 }
 
-fn connect(address: SocketAddr) -> Far {
-    Far::connect(&Host::real(), address, PATIENCE, &Cancel::default()).unwrap()
+fn connect(address: SocketAddr) -> PeerClient {
+    PeerClient::connect(&Host::real(), address, PATIENCE, &Cancel::default()).unwrap()
 }
 
-/// What the service answers to these bytes before it closes the connection; the near side sends no more after them.
-fn answers_to(address: SocketAddr, bytes: &[u8], shut: bool) -> Vec<FarAnswer> {
+/// What the service answers to these bytes before it closes the connection; the client sends no more after them.
+fn answers_to(address: SocketAddr, bytes: &[u8], shut: bool) -> Vec<PeerAnswer> {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     // A service that has ended the connection takes no more.
@@ -67,17 +68,17 @@ fn answers_to(address: SocketAddr, bytes: &[u8], shut: bool) -> Vec<FarAnswer> {
 }
 
 fn hello(version: &str) -> Vec<u8> {
-    let hello = FarHello { version: version.to_owned(), nonce: 7, release: "x".to_owned(), cpus: 1 };
-    frame::encode(0, &wire::to_plain_bytes(&FarOrder::Hello(hello)))
+    let hello = PeerHello { version: version.to_owned(), nonce: 7, release: "x".to_owned(), cpus: 1 };
+    frame::encode(0, &wire::to_plain_bytes(&PeerOrder::Hello(hello)))
 }
 
 #[test]
-fn the_far_end_says_what_it_is() {
+fn the_server_end_says_what_it_is() {
     let ((hello, facts, shortest), logged) = beside_service(|address| {
-        let mut far = connect(address);
-        let (facts, shortest) = (far.facts().unwrap(), far.round_trip_ns(3).unwrap());
-        let hello = far.hello().clone();
-        far.bye();
+        let mut server = connect(address);
+        let (facts, shortest) = (server.facts().unwrap(), server.round_trip_ns(3).unwrap());
+        let hello = server.hello().clone();
+        server.bye();
         (hello, facts, shortest)
     });
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
@@ -99,7 +100,7 @@ fn bytes_that_are_no_message_end_their_connection_and_not_the_service() {
     huge[17..21].copy_from_slice(&sum.to_le_bytes());
     huge.resize(2 * MOST_MESSAGE_BYTES + (1 << 20), b'x');
     let two_hellos = [hello(version), frame::encode(1, &hello_payload(version))].concat();
-    let out_of_turn = frame::encode(0, &wire::to_plain_bytes(&FarOrder::Facts));
+    let out_of_turn = frame::encode(0, &wire::to_plain_bytes(&PeerOrder::Facts));
     let gap = frame::encode(3, &hello_payload(version));
     let cases: Vec<(&str, Vec<u8>, &str)> = vec![
         ("garbage", b"GET / HTTP/1.1\r\nHost: x\r\n\r\n".to_vec(), "no message of holdup"),
@@ -117,7 +118,7 @@ fn bytes_that_are_no_message_end_their_connection_and_not_the_service() {
             let answers = answers_to(address, bytes, true);
             // The reset after too many bytes may overtake the reason.
             if *name != "huge" {
-                assert!(matches!(answers.last(), Some(FarAnswer::Refused(_))), "{name}: {answers:?}");
+                assert!(matches!(answers.last(), Some(PeerAnswer::Refused(_))), "{name}: {answers:?}");
             }
             connect(address).bye();
         }
@@ -129,7 +130,7 @@ fn bytes_that_are_no_message_end_their_connection_and_not_the_service() {
 }
 
 fn hello_payload(version: &str) -> Vec<u8> {
-    wire::to_plain_bytes(&FarOrder::Hello(FarHello {
+    wire::to_plain_bytes(&PeerOrder::Hello(PeerHello {
         version: version.to_owned(),
         nonce: 7,
         release: "x".to_owned(),
@@ -144,7 +145,7 @@ fn silent_connections_do_not_block_others() {
         let silent: Vec<TcpStream> = (0..15).map(|_| TcpStream::connect(address).unwrap()).collect();
         let mut last = connect(address);
         let _shortest = last.round_trip_ns(1).unwrap();
-        let one_more = Far::connect(&Host::real(), address, PATIENCE, &Cancel::default());
+        let one_more = PeerClient::connect(&Host::real(), address, PATIENCE, &Cancel::default());
         let refused = one_more.unwrap_err().why;
         drop(silent);
         let _still = last.round_trip_ns(1).unwrap();
@@ -166,7 +167,7 @@ fn why_refused(answer: &'static [u8]) -> String {
             let _asked = stream.read(&mut buffer).unwrap();
             stream.write_all(answer).unwrap();
         });
-        Far::connect(&Host::real(), address, PATIENCE, &Cancel::default()).unwrap_err().why
+        PeerClient::connect(&Host::real(), address, PATIENCE, &Cancel::default()).unwrap_err().why
     })
 }
 
@@ -174,8 +175,8 @@ fn why_refused(answer: &'static [u8]) -> String {
 fn a_peer_that_is_no_service_is_named_by_its_behaviour() {
     assert!(why_refused(b"SSH-2.0-x\r\n").contains("no message of holdup"));
     assert_eq!(why_refused(b""), "the other side closed the connection");
-    let other = FarHello { version: env!("CARGO_PKG_VERSION").to_owned(), nonce: 0, release: String::new(), cpus: 0 };
-    let stale = frame::encode(0, &wire::to_plain_bytes(&FarAnswer::Hello(other)));
+    let other = PeerHello { version: env!("CARGO_PKG_VERSION").to_owned(), nonce: 0, release: String::new(), cpus: 0 };
+    let stale = frame::encode(0, &wire::to_plain_bytes(&PeerAnswer::Hello(other)));
     assert_eq!(why_refused(Box::leak(stale.into_boxed_slice())), "its hello answers another one's question");
 }
 
@@ -183,18 +184,18 @@ fn a_peer_that_is_no_service_is_named_by_its_behaviour() {
 fn a_missing_service_is_waited_for_and_then_reported() {
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let limit = Duration::from_millis(60);
-    let problem = Far::connect(&Host::real(), address, limit, &Cancel::default()).unwrap_err();
+    let problem = PeerClient::connect(&Host::real(), address, limit, &Cancel::default()).unwrap_err();
     assert!(problem.what.contains(&address.to_string()) && problem.why.contains("within 0.1 s"), "{problem}");
     let cancel = Cancel::default();
     cancel.cancel();
-    let problem = Far::connect(&Host::real(), address, PATIENCE, &cancel).unwrap_err();
+    let problem = PeerClient::connect(&Host::real(), address, PATIENCE, &cancel).unwrap_err();
     assert_eq!(problem.kind, holdup_model::ProblemKind::Interrupted);
 }
 
 #[test]
 fn the_command_line_names_the_peer() {
     let of = |line: &str| of_this_host(&MemoryFs::of(&[("/proc/cmdline", line)]).host());
-    let expected = Some(SocketAddr::from(([10, 77, 0, 2], FAR_PORT)));
+    let expected = Some(SocketAddr::from(([10, 77, 0, 2], PEER_PORT)));
     assert_eq!(of("quiet holdup.address=10.77.0.1/24 holdup.peer=10.77.0.2\n"), expected);
     assert_eq!(of("quiet holdup.address=10.77.0.1/24\n"), None);
     assert_eq!(of("holdup.peer=nowhere"), None);

@@ -1,9 +1,10 @@
-//! The far side.
+//! The server.
 
-use super::{Answer, Begin, Counts, MOST_CONNECTIONS, Order};
+use super::MOST_CONNECTIONS;
 use crate::connect;
 use crate::counts::{Flows, Workers};
 use crate::limit::FileLimit;
+use crate::peer::stream::{Answer, Begin, Counts, Order};
 use crate::setup::SocketOptions;
 use crate::sockets;
 use crate::trial::{Side, gave_up};
@@ -17,9 +18,9 @@ use std::os::fd::{AsFd as _, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// The far end of one trial, as far as it has come. Dropping it ends all of it.
+/// The server of one trial, as far as it has come. Dropping it ends all of it.
 #[derive(Default)]
-pub struct Half(State);
+pub struct ServerSide(State);
 
 #[derive(Default)]
 enum State {
@@ -51,7 +52,7 @@ struct Working {
     _limit: FileLimit,
 }
 
-impl Half {
+impl ServerSide {
     /// Carries out an order; `address` is the link's own.
     pub fn carry_out(&mut self, host: &Host, address: IpAddr, order: Order) -> Answer {
         let state = std::mem::take(&mut self.0);
@@ -69,7 +70,7 @@ impl Half {
                 }
             }
             (Order::End, State::Working(working)) => working.end().map(|counts| (State::Idle, Answer::Ended(counts))),
-            (order, _) => Err(Problem::internal("the far end", format!("{order:.40?} came out of turn"))),
+            (order, _) => Err(Problem::internal("the peer", format!("{order:.40?} came out of turn"))),
         };
         match result {
             Ok((state, answer)) => {
@@ -109,7 +110,7 @@ impl Working {
     ) -> Result<(Self, u64), Problem> {
         let failed = |e: std::io::Error| Problem::trial("tcp connections", format!("they cannot be taken: {e}"));
         if from.len() != begin.sends.len() {
-            return Err(Problem::internal("the far end", "there are not as many addresses as connections"));
+            return Err(Problem::internal("the peer", "there are not as many addresses as connections"));
         }
         let (sockets, strangers) = connect::accept_from(listener, from).map_err(failed)?;
         let count = sockets.len();

@@ -1,10 +1,11 @@
-//! The near side, which leads.
+//! The client, which leads.
 
-use super::half::HangUp;
-use super::{Answer, Begin, Counts, MOST_CONNECTIONS, Order};
+use super::MOST_CONNECTIONS;
+use super::server::HangUp;
 use crate::counts::{Flows, Workers};
-use crate::far::{self, Far, FarAnswer, FarOrder};
 use crate::limit::FileLimit;
+use crate::peer::stream::{Answer, Begin, Counts, Order};
+use crate::peer::{self, PeerAnswer, PeerClient, PeerOrder};
 use crate::profile::{Mode, Protocol};
 use crate::setup::Setup;
 use crate::trial::{Done, Edge, Side, gave_up};
@@ -25,14 +26,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// How long the far side may take to answer; its workers end within this, too.
+/// How long the server may take to answer; its workers end within this, too.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// The peer of this host, connected to.
 ///
 /// # Errors
 /// Of kind `Host` when there is none, of kind `Usage` when it cannot take part in what is asked for.
-pub fn reach(setup: &Setup, host: &Host, cancel: &holdup_load::Cancel) -> Result<Far, Problem> {
+pub fn reach(setup: &Setup, host: &Host, cancel: &holdup_load::Cancel) -> Result<PeerClient, Problem> {
     let refuse = |what: String, why: &str, hint: &str| Err(Problem::usage(what, why.to_owned()).hint(hint));
     let with = |what: &str| format!("{what} with network peer");
     if setup.protocol != Protocol::Tcp {
@@ -51,28 +52,28 @@ pub fn reach(setup: &Setup, host: &Host, cancel: &holdup_load::Cancel) -> Result
     if setup.connections > MOST_CONNECTIONS {
         return refuse(with(&format!("{} connections", setup.connections)), "a listener holds 1000", "take fewer");
     }
-    let address = far::of_this_host(host).ok_or_else(|| {
+    let address = peer::of_this_host(host).ok_or_else(|| {
         Problem::host("network peer", "this host has no peer").hint("[guest] peer = true boots two guests with a link")
     })?;
-    Far::connect(host, address, LIMIT, cancel)
+    PeerClient::connect(host, address, LIMIT, cancel)
 }
 
-fn ask(far: &Rc<RefCell<Far>>, order: Order) -> Result<Answer, Problem> {
-    match far.borrow_mut().ask(&FarOrder::Stream(order), LIMIT) {
-        Ok(FarAnswer::Stream(Answer::Failed(why))) => Err(Problem::trial("the far end", why)),
-        Ok(FarAnswer::Stream(answer)) => Ok(answer),
-        Ok(_) => Err(Problem::trial("the far end", "an answer came out of turn")),
+fn ask(server: &Rc<RefCell<PeerClient>>, order: Order) -> Result<Answer, Problem> {
+    match server.borrow_mut().ask(&PeerOrder::Stream(order), LIMIT) {
+        Ok(PeerAnswer::Stream(Answer::Failed(why))) => Err(Problem::trial("the peer", why)),
+        Ok(PeerAnswer::Stream(answer)) => Ok(answer),
+        Ok(_) => Err(Problem::trial("the peer", "an answer came out of turn")),
         // Another boot may do better.
         Err(problem) => Err(problem.of_kind(holdup_model::ProblemKind::Trial)),
     }
 }
 
 fn out_of_turn<T>(answer: &Answer) -> Result<T, Problem> {
-    Err(Problem::trial("the far end", format!("{answer:.40?} came out of turn")))
+    Err(Problem::trial("the peer", format!("{answer:.40?} came out of turn")))
 }
 
-/// Whether the near side sends over a connection.
-fn near_sends(mode: Mode, index: usize) -> bool {
+/// Whether the client sends over a connection.
+fn client_sends(mode: Mode, index: usize) -> bool {
     match mode {
         Mode::Write => true,
         Mode::Read => false,
@@ -85,17 +86,22 @@ fn near_sends(mode: Mode, index: usize) -> bool {
 /// # Errors
 /// Of kind `Trial` when it is void, of kind `Host` when there is no peer, of kind `Interrupted` when it was cancelled.
 pub fn run(setup: &Setup, host: &Host, trial: TrialContext<'_>) -> Result<TrialResult, Problem> {
-    let far = reach(setup, host, &trial.cancel)?;
-    run_with(far, setup, host, trial)
+    let server = reach(setup, host, &trial.cancel)?;
+    run_with(server, setup, host, trial)
 }
 
-/// The same with a far end that is connected to already.
-pub(super) fn run_with(far: Far, setup: &Setup, host: &Host, trial: TrialContext<'_>) -> Result<TrialResult, Problem> {
+/// The same with a server that is connected to already.
+pub(super) fn run_with(
+    server: PeerClient,
+    setup: &Setup,
+    host: &Host,
+    trial: TrialContext<'_>,
+) -> Result<TrialResult, Problem> {
     let count = if setup.mode == Mode::Both { 2 * setup.connections } else { setup.connections };
     let _limit = FileLimit::raise(count as u64)?;
-    let far = Rc::new(RefCell::new(far));
-    let sends: Vec<bool> = (0..count).map(|index| near_sends(setup.mode, index)).collect();
-    let (sockets, strangers) = connected(setup, &far, &sends)?;
+    let server = Rc::new(RefCell::new(server));
+    let sends: Vec<bool> = (0..count).map(|index| client_sends(setup.mode, index)).collect();
+    let (sockets, strangers) = connected(setup, &server, &sends)?;
     let no_memory = |e: std::io::Error| Problem::trial(format!("{count} connections"), format!("no memory: {e}"));
     let flows = Arc::new(Flows::new(count).map_err(no_memory)?);
     let workers = Arc::new(Workers::new(setup.workers).map_err(no_memory)?);
@@ -116,8 +122,8 @@ pub(super) fn run_with(far: Far, setup: &Setup, host: &Host, trial: TrialContext
     let pool = WorkerPool::start(setup.sharing, "stream", jobs, move || stop.stage().enter(phase::STOP))?;
     let theirs = Theirs { flows: flows.clone(), sends, retransmitted: Rc::default() };
     let line = HangUp(sockets.iter().map(sockets::number).collect());
-    let team = Apart { line, pool, workers: workers.clone(), far: far.clone(), theirs: theirs.clone() };
-    let edge = || edge(setup, &far, &theirs, &workers);
+    let team = Apart { line, pool, workers: workers.clone(), server: server.clone(), theirs: theirs.clone() };
+    let edge = || edge(setup, &server, &theirs, &workers);
     let (begin, end) = drive::through(trial, workers.stage(), setup.workers, team, edge)?;
     let (begin, end) = (begin?, end?);
     let mut counters = network.counters()?.minus(&counters_before);
@@ -137,10 +143,10 @@ pub(super) fn run_with(far: Far, setup: &Setup, host: &Host, trial: TrialContext
     results::of(&done)
 }
 
-/// Connects all, and lets the far side work.
-fn connected(setup: &Setup, far: &Rc<RefCell<Far>>, sends: &[bool]) -> Result<(Vec<OwnedFd>, u64), Problem> {
+/// Connects all, and lets the server work.
+fn connected(setup: &Setup, server: &Rc<RefCell<PeerClient>>, sends: &[bool]) -> Result<(Vec<OwnedFd>, u64), Problem> {
     let begin = Begin {
-        sends: sends.iter().map(|near| !near).collect(),
+        sends: sends.iter().map(|client| !client).collect(),
         size: setup.size,
         workers: setup.workers,
         processes: setup.sharing == Sharing::Processes,
@@ -149,11 +155,11 @@ fn connected(setup: &Setup, far: &Rc<RefCell<Far>>, sends: &[bool]) -> Result<(V
         send_buffer: setup.sockets.send_buffer,
         receive_buffer: setup.sockets.receive_buffer,
     };
-    let port = match ask(far, Order::Begin(begin))? {
+    let port = match ask(server, Order::Begin(begin))? {
         Answer::Listening(port) => port,
         other => return out_of_turn(&other),
     };
-    let target = SocketAddr::new(far.borrow().address().ip(), port);
+    let target = SocketAddr::new(server.borrow().address().ip(), port);
     let failed = |e: std::io::Error| Problem::trial("tcp connections", format!("{target} cannot be connected to: {e}"));
     let mut sockets = Vec::with_capacity(sends.len());
     let mut from = Vec::with_capacity(sends.len());
@@ -162,26 +168,26 @@ fn connected(setup: &Setup, far: &Rc<RefCell<Far>>, sends: &[bool]) -> Result<(V
         from.push(sockets::local_address(socket.as_fd()).map_err(failed)?);
         sockets.push(socket);
     }
-    match ask(far, Order::Work(from))? {
+    match ask(server, Order::Work(from))? {
         Answer::Working(strangers) => Ok((sockets, strangers)),
         other => out_of_turn(&other),
     }
 }
 
-/// What the far side counted, put on the near board.
+/// What the server counted, put on the client's board.
 #[derive(Clone)]
 struct Theirs {
     flows: Arc<Flows>,
-    /// Whether the near side sends.
+    /// Whether the client sends.
     sends: Vec<bool>,
-    /// The far side's count of segments sent again, at its first reading and at its last.
+    /// The server's count of segments sent again, at its first reading and at its last.
     retransmitted: Rc<RefCell<Option<(u64, u64)>>>,
 }
 
 impl Theirs {
     fn take(&self, counts: &Counts) {
-        for ((flow, near_sends), (bytes, transfers)) in self.flows.slots().zip(&self.sends).zip(&counts.moved) {
-            let side = if *near_sends { &flow.received.0 } else { &flow.sent.0 };
+        for ((flow, client_sends), (bytes, transfers)) in self.flows.slots().zip(&self.sends).zip(&counts.moved) {
+            let side = if *client_sends { &flow.received.0 } else { &flow.sent.0 };
             side.bytes.store(*bytes, Ordering::Release);
             side.transfers.store(*transfers, Ordering::Release);
         }
@@ -197,25 +203,25 @@ impl Theirs {
 }
 
 /// Both sides' counts. The server's are taken to be of the middle between request and answer.
-fn edge(setup: &Setup, far: &Rc<RefCell<Far>>, theirs: &Theirs, workers: &Workers) -> Result<Edge, Problem> {
+fn edge(setup: &Setup, server: &Rc<RefCell<PeerClient>>, theirs: &Theirs, workers: &Workers) -> Result<Edge, Problem> {
     let asked_ns = now_ns();
-    let counts = match ask(far, Order::Read)? {
+    let counts = match ask(server, Order::Read)? {
         Answer::Edge(counts) => counts,
         other => return out_of_turn(&other),
     };
     let at_ns = asked_ns + (now_ns() - asked_ns) / 2;
     theirs.take(&counts);
-    let near = Edge::near(setup, &theirs.flows, workers);
-    Ok(Edge { at_ns, cpu_ns: [near.cpu_ns[0], counts.cpu_ns], flows: near.flows })
+    let client = Edge::client(setup, &theirs.flows, workers);
+    Ok(Edge { at_ns, cpu_ns: [client.cpu_ns[0], counts.cpu_ns], flows: client.flows })
 }
 
-/// The near workers, and the far end with its own.
+/// The client's workers, and the server with its own.
 struct Apart {
     // Dropped in this order.
     line: HangUp,
     pool: WorkerPool,
     workers: Arc<Workers>,
-    far: Rc<RefCell<Far>>,
+    server: Rc<RefCell<PeerClient>>,
     theirs: Theirs,
 }
 
@@ -225,10 +231,10 @@ impl Team for Apart {
     }
 
     fn finish(self, hurry: &dyn Fn() -> bool) -> Result<(), Problem> {
-        // Near senders stop first, so that far receivers come to an end while the answer is awaited.
+        // The client's senders stop first, so that the server's receivers come to an end while the answer is awaited.
         self.workers.stage().enter(phase::STOP);
-        let Apart { mut line, pool, workers, far, theirs } = self;
-        match ask(&far, Order::End)? {
+        let Apart { mut line, pool, workers, server, theirs } = self;
+        match ask(&server, Order::End)? {
             Answer::Ended(counts) => theirs.take(&counts),
             other => return out_of_turn(&other),
         }
