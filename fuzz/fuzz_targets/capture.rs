@@ -1,5 +1,5 @@
 //! Any bytes as a file of a capture: frames come, then an end or a reason with its offset, and after a reason no frame. What
-//! was captured of a frame lies in the file, and numbers go on by one. Its segments are judged, whatever its times are, and
+//! was captured of a frame lies in the file, and numbers go on by one. Its segments are judged, at any times, and
 //! several threads count the same as one.
 #![no_main]
 

@@ -38,7 +38,7 @@ fuzz_target!(|data: &[u8]| {
         }
     }
     assert_eq!(received_bytes, line, "each byte is received once");
-    // A payload comes back, whatever it is.
+    // A payload comes back, of any kind.
     let frame = encode(0, data);
     assert_eq!(received([frame.as_slice()]), [Received::Frame { sequence: 0, payload: data.to_vec() }]);
     // Behind a line feed, the last of the line begins no frame; a header that waits for its body is cut short.

@@ -40,7 +40,7 @@ mod touch;
 mod transfer;
 mod wake;
 
-use holdup_host::{CpuPlace, Host};
+use holdup_host::{CpuTopology, Host};
 use holdup_load::Cancel;
 use holdup_model::Problem;
 
@@ -98,7 +98,7 @@ pub const ALL: &[&Cost] = &[
 /// What measurements need.
 pub struct Context {
     /// The CPUs that may be used.
-    pub cpus: Vec<CpuPlace>,
+    pub cpus: Vec<CpuTopology>,
     /// Memory pages of 2 MB that are reserved and free.
     pub huge_pages_free: u64,
     /// Ticks per second.
@@ -123,7 +123,7 @@ impl Context {
             (field("Hugepagesize:")? == "2048").then_some(field("HugePages_Free:")?.parse().ok()?)
         };
         Context {
-            cpus: holdup_host::cpu_places(host),
+            cpus: holdup_host::cpu_topologies(host),
             huge_pages_free: host.read_text("/proc/meminfo").ok().and_then(huge_pages_free).unwrap_or(0),
             hz,
             workdir,
@@ -230,7 +230,7 @@ mod tests {
     #[test]
     fn one_cpu_none_and_one_that_is_not_there_are_reasons_and_no_crash() {
         let needs_two = ["ipi_ns", "ipi_send_ns", "interrupt_ns", "idle_exit_ns", "contender_ns", "transfer_llc_ns"];
-        let place = |cpu: u32| CpuPlace { cpu, core: vec![cpu], llc: Vec::new(), node: Vec::new() };
+        let place = |cpu: u32| CpuTopology { cpu, core: vec![cpu], llc: Vec::new(), node: Vec::new() };
         let mut one = context();
         one.cpus.truncate(1);
         let missing = Context { cpus: vec![place(1020), place(1021), place(1022)], ..context() };

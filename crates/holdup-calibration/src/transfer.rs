@@ -3,7 +3,7 @@
 use super::bench::{beside, each_ns, repeats};
 use super::samples::quiet;
 use super::{Context, Cost, Samples};
-use holdup_host::CpuPlace;
+use holdup_host::CpuTopology;
 use holdup_load::board::CachePadded;
 use holdup_load::clock::now_ns;
 use holdup_model::Problem;
@@ -17,24 +17,24 @@ pub(super) const LLC: Cost = Cost { name: "transfer_llc_ns", docs: DOCS, measure
 pub(super) const NODE: Cost = Cost { name: "transfer_node_ns", docs: DOCS, measure: |c| measure(c, "node", in_node) };
 pub(super) const FAR: Cost = Cost { name: "transfer_far_ns", docs: DOCS, measure: |c| measure(c, "far", is_far) };
 
-fn in_core(a: &CpuPlace, b: &CpuPlace) -> bool {
+fn in_core(a: &CpuTopology, b: &CpuTopology) -> bool {
     a.core.contains(&b.cpu)
 }
 
-fn in_llc(a: &CpuPlace, b: &CpuPlace) -> bool {
+fn in_llc(a: &CpuTopology, b: &CpuTopology) -> bool {
     !in_core(a, b) && a.llc.contains(&b.cpu)
 }
 
-fn in_node(a: &CpuPlace, b: &CpuPlace) -> bool {
+fn in_node(a: &CpuTopology, b: &CpuTopology) -> bool {
     !in_core(a, b) && !a.llc.is_empty() && !a.llc.contains(&b.cpu) && a.node.contains(&b.cpu)
 }
 
-fn is_far(a: &CpuPlace, b: &CpuPlace) -> bool {
+fn is_far(a: &CpuTopology, b: &CpuTopology) -> bool {
     !a.node.is_empty() && !a.node.contains(&b.cpu)
 }
 
 /// The first two CPUs of which `are` is true.
-fn pair(cpus: &[CpuPlace], are: fn(&CpuPlace, &CpuPlace) -> bool) -> Option<(u32, u32)> {
+fn pair(cpus: &[CpuTopology], are: fn(&CpuTopology, &CpuTopology) -> bool) -> Option<(u32, u32)> {
     cpus.iter().find_map(|a| cpus.iter().find(|b| b.cpu != a.cpu && are(a, b)).map(|b| (a.cpu, b.cpu)))
 }
 
@@ -53,7 +53,7 @@ fn hands_over(line: &CachePadded<AtomicU32>, from: u32, to: u32, ends: impl Fn()
     true
 }
 
-fn measure(context: &Context, distance: &str, are: fn(&CpuPlace, &CpuPlace) -> bool) -> Result<Samples, Problem> {
+fn measure(context: &Context, distance: &str, are: fn(&CpuTopology, &CpuTopology) -> bool) -> Result<Samples, Problem> {
     let Some((cpu, other)) = pair(&context.cpus, are) else {
         return Err(Problem::host(format!("distance {distance}"), "no two CPUs here are known to be that far apart"));
     };
@@ -86,17 +86,17 @@ mod tests {
 
     #[test]
     fn pairs_are_of_their_distance() {
-        let place = |cpu: u32| CpuPlace {
+        let place = |cpu: u32| CpuTopology {
             cpu,
             core: vec![cpu & !1, cpu | 1],
             llc: (0..4).map(|n| (cpu & !3) + n).collect(),
             node: (0..8).map(|n| (cpu & !7) + n).collect(),
         };
-        let cpus: Vec<CpuPlace> = (0..16).map(place).collect();
+        let cpus: Vec<CpuTopology> = (0..16).map(place).collect();
         let found: Vec<_> = [in_core, in_llc, in_node, is_far].into_iter().map(|are| pair(&cpus, are)).collect();
         assert_eq!(found, [Some((0, 1)), Some((0, 2)), Some((0, 4)), Some((0, 8))]);
-        let silent = |cpu| CpuPlace { cpu, core: Vec::new(), llc: Vec::new(), node: Vec::new() };
-        let cpus: Vec<CpuPlace> = (0..2).map(silent).collect();
+        let silent = |cpu| CpuTopology { cpu, core: Vec::new(), llc: Vec::new(), node: Vec::new() };
+        let cpus: Vec<CpuTopology> = (0..2).map(silent).collect();
         assert!([in_core, in_llc, in_node, is_far].into_iter().all(|are| pair(&cpus, are).is_none()));
     }
 }

@@ -40,7 +40,7 @@ pub use facts::{facts, governor, moved};
 pub use fs::{FileIdentity, HostFs, RealFs};
 pub use machine::{cpu_list, cpu_ranges, machine, meminfo, online_cpus};
 pub use system::Scheduling;
-pub use topology::{CpuPlace, cpu_places};
+pub use topology::{CpuTopology, cpu_topologies};
 
 use std::path::Path;
 use std::sync::Arc;

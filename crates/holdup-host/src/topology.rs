@@ -4,7 +4,7 @@ use crate::{Host, cpu_list};
 
 /// A CPU that this process may use, with those that it shares something with.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CpuPlace {
+pub struct CpuTopology {
     /// Its number.
     pub cpu: u32,
     /// The CPUs of its core, itself included; empty when it is not known.
@@ -18,7 +18,7 @@ pub struct CpuPlace {
 /// The CPUs that this process may use, ascending, with what each shares: /sys/devices/system/cpu/cpuN/topology
 /// (`core_cpus_list`, before Linux 5.0 `thread_siblings_list`), …/cache (the highest level) and …/nodeN/cpulist. The
 /// lists hold allowed CPUs only.
-pub fn cpu_places(host: &Host) -> Vec<CpuPlace> {
+pub fn cpu_topologies(host: &Host) -> Vec<CpuTopology> {
     let allowed = allowed(host);
     let only_allowed = |mut cpus: Vec<u32>| {
         cpus.retain(|cpu| allowed.contains(cpu));
@@ -39,7 +39,7 @@ pub fn cpu_places(host: &Host) -> Vec<CpuPlace> {
             name.strip_prefix("node").is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
         });
         let node = node.and_then(|node| list(&format!("{base}/{node}/cpulist")));
-        CpuPlace {
+        CpuTopology {
             cpu: *cpu,
             core: core.unwrap_or_default(),
             llc: llc.unwrap_or_default(),
@@ -73,22 +73,22 @@ mod tests {
             fs.put(&format!("{base}/cache/index1/shared_cpu_list"), "0-7\n");
             fs.put(&format!("{base}/node0/cpulist"), "0-3\n");
         }
-        let places = cpu_places(&fs.host());
+        let places = cpu_topologies(&fs.host());
         assert_eq!(places.len(), 4);
-        assert_eq!(places[1], CpuPlace { cpu: 1, core: vec![1, 3], llc: vec![0, 1, 2, 3], node: vec![0, 1, 2, 3] });
+        assert_eq!(places[1], CpuTopology { cpu: 1, core: vec![1, 3], llc: vec![0, 1, 2, 3], node: vec![0, 1, 2, 3] });
     }
 
     #[test]
     fn unknown_topology_is_empty() {
         let host = MemoryFs::of(&[("/sys/devices/system/cpu/online", "0-1\n")]).host();
-        let bare = |cpu| CpuPlace { cpu, core: Vec::new(), llc: Vec::new(), node: Vec::new() };
-        assert_eq!(cpu_places(&host), [bare(0), bare(1)]);
-        assert_eq!(cpu_places(&MemoryFs::new().host()), []);
+        let bare = |cpu| CpuTopology { cpu, core: Vec::new(), llc: Vec::new(), node: Vec::new() };
+        assert_eq!(cpu_topologies(&host), [bare(0), bare(1)]);
+        assert_eq!(cpu_topologies(&MemoryFs::new().host()), []);
     }
 
     #[test]
     fn this_machine_has_a_cpu() {
-        let places = cpu_places(&Host::real());
+        let places = cpu_topologies(&Host::real());
         assert!(!places.is_empty());
         assert!(places.iter().all(|p| p.core.is_empty() || p.core.contains(&p.cpu)), "{places:?}");
     }

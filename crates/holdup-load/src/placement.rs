@@ -3,7 +3,7 @@
 //! Most of these workloads have a side that sends, asks or wakes, and one that receives, answers or is woken. Whether the
 //! two share a run queue, a core, a cache or nothing decides most of the result, so it is a parameter of all.
 
-use holdup_host::{CpuPlace, Host};
+use holdup_host::{CpuTopology, Host};
 use holdup_model::Problem;
 
 /// The CPUs of the two sides.
@@ -21,7 +21,7 @@ impl Placement {
     /// # Errors
     /// Of kind `Host` when this machine has no such CPUs, or does not show its topology.
     pub fn on(placement: holdup_catalogue::Placement, host: &Host) -> Result<Self, Problem> {
-        Placement::of(placement, &holdup_host::cpu_places(host))
+        Placement::of(placement, &holdup_host::cpu_topologies(host))
     }
 
     /// The CPUs of a placement on a machine with these CPUs. Of several possibilities it is the one with the
@@ -29,7 +29,7 @@ impl Placement {
     ///
     /// # Errors
     /// Of kind `Host` when there are no such CPUs, or the machine does not show its topology.
-    pub fn of(placement: holdup_catalogue::Placement, cpus: &[CpuPlace]) -> Result<Self, Problem> {
+    pub fn of(placement: holdup_catalogue::Placement, cpus: &[CpuTopology]) -> Result<Self, Problem> {
         use holdup_catalogue::Placement::{Llc, Node, SameCpu, SmtSiblings, TwoCpus};
         let impossible = |why: &str, hint: &str| Err(Problem::host(format!("placement {placement}"), why).hint(hint));
         let Some(first) = cpus.first() else { return impossible("no CPU is allowed", "look at taskset -p $$") };
@@ -89,8 +89,8 @@ mod tests {
     use super::*;
 
     /// Two sockets of two cores with two threads each, numbered as x86 servers number them.
-    fn server() -> Vec<CpuPlace> {
-        let place = |cpu: u32| CpuPlace {
+    fn server() -> Vec<CpuTopology> {
+        let place = |cpu: u32| CpuTopology {
             cpu,
             core: vec![cpu % 4, cpu % 4 + 4],
             llc: if cpu % 4 < 2 { vec![0, 1, 4, 5] } else { vec![2, 3, 6, 7] },
@@ -99,17 +99,17 @@ mod tests {
         (0..8).map(place).collect()
     }
 
-    fn silent() -> Vec<CpuPlace> {
-        (0..2).map(|cpu| CpuPlace { cpu, core: Vec::new(), llc: Vec::new(), node: Vec::new() }).collect()
+    fn silent() -> Vec<CpuTopology> {
+        (0..2).map(|cpu| CpuTopology { cpu, core: Vec::new(), llc: Vec::new(), node: Vec::new() }).collect()
     }
 
     #[test]
     fn a_word_comes_to_the_lowest_cpus_that_fit() {
-        let shown = |word: &str, cpus: &[CpuPlace]| match Placement::of(word.parse().expect("a word"), cpus) {
+        let shown = |word: &str, cpus: &[CpuTopology]| match Placement::of(word.parse().expect("a word"), cpus) {
             Ok(placement) => placement.in_words().unwrap_or_else(|| "anywhere".to_owned()),
             Err(problem) => format!("{}: {}", problem.what, problem.why),
         };
-        let check = |word: &str, cpus: &[CpuPlace], expect: &str| assert_eq!(shown(word, cpus), expect, "{word}");
+        let check = |word: &str, cpus: &[CpuTopology], expect: &str| assert_eq!(shown(word, cpus), expect, "{word}");
         check("none", &server(), "anywhere");
         check("same-cpu", &server(), "both sides ran on CPU 0");
         check("two-cpus", &server(), "one side ran on CPU 0, the other on 1");
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn a_thread_stays_where_it_is_put() {
-        let cpu = holdup_host::cpu_places(&Host::real()).first().expect("a CPU is allowed").cpu;
+        let cpu = holdup_host::cpu_topologies(&Host::real()).first().expect("a CPU is allowed").cpu;
         std::thread::spawn(move || {
             stay_on(&[cpu]).expect("it is allowed");
             let set = rustix::thread::sched_getaffinity(None).expect("reads back");

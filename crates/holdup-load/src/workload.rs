@@ -129,7 +129,7 @@ pub trait Workload: Sync {
     fn may_be_background(&self) -> bool {
         false
     }
-    /// Whether its window is as long as its work takes, whatever the plan's duration.
+    /// Whether its window is as long as its work takes, not the plan's duration.
     fn ends_its_window(&self) -> bool {
         false
     }

@@ -116,7 +116,7 @@ fn jobs(
 
 /// The CPUs that holdup may use.
 fn allowed_cpus() -> Result<Vec<u32>, Problem> {
-    let cpus: Vec<u32> = holdup_host::cpu_places(&Host::real()).iter().map(|place| place.cpu).collect();
+    let cpus: Vec<u32> = holdup_host::cpu_topologies(&Host::real()).iter().map(|place| place.cpu).collect();
     if cpus.is_empty() { Err(Problem::trial("pin on", "no CPU is allowed")) } else { Ok(cpus) }
 }
 

@@ -21,7 +21,7 @@ pub struct BundleHead {
     pub created_unix_ns: i64,
     /// The target that the trials ran on.
     pub target: String,
-    /// When times are not those of hardware: what they are, as it goes on after "times here are" (`emulated by QEMU
+    /// When times are not those of hardware: what they are, as it follows "times here are" (`emulated by QEMU
     /// TCG`, `simulated`).
     pub emulated: Option<String>,
     /// The machine that relative sizes were resolved against.

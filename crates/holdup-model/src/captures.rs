@@ -437,7 +437,7 @@ pub struct CaptureTrace {
 
 /// What a capture brings beyond numbers: of a collector that watched, or of a file that was imported.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct CaptureKept {
+pub struct CaptureRecord {
     /// The capture as a whole, of a file. A collector reports the same as numbers. Neither this nor the comparison ever goes
     /// over a wire: both are made where the bundle is written.
     #[serde(skip)]

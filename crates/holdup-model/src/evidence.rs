@@ -1,6 +1,6 @@
 //! What a collector saw, with its window, its losses and its own cost.
 
-use crate::captures::CaptureKept;
+use crate::captures::CaptureRecord;
 use crate::metric::Measured;
 use crate::sparse::SparseHistogram;
 use crate::stacks::StackProfile;
@@ -109,5 +109,5 @@ pub struct Collected {
     pub timeline: Option<Timeline>,
     /// The connections that it saw, and the worst of them over time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub capture: Option<CaptureKept>,
+    pub capture: Option<CaptureRecord>,
 }

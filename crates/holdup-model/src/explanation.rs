@@ -55,7 +55,7 @@ pub struct Cause {
     pub of: String,
     /// The smallest share that counts as a cause.
     pub minimum: f64,
-    /// Tasks that it held up, on average over the windows: what causes are put in order by. `None` when unknown.
+    /// Tasks that it delayed, on average over the windows: what causes are put in order by. `None` when unknown.
     pub tasks_held_up: Option<f64>,
     /// More sentences.
     pub details: Vec<String>,
@@ -69,7 +69,7 @@ pub struct Cause {
     pub trials: Vec<u32>,
 }
 
-/// What held one arm up.
+/// What delayed one arm.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ArmExplanation {
     /// The arm.
@@ -80,7 +80,7 @@ pub struct ArmExplanation {
     pub answer: String,
     /// `supported`: a cause was found. `refuted`: none of those looked for. `undecided`: none found and not all judged.
     pub verdict: FindingVerdict,
-    /// The causes: what was found first, by how many tasks it held up; then what is open, then what is not there.
+    /// The causes: what was found first, by how many tasks it delayed; then what is open, then what is not there.
     pub causes: Vec<Cause>,
     /// Windows that it rests on.
     pub windows: u32,
@@ -90,7 +90,7 @@ pub struct ArmExplanation {
     pub cost: String,
 }
 
-/// What held a system up, arm by arm.
+/// What delayed a system, arm by arm.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Explanation {
     /// What stands above everything else in every rendering: that the times are not those of hardware.

@@ -186,7 +186,7 @@ impl Decoder {
     }
 
     /// What is known of the bytes so far; `None` until more is fed.
-    #[allow(clippy::should_implement_trait, reason = "it is no iterator: after None it goes on with what is fed")]
+    #[allow(clippy::should_implement_trait, reason = "it is no iterator: after None it continues with what is fed")]
     pub fn next(&mut self) -> Option<Received> {
         if let Some((sequence, payload)) = self.held.take() {
             return Some(Received::Frame { sequence, payload });

@@ -11,7 +11,7 @@ pub enum ProblemKind {
     Usage,
     /// This host cannot do it, or the answer is undecided: exit code 3.
     Host,
-    /// One trial failed; the trial is void and the run goes on.
+    /// One trial failed; the trial is void and the run continues.
     Trial,
     /// The user or a signal ended it; the host is restored: exit code 4.
     Interrupted,

@@ -22,7 +22,7 @@ pub(crate) fn most(plan: &Plan) -> Result<u64, Problem> {
 }
 
 /// How many arms a plan has; an error when arms or trials are too many. What multiplies to too many arms is refused
-/// before any is made, whatever is excluded; only where something is excluded are they made to count them.
+/// before any is made, also those that are excluded; only where something is excluded are they made to count them.
 pub(crate) fn count(plan: &Plan) -> Result<u64, Problem> {
     let most = most(plan)?;
     let arms = if plan.exclude.is_empty() { most } else { left(plan).len() as u64 };

@@ -5,7 +5,7 @@ use crate::arms;
 use crate::draft::{Draft, find};
 use crate::errors::{Complaints, Wrong};
 use crate::node::{Data, Entry, Node};
-use crate::source::{Place, stem};
+use crate::source::{Location, stem};
 use crate::values::{Against, TextIs, Typed, check_name, command_label, unexpected};
 use crate::words::{Words, did_you_mean, nearest, shown};
 use holdup_model::catalogue::WorkloadWords;
@@ -37,7 +37,7 @@ pub(crate) struct Used<'a> {
     pub(crate) used: WorkloadUse,
     /// Those of its kind; made for this use where it is made of other workloads.
     pub(crate) words: Cow<'a, WorkloadWords>,
-    pub(crate) place: Place,
+    pub(crate) place: Location,
 }
 
 impl<'a> Checker<'a> {
@@ -93,15 +93,15 @@ impl<'a> Checker<'a> {
         plan
     }
 
-    pub(crate) fn complain(&mut self, place: &Place, what: impl Into<String>, wrong: Wrong) {
+    pub(crate) fn complain(&mut self, place: &Location, what: impl Into<String>, wrong: Wrong) {
         self.complaints.add(place, what, wrong);
     }
 
     /// A place for what is missing altogether: the begin of the plan.
-    pub(crate) fn begin(&self, draft: &Draft) -> Place {
+    pub(crate) fn begin(&self, draft: &Draft) -> Location {
         match draft.workloads.first().map(|n| &n.place) {
-            Some(Place::Flag(flag)) => Place::Flag(flag.clone()),
-            _ => Place::In { file: 0, at: 0 },
+            Some(Location::Flag(flag)) => Location::Flag(flag.clone()),
+            _ => Location::In { file: 0, at: 0 },
         }
     }
 
@@ -204,9 +204,9 @@ impl<'a> Checker<'a> {
             return None;
         }
         let complaints = &*self.complaints;
-        let file_name = |place: &Place| match place {
-            Place::In { file, .. } => complaints.source_name(*file).to_owned(),
-            Place::Flag(_) => String::new(),
+        let file_name = |place: &Location| match place {
+            Location::In { file, .. } => complaints.source_name(*file).to_owned(),
+            Location::Flag(_) => String::new(),
         };
         let against = Against { machine: self.machine, file_name: &file_name, text };
         match against.read(node, kind) {

@@ -4,7 +4,7 @@ use crate::checker::Checker;
 use crate::draft::find;
 use crate::errors::Wrong;
 use crate::node::{Data, Entry, Node};
-use crate::source::Place;
+use crate::source::Location;
 use crate::values::TextIs;
 use crate::words::{did_you_mean, shown};
 use holdup_model::catalogue::WorkloadWords;
@@ -56,7 +56,7 @@ impl<'a> Checker<'a> {
         (self.complaints.count() == before).then(|| together(words, &members))
     }
 
-    fn member(&mut self, kind: &str, place: &Place) -> Option<&'a WorkloadWords> {
+    fn member(&mut self, kind: &str, place: &Location) -> Option<&'a WorkloadWords> {
         let found = self.words.workload(kind).filter(|words| !words.combines);
         if found.is_none() {
             let known: Vec<&str> = self.words.all.workloads.iter().filter(|w| !w.combines).map(|w| w.id).collect();

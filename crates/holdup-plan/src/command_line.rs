@@ -3,7 +3,7 @@
 use crate::draft::{Draft, put};
 use crate::errors::{Complaints, Wrong};
 use crate::node::{Data, Entry, Node};
-use crate::source::Place;
+use crate::source::Location;
 use crate::words::{Words, shown};
 use crate::{Inputs, PlanErrors, checker, overrides, toml};
 use holdup_model::catalogue::WorkloadWords;
@@ -32,7 +32,7 @@ pub fn from_command_line(
 ) -> Result<(Plan, String), PlanErrors> {
     let mut complaints = Complaints::default();
     let words = Words { all: inputs.vocabulary };
-    let place = Place::flag(shown(workload));
+    let place = Location::flag(shown(workload));
     let text = |text: &str| Node::new(place.clone(), Data::Text(text.to_owned()));
     let mut draft = Draft::default();
     put(&mut draft.head, "name", text(workload));
@@ -61,7 +61,7 @@ fn option(
     entries: &mut Vec<Entry>,
     complaints: &mut Complaints,
 ) {
-    let place = Place::flag(format!("--{} {}", name.replace('_', "-"), shown(values)));
+    let place = Location::flag(format!("--{} {}", name.replace('_', "-"), shown(values)));
     let kind = words.and_then(|w| w.parameters.iter().find(|p| p.name == name)).map(|p| &p.kind);
     let parts = overrides::split(values);
     if parts.iter().any(String::is_empty) {
@@ -88,7 +88,7 @@ fn program(
     entries: &mut Vec<Entry>,
     complaints: &mut Complaints,
 ) {
-    let place = Place::flag("after --");
+    let place = Location::flag("after --");
     let Some(words) = words else { return };
     let Some(parameter) = words.parameters.iter().find(|p| p.kind == ParameterKind::CommandLine) else {
         let wrong =
@@ -127,7 +127,7 @@ pub fn shell_words(line: &str) -> Vec<String> {
 
 /// One `--metric`.
 fn metric(definition: &str, primary: bool, complaints: &mut Complaints) -> Option<Node> {
-    let place = Place::flag(format!("--metric {}", shown(definition)));
+    let place = Location::flag(format!("--metric {}", shown(definition)));
     let node = |data: Data| Node::new(place.clone(), data);
     let text = |text: &str| node(Data::Text(text.to_owned()));
     let mut entries = Vec::new();

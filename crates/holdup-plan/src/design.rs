@@ -4,7 +4,7 @@ use crate::checker::Checker;
 use crate::draft::{Draft, find};
 use crate::errors::Wrong;
 use crate::node::{Data, Entry, Node};
-use crate::source::Place;
+use crate::source::Location;
 use crate::values::{duration_ns, truth, unexpected};
 use crate::words::{did_you_mean, shown};
 use holdup_model::Design;
@@ -142,7 +142,7 @@ impl Checker<'_> {
 
     pub(crate) fn duration_of(&mut self, keys: &[Entry], key: &str, zero: bool) -> Option<u64> {
         let entry = find(keys, key).filter(|e| !e.node.is_bad())?;
-        let place: &Place = &entry.node.place;
+        let place: &Location = &entry.node.place;
         match duration_ns(&entry.node) {
             Ok((0, _)) if !zero => {
                 self.complain(place, what(key, &entry.node), Wrong::new("it must be longer than nothing"));

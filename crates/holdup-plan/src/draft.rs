@@ -3,7 +3,7 @@
 use crate::Inputs;
 use crate::errors::{Complaints, Wrong};
 use crate::node::{Data, Entry, Node, Reading};
-use crate::source::{Place, normal, resolve};
+use crate::source::{Location, normal, resolve};
 use crate::tables::Tables;
 use crate::values::unexpected;
 use crate::words::{did_you_mean, shown};
@@ -78,10 +78,10 @@ impl Draft {
 }
 
 /// The number of a file; files that are included have higher ones.
-fn file_of(place: &Place) -> usize {
+fn file_of(place: &Location) -> usize {
     match place {
-        Place::In { file, .. } => *file,
-        Place::Flag(_) => 0,
+        Location::In { file, .. } => *file,
+        Location::Flag(_) => 0,
     }
 }
 
@@ -118,7 +118,7 @@ impl Files<'_> {
         if text.len() > MOST_BYTES {
             let wrong = Wrong::new(format!("it has {} bytes, more than {MOST_BYTES}", text.len()))
                 .hint("a plan is short; is this the right file?");
-            self.complaints.add(&Place::In { file: number, at: 0 }, "too large for a plan", wrong);
+            self.complaints.add(&Location::In { file: number, at: 0 }, "too large for a plan", wrong);
             return Draft::default();
         }
         let environment = Some(self.inputs.environment);
@@ -164,7 +164,7 @@ impl Files<'_> {
     }
 
     /// The members of `[[workload]]`, `[[exclude]]` or `[[metric]]`.
-    fn tables(&mut self, key: &str, place: &Place, node: Node) -> Vec<Node> {
+    fn tables(&mut self, key: &str, place: &Location, node: Node) -> Vec<Node> {
         let Data::List(nodes) = node.data else {
             let wrong = unexpected(&node, "a list of tables").hint(format!("write [[{key}]] with two brackets"));
             self.complaints.add(place, format!("`{key}`"), wrong);

@@ -1,6 +1,6 @@
 //! What is wrong with a plan, with its place; all of it, not only the first thing.
 
-use crate::source::{Place, Source};
+use crate::source::{Location, Source};
 use holdup_model::{Problem, ProblemKind};
 use std::fmt;
 
@@ -87,7 +87,7 @@ impl From<PlanErrors> for Problem {
 /// An error without its place yet.
 pub(crate) use holdup_model::units::Wrong;
 
-/// Gathers errors while a plan is checked; the checking goes on after each.
+/// Gathers errors while a plan is checked; the checking continues after each.
 #[derive(Debug, Default)]
 pub(crate) struct Complaints {
     sources: Vec<Source>,
@@ -110,17 +110,17 @@ impl Complaints {
         self.sources.get(file).map_or("", |s| s.name.as_str())
     }
 
-    pub(crate) fn add(&mut self, place: &Place, what: impl Into<String>, wrong: Wrong) {
+    pub(crate) fn add(&mut self, place: &Location, what: impl Into<String>, wrong: Wrong) {
         if self.found.len() >= MOST_ERRORS {
             self.omitted += 1;
             return;
         }
         let (key, file, line, column) = match place {
-            Place::In { file, at } => {
+            Location::In { file, at } => {
                 let (line, column) = self.sources.get(*file).map_or((0, 0), |s| s.line_and_column(*at));
                 ((*file, *at, self.found.len()), self.source_name(*file).to_owned(), line, column)
             }
-            Place::Flag(flag) => ((usize::MAX, 0, self.found.len()), flag.to_string(), 0, 0),
+            Location::Flag(flag) => ((usize::MAX, 0, self.found.len()), flag.to_string(), 0, 0),
         };
         let error = PlanError { file, line, column, what: what.into(), why: wrong.why, hint: wrong.hint };
         if !self.found.iter().any(|(_, e)| *e == error) {

@@ -5,7 +5,7 @@ use crate::checker::Checker;
 use crate::draft::Draft;
 use crate::errors::Wrong;
 use crate::node::{Data, Entry, Node};
-use crate::source::Place;
+use crate::source::Location;
 use crate::tables::Tables;
 use crate::values::TextIs;
 use crate::words::{Meaning, did_you_mean, shown};
@@ -15,7 +15,7 @@ use holdup_model::{Arm, ParameterKind, Plan};
 impl Checker<'_> {
     /// The exclusions of a plan that is otherwise good and within the limits.
     pub(crate) fn exclude(&mut self, draft: &Draft, plan: &Plan) -> Vec<Exclusion> {
-        let mut all: Vec<(&Place, Exclusion)> = Vec::new();
+        let mut all: Vec<(&Location, Exclusion)> = Vec::new();
         for node in &draft.exclude {
             if let Some(exclusion) = self.exclusion(node, plan) {
                 all.push((&node.place, exclusion));
@@ -104,7 +104,7 @@ impl Checker<'_> {
     }
 
     /// Each exclusion takes something away, and what comparisons start from stays.
-    fn exclusions_leave_something(&mut self, all: &[(&Place, Exclusion)], plan: &Plan) {
+    fn exclusions_leave_something(&mut self, all: &[(&Location, Exclusion)], plan: &Plan) {
         let arms: Vec<Arm> = arms::with_excluded(plan);
         let matches = |exclusion: &Exclusion, arm: &Arm| arms::is_excluded_by(exclusion, arm);
         let excluding = |arm: &Arm| all.iter().find(|(_, exclusion)| matches(exclusion, arm)).map(|(place, _)| *place);

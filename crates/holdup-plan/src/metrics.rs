@@ -4,7 +4,7 @@ use crate::checker::{Checker, Used};
 use crate::draft::{Draft, find};
 use crate::errors::Wrong;
 use crate::node::{Data, Entry, Node};
-use crate::source::Place;
+use crate::source::Location;
 use crate::values::{truth, unexpected};
 use crate::words::{did_you_mean, shown};
 use holdup_model::Direction;
@@ -23,7 +23,7 @@ const MOST_REGEX: usize = 1 << 20;
 /// A metric with the place of its table.
 struct Named {
     choice: MetricChoice,
-    place: Place,
+    place: Location,
 }
 
 impl Named {
@@ -101,7 +101,7 @@ impl Checker<'_> {
     }
 
     /// Whether some workload has the metric, and what only a program's metrics can have.
-    fn applies(&mut self, named: &Named, id_place: &Place, entries: &[Entry], workloads: &[Used<'_>]) {
+    fn applies(&mut self, named: &Named, id_place: &Location, entries: &[Entry], workloads: &[Used<'_>]) {
         let choice = &named.choice;
         let meant: Vec<&Used<'_>> =
             workloads.iter().filter(|w| choice.workload.as_ref().is_none_or(|n| *n == w.used.name)).collect();

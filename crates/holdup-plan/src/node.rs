@@ -1,14 +1,14 @@
 //! The tree of a TOML file with a place for each value, environment variables filled in.
 
 use crate::errors::{Complaints, Wrong};
-use crate::source::Place;
+use crate::source::Location;
 use crate::words::shown;
 use toml_edit::{Document, Item, Key, TableLike, Value};
 
 /// A value and where it stands.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Node {
-    pub(crate) place: Place,
+    pub(crate) place: Location,
     pub(crate) data: Data,
 }
 
@@ -31,12 +31,12 @@ pub(crate) enum Data {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Entry {
     pub(crate) key: String,
-    pub(crate) place: Place,
+    pub(crate) place: Location,
     pub(crate) node: Node,
 }
 
 impl Node {
-    pub(crate) fn new(place: Place, data: Data) -> Self {
+    pub(crate) fn new(place: Location, data: Data) -> Self {
         Node { place, data }
     }
 
@@ -105,22 +105,22 @@ impl Reading<'_> {
                 let why = e.message().trim().trim_end_matches('.').replace('\n', ", ");
                 let wrong = Wrong::new(why)
                     .hint(format!("{} is TOML: key = value, texts in quotes, tables as [name]", self.what));
-                self.complaints.add(&Place::In { file: self.file, at }, "not TOML", wrong);
+                self.complaints.add(&Location::In { file: self.file, at }, "not TOML", wrong);
                 return None;
             }
         };
         Some(self.entries(document.as_table(), 0))
     }
 
-    fn place(&self, span: Option<std::ops::Range<usize>>, or: usize) -> Place {
-        Place::In { file: self.file, at: span.map_or(or, |s| s.start) }
+    fn place(&self, span: Option<std::ops::Range<usize>>, or: usize) -> Location {
+        Location::In { file: self.file, at: span.map_or(or, |s| s.start) }
     }
 
     fn entries(&mut self, table: &dyn TableLike, around: usize) -> Vec<Entry> {
         let mut entries = Vec::new();
         for (key, item) in table.iter() {
             let at = table.key(key).and_then(Key::span).map_or(around, |s| s.start);
-            let place = Place::In { file: self.file, at };
+            let place = Location::In { file: self.file, at };
             let node = self.item(item, at);
             entries.push(Entry { key: key.to_owned(), place, node });
         }
@@ -227,7 +227,7 @@ fn is_name(name: &str) -> bool {
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
-/// The text that [`fill`] turns into `text` whatever the environment is.
+/// The text that [`fill`] turns into `text` in any environment.
 pub(crate) fn unfill(text: &str) -> String {
     text.replace("${", "$${")
 }

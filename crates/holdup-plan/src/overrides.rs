@@ -6,7 +6,7 @@ use crate::draft::{Draft, find, put};
 use crate::errors::{Complaints, Wrong};
 use crate::guest::GUEST_KEYS;
 use crate::node::{Data, Node};
-use crate::source::Place;
+use crate::source::Location;
 use crate::words::{Meaning, Words, did_you_mean, shown};
 use crate::workloads::WORKLOAD_KEYS;
 use holdup_model::catalogue::WorkloadWords;
@@ -95,8 +95,8 @@ impl<'a> Apply<'a> {
     }
 
     /// The place, the values and what the key names; complains when one of them is wrong.
-    fn read(&mut self, flag: String, key: &str, values: &str) -> Option<(Place, Vec<Node>, Target<'a>)> {
-        let place = Place::flag(flag);
+    fn read(&mut self, flag: String, key: &str, values: &str) -> Option<(Location, Vec<Node>, Target<'a>)> {
+        let place = Location::flag(flag);
         let what = format!("key `{}`", shown(key));
         let Some(target) = self.target(key) else {
             let hint = self.hint(key);
@@ -194,7 +194,7 @@ impl<'a> Apply<'a> {
         }
     }
 
-    fn parameter(&mut self, workloads: &[usize], parameter: &Parameter, place: Place, nodes: Vec<Node>) {
+    fn parameter(&mut self, workloads: &[usize], parameter: &Parameter, place: Location, nodes: Vec<Node>) {
         let node = match <[Node; 1]>::try_from(nodes) {
             Ok([node]) => node,
             Err(nodes) => Node::new(place, Data::List(nodes)),
@@ -205,7 +205,7 @@ impl<'a> Apply<'a> {
     }
 
     /// Makes a factor, or changes the levels of the one that is there.
-    fn factor(&mut self, key: &str, place: Place, nodes: Vec<Node>) {
+    fn factor(&mut self, key: &str, place: Location, nodes: Vec<Node>) {
         self.draft.settings.retain(|e| e.key != key);
         let levels = Node::new(place, Data::List(nodes));
         let spec = self.draft.factors.iter_mut().find(|e| e.key == key).map(|e| &mut e.node.data);
@@ -233,7 +233,7 @@ impl<'a> Apply<'a> {
             target,
             accel,
         } = overrides;
-        // One takes the place of the other, whatever the plan says.
+        // One replaces the other, also where the plan has it.
         if blocks.is_some() {
             self.draft.design.retain(|e| e.key != "max_blocks");
         } else if max_blocks.is_some() {
@@ -247,26 +247,26 @@ impl<'a> Apply<'a> {
         given.extend(duration.clone().map(|t| ("duration", t)));
         given.extend(budget.clone().map(|t| ("budget", t)));
         for (key, value) in given {
-            let place = Place::flag(format!("--{} {}", key.replace('_', "-"), shown(&value)));
+            let place = Location::flag(format!("--{} {}", key.replace('_', "-"), shown(&value)));
             put(&mut self.draft.design, key, Node::new(place, plain(&value)));
         }
         if let Some(target) = target {
-            let place = Place::flag(format!("--target {}", shown(target)));
+            let place = Location::flag(format!("--target {}", shown(target)));
             put(&mut self.draft.head, "target", Node::new(place, Data::Text(target.clone())));
         }
         if let Some(accel) = accel {
-            let place = Place::flag(format!("--accel {}", shown(accel)));
+            let place = Location::flag(format!("--accel {}", shown(accel)));
             put(&mut self.draft.guest, "accel", Node::new(place, Data::Text(accel.clone())));
         }
         let lists = [("collect", "collectors", collect.as_deref()), ("section", "sections", sections.as_deref())];
         for (option, key, names) in lists {
             let Some(names) = names else { continue };
-            let place = Place::flag(format!("--{option} {}", shown(&names.join(","))));
+            let place = Location::flag(format!("--{option} {}", shown(&names.join(","))));
             let nodes = names.iter().map(|name| Node::new(place.clone(), Data::Text(name.clone()))).collect();
             put(&mut self.draft.collect, key, Node::new(place, Data::List(nodes)));
         }
         if let Some(hz) = frequency {
-            let place = Place::flag(format!("--frequency {hz}"));
+            let place = Location::flag(format!("--frequency {hz}"));
             put(&mut self.draft.collect, "frequency", Node::new(place, Data::Integer((*hz).into())));
         }
     }
@@ -311,7 +311,7 @@ pub(crate) fn split(values: &str) -> Vec<String> {
 pub(crate) fn scalar(text: &str, kind: Option<&ParameterKind>) -> Data {
     match kind {
         Some(ParameterKind::CommandLine) => {
-            let words = text.split_whitespace().map(|w| Node::new(Place::flag(""), Data::Text(w.to_owned())));
+            let words = text.split_whitespace().map(|w| Node::new(Location::flag(""), Data::Text(w.to_owned())));
             Data::List(words.collect())
         }
         Some(ParameterKind::Integer { .. } | ParameterKind::Float { .. }) | None => plain(text),

@@ -5,7 +5,7 @@ use crate::checker::Checker;
 use crate::draft::{MOST_BYTES, find};
 use crate::errors::{Complaints, PlanErrors, Wrong};
 use crate::node::{Data, Entry, Node, Reading};
-use crate::source::{Place, stem};
+use crate::source::{Location, stem};
 use crate::tables::Tables;
 use crate::values::{TextIs, check_name, truth, unexpected};
 use crate::words::{Meaning, did_you_mean, shown};
@@ -34,7 +34,7 @@ pub fn check_profile(file: &str, text: &str, machine: Machine, vocabulary: &Voca
     if text.len() > MOST_BYTES {
         let wrong = Wrong::new(format!("it has {} bytes, more than {MOST_BYTES}", text.len()))
             .hint("a profile is short; is this the right file?");
-        complaints.add(&Place::In { file: number, at: 0 }, "too large for a profile", wrong);
+        complaints.add(&Location::In { file: number, at: 0 }, "too large for a profile", wrong);
     } else {
         let mut reading = Reading { file: number, what: "a profile", environment: None, complaints: &mut complaints };
         if let Some(entries) = reading.parse(text) {
@@ -81,7 +81,7 @@ impl Check<'_> {
             Some(entry) => self.settings(entry),
             None => {
                 let wrong = Wrong::new("it sets nothing").hint("[knobs], then lines such as autogroup = false");
-                self.of.complain(&Place::In { file: 0, at: 0 }, "the profile", wrong);
+                self.of.complain(&Location::In { file: 0, at: 0 }, "the profile", wrong);
                 Vec::new()
             }
         };
@@ -93,7 +93,7 @@ impl Check<'_> {
         let name = stem(file);
         if let Err(wrong) = check_file_name(&name) {
             let wrong = wrong.hint("give the profile a name: name = \"…\"");
-            self.of.complain(&Place::In { file: 0, at: 0 }, format!("name = {}", shown(&name)), wrong);
+            self.of.complain(&Location::In { file: 0, at: 0 }, format!("name = {}", shown(&name)), wrong);
         }
         name
     }

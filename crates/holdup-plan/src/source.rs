@@ -25,16 +25,16 @@ impl Source {
 
 /// Where something stands.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Place {
+pub(crate) enum Location {
     /// In a file, at a byte offset.
     In { file: usize, at: usize },
     /// On the command line: the option as it was given.
     Flag(Rc<str>),
 }
 
-impl Place {
+impl Location {
     pub(crate) fn flag(text: impl Into<String>) -> Self {
-        Place::Flag(Rc::from(text.into()))
+        Location::Flag(Rc::from(text.into()))
     }
 }
 

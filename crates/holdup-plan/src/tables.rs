@@ -3,7 +3,7 @@
 use crate::draft::find;
 use crate::errors::{Complaints, Wrong};
 use crate::node::{Data, Entry, Node};
-use crate::source::Place;
+use crate::source::Location;
 use crate::values::unexpected;
 use crate::words::shown;
 
@@ -26,7 +26,7 @@ impl Tables<'_> {
     }
 
     /// All of them, or the first ones with a complaint: no plan that a person wrote is that long.
-    pub(crate) fn not_too_many<T>(&mut self, key: &str, mut all: Vec<T>, place: impl Fn(&T) -> &Place) -> Vec<T> {
+    pub(crate) fn not_too_many<T>(&mut self, key: &str, mut all: Vec<T>, place: impl Fn(&T) -> &Location) -> Vec<T> {
         if let Some(first) = all.get(MOST_KEYS) {
             let wrong = Wrong::new(format!("{} are more than the {MOST_KEYS} that can stand here", all.len()));
             self.0.add(place(first), format!("`{}`", shown(key)), wrong);

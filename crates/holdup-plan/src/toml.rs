@@ -4,7 +4,7 @@ use crate::draft::Draft;
 use crate::node::{Data, Entry, Node, unfill};
 use toml_edit::{Array, ArrayOfTables, DocumentMut, InlineTable, Item, Table, Value};
 
-/// The TOML that reads back as the draft, whatever the environment is.
+/// The TOML that reads back as the draft in any environment.
 pub(crate) fn write(draft: &Draft) -> String {
     let Draft { head, workloads, factors, settings, design, guest, exclude, metrics, collect } = draft;
     let mut document = DocumentMut::new();

@@ -3,7 +3,7 @@
 use crate::boot::BootFactor;
 use crate::errors::Wrong;
 use crate::node::{Data, Node};
-use crate::source::{Place, resolve};
+use crate::source::{Location, resolve};
 use crate::words::{did_you_mean, shown};
 use holdup_model::plan::Level;
 use holdup_model::units::{self, Relative};
@@ -33,7 +33,7 @@ pub(crate) enum TextIs {
 pub(crate) struct Against<'a> {
     pub(crate) machine: Machine,
     /// The name of the file at a place, for paths that are relative to it; empty on the command line.
-    pub(crate) file_name: &'a dyn Fn(&Place) -> String,
+    pub(crate) file_name: &'a dyn Fn(&Location) -> String,
     pub(crate) text: TextIs,
 }
 

@@ -4,7 +4,7 @@ use crate::checker::{Checker, Used};
 use crate::draft::{Draft, find};
 use crate::errors::Wrong;
 use crate::node::{Data, Entry, Node};
-use crate::source::Place;
+use crate::source::Location;
 use crate::tables::Tables;
 use crate::values::{TextIs, truth, unexpected};
 use crate::words::{Meaning, did_you_mean, shown};
@@ -33,7 +33,7 @@ impl<'a> Checker<'a> {
         if draft.workloads.is_empty() && self.complaints.is_empty() {
             let known: Vec<&str> = self.words.all.workloads.iter().map(|w| w.id).collect();
             let hint = format!("add [[workload]] with a kind: {}", known.join(", "));
-            self.complain(&Place::In { file: 0, at: 0 }, "the plan", Wrong::new("it has no workload").hint(hint));
+            self.complain(&Location::In { file: 0, at: 0 }, "the plan", Wrong::new("it has no workload").hint(hint));
         }
         all
     }

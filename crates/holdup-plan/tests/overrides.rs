@@ -293,7 +293,7 @@ fn lines() -> Vec<Line<'static>> {
     ]
 }
 
-/// The plan of a command line can be saved: the file reads back as the same plan, whatever the environment is.
+/// The plan of a command line can be saved: the file reads back as the same plan in any environment.
 #[test]
 fn command_lines_become_plans_that_read_back() {
     for (i, (workload, options, command, metrics, overrides)) in lines().into_iter().enumerate() {

@@ -5,7 +5,7 @@ mod common;
 #[allow(dead_code, unreachable_pub, reason = "each user takes its part")]
 mod world;
 
-use holdup_model::captures::CaptureKept;
+use holdup_model::captures::CaptureRecord;
 use holdup_model::captures::{CaptureTrace, Parts, PointKind, TracePoint};
 use holdup_model::{BundleData, Collected};
 use holdup_packets::analyse::Analysis;
@@ -137,7 +137,7 @@ fn imported(captures: &[(&str, &Analysis)]) -> BundleData {
         (trial.arm, trial.measurements, trial.histograms) = (i as u32, Vec::new(), Vec::new());
         trial.evidence = vec![Collected {
             collector: "capture".to_owned(),
-            capture: Some(CaptureKept {
+            capture: Some(CaptureRecord {
                 capture: Some(summarise(name, analysis, Parts::Flow, 3)),
                 comparison: i.checked_sub(1).map(|other| comparisons[other].clone()),
                 flows,
@@ -193,7 +193,7 @@ fn what_the_collector_kept_is_drawn_by_arm_and_trial() {
     let (seq, arm) = (bundle.trials[3].seq, bundle.trials[3].arm as usize);
     bundle.trials[3].evidence.push(Collected {
         collector: "capture".to_owned(),
-        capture: Some(CaptureKept { traces: traces(""), ..CaptureKept::default() }),
+        capture: Some(CaptureRecord { traces: traces(""), ..CaptureRecord::default() }),
         ..Collected::default()
     });
     let analysis = holdup_analysis::analyse(&bundle);

@@ -23,7 +23,7 @@ pub(crate) trait Calls {
 pub(crate) struct Held {
     /// Instructions.
     pub(crate) at: BTreeSet<Index>,
-    /// Where control goes on without it.
+    /// Where control continues without it.
     pub(crate) free_from: BTreeSet<Index>,
     /// Instructions between an atomic operation that may have given it back and the branch on that: it is still held where
     /// all of these conditions hold.

@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mechanism_that_is_off_stays_off_whatever_else_is_set() {
+    fn a_mechanism_that_is_off_stays_off_beside_all_others() {
         let mut machine = catalogue::find("server-8").expect("it is there").machine;
         let levels = [("mechanism.migration-hot", Value::Bool(false)), ("migration-cost", Value::Integer(5_000_000))];
         set_all(&mut machine, levels.iter().map(|(name, value)| (*name, value))).expect("levels");

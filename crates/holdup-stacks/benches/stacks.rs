@@ -37,7 +37,7 @@ static RECORDED: LazyLock<Option<Recorded>> = LazyLock::new(|| {
         let _ = writeln!(source, "void f{i}(int);");
     }
     for i in 0..FUNCTIONS {
-        // Each stops here or goes on by one of three places, so that return addresses differ too.
+        // Each stops here or continues by one of three places, so that return addresses differ too.
         let callee = |turn: usize| (i * 7919 + turn * 104_729 + 13) % FUNCTIONS;
         let size = 16 + (i % 9) * 24;
         let _ = writeln!(

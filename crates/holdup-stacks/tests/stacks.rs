@@ -36,7 +36,7 @@ impl Compiled {
 
 /// Each sample of the program as (functions with their kinds, whether its outermost function was reached).
 fn stacks(known: &Compiled, file: impl FnMut(&str) -> Option<Vec<u8>>) -> Vec<(Vec<(String, FrameKind)>, bool)> {
-    let each = |sample: &recording::Seen, file: &mut dyn FnMut(&str) -> Option<Vec<u8>>| {
+    let each = |sample: &recording::StackSample, file: &mut dyn FnMut(&str) -> Option<Vec<u8>>| {
         let mut symbolizer = Symbolizer::new();
         let space = space(&known.recording.maps, &mut symbolizer, file);
         let task = symbolizer.task("known", None);

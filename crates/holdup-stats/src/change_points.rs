@@ -111,7 +111,7 @@ pub fn change_points(values: &[f64], options: ChangeOptions) -> Result<Vec<Chang
 ///
 /// With n values x before and m values y after, logarithms when all are above zero:
 /// Q = nm/(n+m) · (2·mean |x−y| − mean |x−x'| − mean |y−y'|), means over pairs of different places.
-/// Without a change it is about zero on average, whatever the distribution. In the values' unit unless logarithms.
+/// Without a change it is about zero on average, for any distribution. In the values' unit unless logarithms.
 ///
 /// # Errors
 /// With a value that is not finite, fewer than four values, or values too far apart for arithmetic.

@@ -63,7 +63,7 @@ pub(crate) struct Pieces {
 impl Pieces {
     /// Averages trials into blocks, and, with two or more sessions, blocks into sessions.
     ///
-    /// With several sessions the session is the independent piece: whatever a session shifts, it
+    /// With several sessions the session is the independent piece: what a session shifts, it
     /// shifts in all of its blocks, so blocks of one session are not independent.
     pub(crate) fn of(logs: impl Iterator<Item = (u32, u32, f64)>) -> Self {
         let mut blocks: BTreeMap<(u32, u32), Vec<f64>> = BTreeMap::new();

@@ -340,7 +340,7 @@ fn critical_value(spreads: &[Spread], seed: u64, draws: u32) -> Result<f64, NoEs
     Ok(largest[index.clamp(1, draws) - 1].max(pointwise))
 }
 
-/// How the normalised Brownian bridge goes on from one quantile of the grid to the next: factor of the one before,
+/// How the normalised Brownian bridge continues from one quantile of the grid to the next: factor of the one before,
 /// and of a fresh normal number. The first is scaled to the share of the bridge, and the others follow.
 fn bridge_step(index: usize, share: f64) -> (f64, f64) {
     if index == 0 {

@@ -4,7 +4,7 @@
 //! difference in A/A far more often than 1 time in 20. Here every look has its own, smaller level, so that over
 //! all looks together the promise of [`ALPHA`] holds: group-sequential testing with error spending (Lan and DeMets,
 //! Biometrika 70, 1983) and repeated confidence intervals (Jennison and Turnbull, JRSS B 51, 1989). The interval at
-//! the confidence `1 − level` is valid at whatever look the run ends, for whatever reason: verdict, budget, Ctrl-C.
+//! the confidence `1 − level` is valid at any look at which the run ends, for any reason: verdict, budget, Ctrl-C.
 
 use crate::verdict::{ALPHA, MIN_BLOCKS};
 
@@ -55,7 +55,7 @@ impl Looks {
     }
 
     /// The level of the tests at the look after `pieces` pieces: the last level by the square of the share of
-    /// pieces that are done. Early looks are strict, so that little is lost when the run goes on to its end.
+    /// pieces that are done. Early looks are strict, so that little is lost when the run continues to its end.
     pub fn level(&self, pieces: u32) -> f64 {
         if self.last <= MIN_BLOCKS {
             return ALPHA;

@@ -91,7 +91,7 @@ fn the_posterior_is_the_integral() {
 }
 
 #[test]
-fn probabilities_sum_to_one_whatever_the_values() {
+fn probabilities_sum_to_one_for_all_values() {
     let wild: [&[(usize, f64)]; 5] = [
         &[(0, 5e-324), (9, f64::MAX)],
         &[(0, 1.0), (9, 1.0), (4, 1.0), (5, 1.0)],

@@ -15,7 +15,7 @@ use crate::stacks::same_length;
 use crate::write::{Written, integer};
 use holdup_model::Trial;
 use holdup_model::captures::{
-    Capture, CaptureComparison, CaptureFlow, CaptureKept, CaptureTrace, PointKind, TracePoint,
+    Capture, CaptureComparison, CaptureFlow, CaptureRecord, CaptureTrace, PointKind, TracePoint,
 };
 use rusqlite::{Connection, params};
 use serde::{Deserialize, Serialize};
@@ -64,7 +64,7 @@ pub(crate) fn write(db: &Connection, trial: &Trial) -> Written {
 }
 
 /// Reads the part: what each of the `runs` collectors of the trial kept, if it did.
-pub(crate) fn read(part: &Loaded, runs: usize) -> Decoded<Vec<Option<CaptureKept>>> {
+pub(crate) fn read(part: &Loaded, runs: usize) -> Decoded<Vec<Option<CaptureRecord>>> {
     let mut all = vec![None; runs];
     for row in rows(part, 0)? {
         let mut c = Cells::of(row);
@@ -80,13 +80,13 @@ pub(crate) fn read(part: &Loaded, runs: usize) -> Decoded<Vec<Option<CaptureKept
                 kept.traces.len()
             ));
         }
-        *run = Some(CaptureKept { flows_beyond, ..kept });
+        *run = Some(CaptureRecord { flows_beyond, ..kept });
     }
     Ok(all)
 }
 
 /// The JSON. The error follows the name of what is written.
-fn encode(kept: &CaptureKept) -> Result<Vec<u8>, String> {
+fn encode(kept: &CaptureRecord) -> Result<Vec<u8>, String> {
     let body = Body {
         flows: Cow::Borrowed(&kept.flows),
         traces: kept.traces.iter().map(columns).collect(),
@@ -97,9 +97,9 @@ fn encode(kept: &CaptureKept) -> Result<Vec<u8>, String> {
 }
 
 /// Reads the JSON. The error follows the name of what is read.
-fn decode(json: &[u8]) -> Result<CaptureKept, String> {
+fn decode(json: &[u8]) -> Result<CaptureRecord, String> {
     let body: Body<'_> = serde_json::from_slice(json).map_err(|e| format!("is not the JSON of it ({e})"))?;
-    Ok(CaptureKept {
+    Ok(CaptureRecord {
         capture: body.capture.map(Cow::into_owned),
         comparison: body.comparison.map(Cow::into_owned),
         flows: body.flows.into_owned(),

@@ -3,7 +3,7 @@
 //! Its tables are documented in `docs/bundle.md` and, as comments, in the file
 //! itself. What a bundle promises:
 //!
-//! - A trial whose [`Writer::add_trial`] returned is in the file, whole, whatever happens next: each call is one
+//! - A trial whose [`Writer::add_trial`] returned is in the file, whole, even after a crash: each call is one
 //!   transaction under a rollback journal (`journal_mode = DELETE`) with `synchronous = EXTRA`, so the journal's
 //!   removal, which is the commit, is on disk too before the call returns.
 //! - Between two calls and after [`Writer::finish`] there is one file. (A write-ahead log leaves

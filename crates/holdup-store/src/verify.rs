@@ -158,7 +158,7 @@ fn contents(data: &BundleData, sound: bool, found: &mut Wholeness) {
         Some(Ending::Budget) => found.good("ending: the budget was used up at the end of a block"),
         Some(Ending::Interrupted) => found.good("ending: interrupted, the host was restored"),
         Some(Ending::Failed { reason }) => found.good(format!("ending: failed ({reason})")),
-        None if sound => found.bad("ending: none; the run crashed or is still going on, and every trial here is whole"),
+        None if sound => found.bad("ending: none; the run crashed or still runs, and every trial here is whole"),
         None => found.bad("ending: none that can be read"),
     }
 }

@@ -1,11 +1,11 @@
-//! Whatever is measured, it is read as it was written.
+//! All that is measured is read as it was written.
 
 mod common;
 
 use common::{sample, write};
 use holdup_model::bundle::{BundleData, CollectorState, Ending};
 use holdup_model::captures::{
-    CaptureDirection, CaptureFlow, CaptureKept, CaptureTrace, PointKind, TracePoint, Traffic,
+    CaptureDirection, CaptureFlow, CaptureRecord, CaptureTrace, PointKind, TracePoint, Traffic,
 };
 use holdup_model::evidence::{BpfCost, EvidenceHistogram};
 use holdup_model::stacks::{Frame, FrameKind, Stack};
@@ -82,7 +82,7 @@ fn collected() -> impl Strategy<Value = Collected> {
     )
 }
 
-fn kept() -> impl Strategy<Value = CaptureKept> {
+fn kept() -> impl Strategy<Value = CaptureRecord> {
     let kind = prop_oneof![Just(PointKind::Data), Just(PointKind::SentAgain), Just(PointKind::Ack)];
     let point = (any::<i64>(), any::<i64>(), kind).prop_map(|(at_ns, byte, kind)| TracePoint { at_ns, byte, kind });
     let trace = (text(), any::<u32>(), text(), any::<u64>(), vec(point, 0..5), any::<u32>()).prop_map(
@@ -115,11 +115,11 @@ fn kept() -> impl Strategy<Value = CaptureKept> {
             directions,
         },
     );
-    (vec(flow, 0..3), count(), vec(trace, 0..3)).prop_map(|(flows, flows_beyond, traces)| CaptureKept {
+    (vec(flow, 0..3), count(), vec(trace, 0..3)).prop_map(|(flows, flows_beyond, traces)| CaptureRecord {
         flows,
         flows_beyond,
         traces,
-        ..CaptureKept::default()
+        ..CaptureRecord::default()
     })
 }
 

@@ -96,16 +96,16 @@ fn plan(scripts: &[&str]) -> (Plan, Schedule) {
     (plan, Schedule { arms, trials })
 }
 
-struct Place {
+struct Fixture {
     folder: tempfile::TempDir,
     cancel: Cancel,
     /// The stop rule of plans that have one: this number of trials is enough.
     decided_after: Option<usize>,
 }
 
-impl Place {
+impl Fixture {
     fn new() -> Self {
-        Place { folder: tempfile::tempdir().expect("a folder"), cancel: Cancel::default(), decided_after: None }
+        Fixture { folder: tempfile::tempdir().expect("a folder"), cancel: Cancel::default(), decided_after: None }
     }
 
     fn out(&self) -> PathBuf {
@@ -144,7 +144,7 @@ fn trials(out: &Path) -> Vec<Trial> {
 
 fn trials_run_in_the_planned_order_and_are_kept_with_their_metrics() {
     let (plan, schedule) = plan(&["echo x=1", "echo x=2"]);
-    let place = Place::new();
+    let place = Fixture::new();
     let (outcome, trials) = place.run(&plan, &schedule, &mut holdup_model::progress::Silent);
     assert_eq!(outcome.ending, Ending::Complete);
     assert_eq!((outcome.trials_done, outcome.trials_void), (4, 0));
@@ -157,7 +157,7 @@ fn trials_run_in_the_planned_order_and_are_kept_with_their_metrics() {
 }
 
 fn a_run_that_is_decided_ends_at_the_end_of_a_block() {
-    let mut place = Place::new();
+    let mut place = Fixture::new();
     let (mut long, schedule) = plan(&["echo x=1", "echo x=2"]);
     // Decided after the first trial: its block is still finished.
     place.decided_after = Some(1);
@@ -168,20 +168,20 @@ fn a_run_that_is_decided_ends_at_the_end_of_a_block() {
     assert_eq!(holdup_store::read(&place.out()).expect("whole").ending, Some(Ending::Decided));
 
     // A plan with a fixed number of blocks is not asked.
-    let mut place = Place::new();
+    let mut place = Fixture::new();
     place.decided_after = Some(1);
     let (fixed, schedule) = plan(&["echo x=1", "echo x=2"]);
     let (outcome, _) = place.run(&fixed, &schedule, &mut holdup_model::progress::Silent);
     assert_eq!((outcome.ending, outcome.trials_done), (Ending::Complete, 4));
 
     // One that is never decided runs to its end.
-    let place = Place::new();
+    let place = Fixture::new();
     let (outcome, _) = place.run(&long, &schedule, &mut holdup_model::progress::Silent);
     assert_eq!((outcome.ending, outcome.trials_done), (Ending::Complete, 4));
 }
 
 fn a_void_trial_is_kept_with_its_reason_and_repeated_as_often_as_planned() {
-    let place = Place::new();
+    let place = Fixture::new();
     let flag = place.folder.path().join("second-time");
     // Fails the first time, works from then on.
     let script = format!("if [ -e {0} ]; then echo x=1; else touch {0}; exit 7; fi", flag.display());
@@ -194,7 +194,7 @@ fn a_void_trial_is_kept_with_its_reason_and_repeated_as_often_as_planned() {
     assert!(reason.contains('7'), "{reason}");
     assert_eq!((trials[1].attempt, trials[1].is_done(), trials[1].block), (1, true, first.block));
 
-    let place = Place::new();
+    let place = Fixture::new();
     let (never, schedule) = plan(&["exit 3"]);
     let (outcome, trials) = place.run(&never, &schedule, &mut holdup_model::progress::Silent);
     assert_eq!((outcome.trials_done, outcome.trials_void), (0, 6), "two planned, each with two repeats");
@@ -207,7 +207,7 @@ fn the_budget_ends_a_run_at_a_blocks_end() {
     for block in 2..50 {
         schedule.trials.push(TrialSpec { seq: block, session: 0, boot: 0, block, position: 0, arm: 0 });
     }
-    let place = Place::new();
+    let place = Fixture::new();
     let (outcome, trials) = place.run(&plan, &schedule, &mut holdup_model::progress::Silent);
     assert_eq!(outcome.ending, Ending::Budget);
     assert_eq!(trials.len(), 1, "the first block is always run");
@@ -226,7 +226,7 @@ impl Observer for CancelAtSecond {
 
 fn a_cancelled_run_keeps_what_was_measured() {
     let (plan, schedule) = plan(&["echo x=1; sleep 0.3", "sleep 60"]);
-    let place = Place::new();
+    let place = Fixture::new();
     let (outcome, trials) = place.run(&plan, &schedule, &mut CancelAtSecond(place.cancel.clone()));
     assert_eq!(outcome.ending, Ending::Interrupted);
     assert!(trials[0].is_done());
@@ -243,7 +243,7 @@ fn a_trial_whose_environment_moved_is_void() {
     let (mut plan, schedule) = plan(&[&format!("echo {other} > {autogroup}; echo x=1")]);
     plan.design.retries = 0;
     plan.design.blocks = 1;
-    let place = Place::new();
+    let place = Fixture::new();
     let (_, trials) = place.run(&plan, &schedule, &mut holdup_model::progress::Silent);
     host.write(autogroup, &before).expect("written a moment ago");
     let TrialStatus::Void { reason } = &trials[0].status else { panic!("void: {:?}", trials[0]) };
@@ -264,7 +264,7 @@ fn a_plan_that_needs_what_this_host_lacks_touches_nothing() {
             ignore_part(format!("{factor} can be set here"));
             continue;
         }
-        let place = Place::new();
+        let place = Fixture::new();
         let out = place.out();
         let problem = holdup_target::run(
             &RunRequest {
@@ -310,7 +310,7 @@ fn a_level_that_this_kernel_has_not_is_refused_before_the_first_trial_or_left_ou
     let (plan, notes) = target.drop_unavailable_factors(&host, plan);
     assert_eq!((plan.factors.len(), notes.len()), (1, 0));
     let postgres = PostgresOptions::default();
-    let place = Place::new();
+    let place = Fixture::new();
     let request = SessionRequest {
         host: &host,
         plan: &plan,

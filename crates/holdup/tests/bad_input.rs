@@ -2,11 +2,11 @@
 
 mod common;
 
-use common::{Place, refused};
+use common::{Sandbox, refused};
 
 #[test]
 fn what_cannot_be_is_refused_with_a_hint() {
-    let place = Place::new();
+    let place = Sandbox::new();
     place.write("text.holdup", "this is not a bundle");
     place.write("empty.holdup", "");
     place.write("broken.toml", "name = \"x\"\n[[workload]]\nkind = \"pgbnech\"\n");
@@ -31,7 +31,7 @@ fn what_cannot_be_is_refused_with_a_hint() {
 
 #[test]
 fn a_bundle_cut_in_half_is_refused_and_verify_says_what_is_damaged() {
-    let place = Place::new();
+    let place = Sandbox::new();
     place.expect(
         0,
         &[
@@ -60,7 +60,7 @@ fn a_bundle_cut_in_half_is_refused_and_verify_says_what_is_damaged() {
 
 #[test]
 fn a_plan_of_a_hundred_thousand_arms_is_refused_at_once() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let many: Vec<String> = (1..=400).map(|n| n.to_string()).collect();
     let axis = many.join(",");
     refused(
@@ -73,7 +73,7 @@ fn a_plan_of_a_hundred_thousand_arms_is_refused_at_once() {
 
 #[test]
 fn a_missing_postgresql_is_said_with_what_to_install() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let mut command = place.holdup(&["run", "pgbench", "--pg-bin", "/nonexistent", "--out", "a.holdup"]);
     let output = command.output().expect("the binary starts");
     let (_, err) = common::texts(&output);
@@ -84,7 +84,7 @@ fn a_missing_postgresql_is_said_with_what_to_install() {
 
 #[test]
 fn a_server_that_refuses_connections_is_said() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let url = "postgres://nobody@localhost:1/none";
     let output = place.output(&["run", "pgbench", "--pg", url, "--out", "a.holdup"]);
     let (_, err) = common::texts(&output);
@@ -95,7 +95,7 @@ fn a_server_that_refuses_connections_is_said() {
 #[test]
 fn a_reader_that_goes_away_is_no_error() {
     use std::process::Stdio;
-    let place = Place::new();
+    let place = Sandbox::new();
     let mut child = place.holdup(&["list", "workloads", "pgbench"]).stdout(Stdio::piped()).spawn().expect("starts");
     drop(child.stdout.take());
     assert_eq!(child.wait().expect("ends").code(), Some(0));

@@ -2,11 +2,11 @@
 
 mod common;
 
-use common::{Place, refused};
+use common::{Sandbox, refused};
 
 #[test]
 fn a_calibrated_host_is_a_machine_to_predict_on() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let (out, _) = place.expect(0, &["calibrate", "--quiet"]);
     let first = out.lines().next().unwrap_or_default();
     assert!(first.starts_with("wrote ") && first.contains("costs measured"), "{out}");
@@ -21,7 +21,7 @@ fn a_calibrated_host_is_a_machine_to_predict_on() {
 
 #[test]
 fn what_cannot_be_written_is_refused() {
-    let place = Place::new();
+    let place = Sandbox::new();
     place.write("file", "x");
     refused(&place, 3, &["calibrate", "-o", "file/machine.toml"], &["machine file", "-o"]);
     refused(&place, 3, &["calibrate", "-o", "."], &["it is a folder"]);

@@ -2,12 +2,12 @@
 
 mod common;
 
-use common::Place;
+use common::Sandbox;
 use serde_json::Value;
 use std::path::Path;
 
-fn place() -> Place {
-    let place = Place::new();
+fn place() -> Sandbox {
+    let place = Sandbox::new();
     let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("../holdup-store/tests/fixtures/schema-2.holdup");
     std::fs::copy(kept, place.path("a.holdup")).expect("is copied");
     let old = Path::new(env!("CARGO_MANIFEST_DIR")).join("../holdup-store/tests/fixtures/schema-1.holdup");

@@ -2,11 +2,11 @@
 
 mod common;
 
-use common::{Place, refused};
+use common::{Sandbox, refused};
 
 #[test]
 fn an_empty_cache_says_how_to_fill_it() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let (out, _) = place.expect(0, &["kernels", "list"]);
     assert!(out.contains("holdup kernels fetch"), "{out}");
     let (out, _) = place.expect(0, &["kernels", "list", "--json"]);
@@ -17,7 +17,7 @@ fn an_empty_cache_says_how_to_fill_it() {
 
 #[test]
 fn offline_fetches_and_builds_nothing() {
-    let place = Place::new();
+    let place = Sandbox::new();
     refused(&place, 3, &["kernels", "fetch", "debian:7.0", "--offline"], &["debian:7.0", "hint:"]);
     refused(&place, 3, &["kernels", "list", "--available", "--offline"], &["hint:"]);
     refused(&place, 3, &["kernels", "build", "debian:7.2,RSEQ_SLICE_EXTENSION=y", "--offline"], &["7.2", "hint:"]);
@@ -25,7 +25,7 @@ fn offline_fetches_and_builds_nothing() {
 
 #[test]
 fn what_is_no_kernel_is_refused_and_not_kept() {
-    let place = Place::new();
+    let place = Sandbox::new();
     place.write("text", "no kernel, and long enough to be looked at".repeat(100).as_str());
     place.write("cut.deb", "!<arch>\ndebian-binary   1700000000  0     0     100644  4         `\n2.");
     place.write("cut.rpm", "\u{fffd}not an rpm");
@@ -45,7 +45,7 @@ fn what_is_no_kernel_is_refused_and_not_kept() {
 
 #[test]
 fn a_plan_for_guests_needs_a_kernel_and_a_target_that_boots() {
-    let place = Place::new();
+    let place = Sandbox::new();
     refused(&place, 2, &["run", "lock-contention", "--target", "qemu", "--dry-run"], &["kernel", "hint:"]);
     refused(&place, 2, &["run", "lock-contention", "--set", "kernel=debian:7.0", "--dry-run"], &["kernel", "qemu"]);
     refused(&place, 2, &["run", "lock-contention", "--parallel", "2"], &["--parallel", "boots no guests"]);
@@ -54,7 +54,7 @@ fn a_plan_for_guests_needs_a_kernel_and_a_target_that_boots() {
 
 #[test]
 fn a_dry_run_fetches_and_boots_nothing() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let dry = ["run", "lock-contention", "--target", "qemu", "--set", "kernel=debian:7.0", "--dry-run"];
     let output = place.output(&dry);
     let (out, err) = common::texts(&output);
@@ -69,7 +69,7 @@ fn a_dry_run_fetches_and_boots_nothing() {
 
 #[test]
 fn kernels_fetched_before_a_failure_are_printed() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let mut image = vec![0; 2720];
     image[0x1f1] = 4;
     image[0x1f4] = 10;
@@ -91,7 +91,7 @@ fn kernels_fetched_before_a_failure_are_printed() {
 
 #[test]
 fn what_the_cache_keeps_beside_kernels_is_listed_and_removed() {
-    let place = Place::new();
+    let place = Sandbox::new();
     for (path, text) in [
         ("cache/build/linux-source-7.2/objects/x", "x"),
         ("cache/packages/sid/a_1_amd64.deb", "deb"),

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Place, texts};
+use common::{Sandbox, texts};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -74,7 +74,7 @@ fn refused(output: &Output, context: &str) {
 
 #[test]
 fn what_is_no_regular_file_ends_every_command_with_a_hint() {
-    let place = Place::new();
+    let place = Sandbox::new();
     mknodat(CWD, place.path("fifo.toml"), FileType::Fifo, Mode::from_raw_mode(0o600), 0).expect("a FIFO");
     symlink(place.path("fifo.toml"), place.path("link.toml")).expect("a link");
     symlink("/dev/zero", place.path("zero.toml")).expect("a link");
@@ -105,7 +105,7 @@ fn what_is_no_regular_file_ends_every_command_with_a_hint() {
 
 #[test]
 fn a_name_that_is_not_utf8_is_no_panic() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let name = OsStr::from_bytes(b"a\xff\x1b[2J.holdup");
     for command in ["report", "verify", "packets", "apply", "run"] {
         let mut run = place.holdup(&[command]);
@@ -116,7 +116,7 @@ fn a_name_that_is_not_utf8_is_no_panic() {
 
 #[test]
 fn a_command_line_does_not_command_the_terminal() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let output = bounded(place.holdup(&["restore", "a\u{1b}[2J\u{9b}1m\u{202e}"]));
     let (_, err) = texts(&output);
     assert_eq!(output.status.code(), Some(2));
@@ -125,7 +125,7 @@ fn a_command_line_does_not_command_the_terminal() {
 
 #[test]
 fn standard_input_is_read_as_ever() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let output = bounded(place.holdup(&["packets", "-"]));
     refused(&output, "packets -");
     assert!(texts(&output).1.contains("standard input"), "{:?}", texts(&output));
@@ -143,7 +143,7 @@ const WRITES: &[&[&str]] = &[
 
 #[test]
 fn nothing_is_written_through_a_link() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let run = ["run", "lock-contention", "--target", "sim:server-8", "--threads", "2", "--duration", "10ms"];
     place.expect(0, &[&run[..], &["--blocks", "3", "--out", "a.holdup", "--quiet"]].concat());
     place.write("victim", "kept");
@@ -165,7 +165,7 @@ fn nothing_is_written_through_a_link() {
 
 #[test]
 fn texts_of_a_plan_do_not_command_the_terminal() {
-    let place = Place::new();
+    let place = Sandbox::new();
     // Plans have no control characters; these are what is left to them.
     let evil = "x\u{202e}\u{200b}";
     let plan = format!(

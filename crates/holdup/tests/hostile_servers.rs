@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Place, is_root, texts};
+use common::{Sandbox, is_root, texts};
 use holdup_testkit::ignore;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
@@ -21,7 +21,7 @@ struct FakeServer {
 }
 
 impl FakeServer {
-    fn start(place: &Place, settings: &str) -> Self {
+    fn start(place: &Sandbox, settings: &str) -> Self {
         let data = place.path("data");
         std::fs::create_dir(&data).expect("made");
         std::fs::write(data.join("postgresql.conf"), settings).expect("written");
@@ -38,7 +38,7 @@ impl FakeServer {
         FakeServer { child: child.expect("started") }
     }
 
-    fn check(&self, place: &Place, more: &[&str]) -> String {
+    fn check(&self, place: &Sandbox, more: &[&str]) -> String {
         let pid = self.child.id().to_string();
         let output = place.output(&[&["check", "--pg", &pid], more].concat());
         let (out, err) = texts(&output);
@@ -72,7 +72,7 @@ fn root_reads_for_no_user_what_that_user_could_not_read() {
     if !is_root() {
         ignore("only root can be led astray so");
     }
-    let place = Place::new();
+    let place = Sandbox::new();
     let secret = place.write("secret.conf", "shared_buffers = '77MB'  # hunter2\n");
     std::fs::set_permissions(&secret, PermissionsExt::from_mode(0o600)).expect("ours");
     let server = FakeServer::start(&place, &format!("max_connections = 7\ninclude '{}'\n", secret.display()));
@@ -96,7 +96,7 @@ fn what_is_no_file_of_settings_is_not_waited_for() {
     if !is_root() {
         ignore("only root can be led astray so");
     }
-    let place = Place::new();
+    let place = Sandbox::new();
     let fifo = place.path("fifo");
     mknodat(CWD, &fifo, FileType::Fifo, Mode::from_raw_mode(0o666), 0).expect("made");
     let large = place.write("large.conf", &"work_mem = 1\n".repeat(5_000_000));
@@ -125,7 +125,7 @@ fn what_is_no_file_of_settings_is_not_waited_for() {
 }
 
 fn a_tree_is_never_more_than_files() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let tree = place.path("tree");
     std::fs::create_dir_all(tree.join("proc")).expect("made");
     mknodat(CWD, tree.join("unreadable"), FileType::Fifo, Mode::from_raw_mode(0o666), 0).expect("made");

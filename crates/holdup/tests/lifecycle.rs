@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Place, is_root, processes_with, refused, signal, texts, trials_in, wait_for};
+use common::{Sandbox, is_root, processes_with, refused, signal, texts, trials_in, wait_for};
 use holdup_testkit::{ignore, ignore_part};
 use rustix::process::Signal;
 
@@ -31,7 +31,7 @@ fn with<'a>(base: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
 }
 
 fn a_run_ends_with_a_verdict_a_whole_bundle_and_every_rendering() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let (out, err) = place.expect(0, &with(LOCKS, &["--blocks", "4", "--out", "l.holdup"]));
     assert!(out.contains("ticket"), "{out}");
     assert!(err.contains("l.holdup"), "{err}");
@@ -71,7 +71,7 @@ fn a_run_ends_with_a_verdict_a_whole_bundle_and_every_rendering() {
 }
 
 fn command_lines_are_compared_with_the_first() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let (out, err) =
         place.expect(0, &["run", "command", "sleep 0.005", "sleep 0.02; true", "--blocks", "3", "--out", "c.holdup"]);
     assert!(out.contains("`sleep 0.02; true` against `sleep 0.005`"), "{out}");
@@ -85,7 +85,7 @@ fn command_lines_are_compared_with_the_first() {
 }
 
 fn an_existing_bundle_is_never_overwritten() {
-    let place = Place::new();
+    let place = Sandbox::new();
     place.write("l.holdup", "precious");
     let (_, err) = place.expect(2, &with(LOCKS, &["--blocks", "1", "--out", "l.holdup"]));
     assert!(err.contains("hint:"), "{err}");
@@ -94,7 +94,7 @@ fn an_existing_bundle_is_never_overwritten() {
 
 fn an_interrupted_run_keeps_what_was_measured_and_restores_the_host() {
     for asked in [Signal::INT, Signal::TERM] {
-        let place = Place::new();
+        let place = Sandbox::new();
         let before = std::fs::read_to_string(AUTOGROUP).ok();
         let vary: &[&str] = if is_root() && before.is_some() {
             &["--vary", "autogroup=on,off"]
@@ -117,7 +117,7 @@ fn an_interrupted_run_keeps_what_was_measured_and_restores_the_host() {
 }
 
 fn after_kill_9_the_bundle_is_readable_and_restore_puts_the_knob_back() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let Ok(before) = std::fs::read_to_string(AUTOGROUP) else {
         ignore("this kernel has no autogroup");
     };
@@ -142,7 +142,7 @@ fn after_kill_9_the_bundle_is_readable_and_restore_puts_the_knob_back() {
 }
 
 fn a_second_run_is_refused_with_the_pid_of_the_first() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let child = place.start(&with(LOCKS, &["--blocks", "500", "--out", "first.holdup"]));
     wait_for("a trial", || trials_in(&place, "first.holdup").is_some_and(|n| n >= 1));
     let second =
@@ -161,7 +161,7 @@ fn a_full_disk_ends_in_a_clear_error_and_loses_nothing() {
     {
         ignore("a small file system needs root and mount namespaces");
     }
-    let place = Place::new();
+    let place = Sandbox::new();
     std::fs::create_dir(place.path("small")).expect("a folder");
     let line = format!(
         "mount -t tmpfs -o size=400k tmpfs small && {} {} --blocks 2000 --out small/l.holdup; echo code $?; \
@@ -190,7 +190,7 @@ fn a_missing_sys_is_said_and_does_not_stop_a_run() {
         ignore("hiding /sys needs root and mount namespaces");
     }
     for hide in ["mount -t tmpfs tmpfs /sys", "mount -o bind,ro /sys /sys"] {
-        let place = Place::new();
+        let place = Sandbox::new();
         let line = format!("{hide} && {} {} --blocks 1 --out l.holdup", env!("CARGO_BIN_EXE_holdup"), LOCKS.join(" "));
         let output = std::process::Command::new("unshare")
             .args(["-m", "sh", "-c", &line])
@@ -204,7 +204,7 @@ fn a_missing_sys_is_said_and_does_not_stop_a_run() {
 }
 
 fn pgbench_runs_from_one_line_and_leaves_nothing_behind() {
-    let place = Place::new();
+    let place = Sandbox::new();
     if !has_postgres(&place) {
         ignore("PostgreSQL is not installed");
     }
@@ -247,7 +247,7 @@ fn pgbench_runs_from_one_line_and_leaves_nothing_behind() {
 }
 
 fn a_killed_run_takes_its_server_along_and_the_next_run_removes_the_cluster() {
-    let place = Place::new();
+    let place = Sandbox::new();
     if !has_postgres(&place) {
         ignore("PostgreSQL is not installed");
     }
@@ -287,7 +287,7 @@ fn make_reachable(folder: &std::path::Path) {
     }
 }
 
-fn has_postgres(place: &Place) -> bool {
+fn has_postgres(place: &Sandbox) -> bool {
     let (out, _) = place.expect(0, &["list", "workloads"]);
     !out.lines().any(|l| l.starts_with("pgbench") && l.contains("[not here"))
 }

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Place, texts, wait_for};
+use common::{Sandbox, texts, wait_for};
 use holdup_host::Host;
 use holdup_host::postgres::PostgresControl;
 use holdup_load::Cancel;
@@ -37,7 +37,7 @@ fn server(document: &Value, pid: u32) -> Value {
 fn a_running_server_is_found_and_judged_by_its_process_its_folder_and_a_connection() {
     let workdir = workdir();
     let cluster = cluster(&workdir);
-    let place = Place::new();
+    let place = Sandbox::new();
     let pid = cluster.pid().unwrap();
     let data = cluster.data().display().to_string();
     let url = cluster.connection_string();
@@ -65,7 +65,7 @@ fn a_running_server_is_found_and_judged_by_its_process_its_folder_and_a_connecti
 fn a_running_server_is_watched_by_its_process_and_by_a_connection() {
     let workdir = workdir();
     let cluster = cluster(&workdir);
-    let place = Place::new();
+    let place = Sandbox::new();
     let pid = cluster.pid().unwrap().to_string();
     let url = cluster.connection_string();
     let watch = |named: &str, out: &str| {
@@ -90,7 +90,7 @@ fn a_running_server_is_watched_by_its_process_and_by_a_connection() {
 fn a_profile_sets_a_setting_of_a_server_and_restore_takes_it_back() {
     let workdir = workdir();
     let cluster = cluster(&workdir);
-    let place = Place::new();
+    let place = Sandbox::new();
     let url = cluster.connection_string();
     place.write("p.toml", "[knobs.postgres]\nwork_mem = \"64MB\"\n");
     place.write("bad.toml", "[knobs.postgres]\nwork_mem = \"a lot\"\n");

@@ -8,7 +8,7 @@ mod common;
 mod made;
 
 use crate::made::{Pcap, PcapNg, Tcp, layers, link};
-use common::{Place, is_root, refused, texts};
+use common::{Sandbox, is_root, refused, texts};
 use holdup_packets::segment::{ACK, Address, Endpoint, Options, PSH, SYN};
 use holdup_testkit::ignore;
 use serde_json::Value;
@@ -59,8 +59,8 @@ fn pcap(frames: &[(i64, Vec<u8>)]) -> Vec<u8> {
 }
 
 /// A place with a quiet capture, a worse one, and what is none.
-fn place() -> Place {
-    let place = Place::new();
+fn place() -> Sandbox {
+    let place = Sandbox::new();
     let write = |name: &str, bytes: &[u8]| std::fs::write(place.path(name), bytes).expect("a file in a fresh folder");
     write("good.pcap", &pcap(&frames(12, 200, 100)));
     write("bad.pcap", &pcap(&frames(12, 200, 8)));
@@ -197,7 +197,7 @@ fn what_is_no_capture_is_refused_with_what_it_is() {
 }
 
 fn counts_of_tshark_are_compared_as_far_as_they_go() {
-    let place = Place::new();
+    let place = Sandbox::new();
     place.write("full.txt", include_str!("../../holdup-packets/tests/fixtures/uperf-lazy-2026/full.txt"));
     place.write("lazy.txt", include_str!("../../holdup-packets/tests/fixtures/uperf-lazy-2026/lazy.txt"));
     let (out, _) = place.expect(3, &["packets", "full.txt", "lazy.txt"]);
@@ -312,7 +312,7 @@ fn a_run_with_the_collector_keeps_each_connection_once_and_draws_the_worst() {
     if !is_root() {
         ignore("making network namespaces takes root");
     }
-    let place = Place::new();
+    let place = Sandbox::new();
     let run = "run stream --connections 3 --network veth --receive-buffer 4KB --blocks 1 --warmup 100ms --duration 400ms \
                --collect capture --out s.holdup -q";
     place.expect(0, &run.split_whitespace().collect::<Vec<_>>());

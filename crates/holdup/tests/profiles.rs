@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Place, is_root};
+use common::{Sandbox, is_root};
 use holdup_model::Profile;
 use holdup_model::plan::Level;
 use holdup_model::profile::Setting;
@@ -38,7 +38,7 @@ impl Drop for Guard {
 
 /// Runs until no other test of this machine holds the host's lock; gives stdout and stderr.
 #[track_caller]
-fn expect(place: &Place, code: i32, args: &[&str]) -> (String, String) {
+fn expect(place: &Sandbox, code: i32, args: &[&str]) -> (String, String) {
     let mut texts = (String::new(), String::new());
     common::wait_for("the lock of the host", || {
         let output = place.output(args);
@@ -58,7 +58,7 @@ fn a_profile_is_applied_stays_and_is_put_back() {
     let Some((value, raw)) = other() else {
         ignore("setting autogroup needs root and CONFIG_SCHED_AUTOGROUP");
     };
-    let place = Place::new();
+    let place = Sandbox::new();
     let guard = Guard::new();
     let before = guard.0.clone();
     place.write("p.toml", &format!("summary = \"a test\"\n[knobs]\nautogroup = {value}\n"));
@@ -101,7 +101,7 @@ fn a_profile_is_applied_stays_and_is_put_back() {
 }
 
 fn what_cannot_be_applied_touches_nothing() {
-    let place = Place::new();
+    let place = Sandbox::new();
     place.write("server.toml", "[knobs]\nautogroup = true\npostgres.work_mem = \"64MB\"\nsched-policy = \"batch\"\n");
     let before = std::fs::read_to_string(AUTOGROUP).ok();
     let (_, err) = expect(&place, 3, &["apply", "server.toml"]);
@@ -131,7 +131,7 @@ fn what_cannot_be_applied_touches_nothing() {
 }
 
 fn a_profile_is_exported_for_other_tools() {
-    let place = Place::new();
+    let place = Sandbox::new();
     place.write("p.toml", "name = \"tested\"\n[knobs]\nautogroup = false\nmigration-cost = \"5ms\"\n");
     for (format, part) in [
         ("sysctl.d", "kernel.sched_autogroup_enabled = 0"),
@@ -165,7 +165,7 @@ fn command(line: &str) -> String {
 }
 
 fn the_commands_of_the_unit_set_and_put_back() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let files = [
         ("plain", "500000\n", "500000", "7", "7\n"),
         ("choice", "always [madvise] never\n", "madvise", "never", "never\n"),

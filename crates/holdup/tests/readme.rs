@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Place, texts};
+use common::{Sandbox, texts};
 
 const README: &str = include_str!("../../../README.md");
 
@@ -14,7 +14,7 @@ fn words(line: &str) -> Vec<&str> {
 
 #[test]
 fn every_line_of_the_readme_is_accepted() {
-    let place = Place::new();
+    let place = Sandbox::new();
     // The runs that the lines after the first ones speak of.
     for out in ["a.holdup", "mon.holdup", "tue.holdup", "wed.holdup"] {
         let quick = "run lock-contention --threads 1 --algorithm tas,ticket --duration 50ms --warmup 0s --blocks 2";

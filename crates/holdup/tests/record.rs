@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Place, refused, signal, texts, trials_in, wait_for};
+use common::{Sandbox, refused, signal, texts, trials_in, wait_for};
 use holdup_testkit::ignore_part;
 use rustix::process::Signal;
 use serde_json::Value;
@@ -49,7 +49,7 @@ fn document(text: &str) -> Value {
 }
 
 fn a_process_is_watched_and_explained() {
-    let (place, busy) = (Place::new(), Running::busy());
+    let (place, busy) = (Sandbox::new(), Running::busy());
     let (out, err) = place.expect(0, &watch(&["--pid", &busy.pid()], "3s", "r.holdup"));
     let answers = ["Undecided:", "No known cause", "CPU", "Preemption by", "I/O wait:", "Delayed kworkers:"];
     let first = out.lines().next().unwrap_or_default();
@@ -84,7 +84,7 @@ fn a_process_is_watched_and_explained() {
 }
 
 fn processes_of_a_name_and_of_a_group_are_watched() {
-    let (place, busy) = (Place::new(), Running::busy());
+    let (place, busy) = (Sandbox::new(), Running::busy());
     let own = place.path("held-up-by-me");
     std::fs::copy("/bin/sleep", &own).expect("sleep is there");
     let _asleep = Running(Command::new(&own).arg("600").spawn().expect("it starts"));
@@ -100,7 +100,7 @@ fn processes_of_a_name_and_of_a_group_are_watched() {
 }
 
 fn a_process_that_ends_leaves_a_bundle_that_says_so() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let short = Running::busy();
     let pid = short.pid();
     let child = place.start(&watch(&["--pid", &pid, "--windows", "1000"], "1000s", "e.holdup"));
@@ -117,7 +117,7 @@ fn a_process_that_ends_leaves_a_bundle_that_says_so() {
 }
 
 fn a_process_that_ends_before_a_window_is_over_is_an_error() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let short = Running::script("sleep 2");
     let output = place.output(&watch(&["--pid", &short.pid(), "--windows", "1"], "600s", "s.holdup"));
     let (_, err) = texts(&output);
@@ -128,7 +128,7 @@ fn a_process_that_ends_before_a_window_is_over_is_an_error() {
 }
 
 fn an_interrupted_record_keeps_what_was_seen_and_keeps_others_out_until_then() {
-    let (place, busy) = (Place::new(), Running::busy());
+    let (place, busy) = (Sandbox::new(), Running::busy());
     let pid = busy.pid();
     let child = place.start(&watch(&["--pid", &pid, "--windows", "500"], "500s", "i.holdup"));
     wait_for("two windows", || trials_in(&place, "i.holdup").is_some_and(|n| n >= 2));
@@ -148,7 +148,7 @@ fn an_interrupted_record_keeps_what_was_seen_and_keeps_others_out_until_then() {
 }
 
 fn what_cannot_be_watched_is_refused() {
-    let (place, busy) = (Place::new(), Running::busy());
+    let (place, busy) = (Sandbox::new(), Running::busy());
     let pid = busy.pid();
     place.write("old.holdup", "precious");
     let cases: &[(&[&str], &[&str])] = &[
@@ -175,7 +175,7 @@ fn what_cannot_be_watched_is_refused() {
 }
 
 fn arms_of_a_run_are_explained_and_chosen() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let run = [
         "run",
         "lock-contention",

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Place, refused};
+use common::{Sandbox, refused};
 
 const LOCKS: &[&str] = &[
     "run",
@@ -31,7 +31,7 @@ fn with<'a>(base: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
 
 #[test]
 fn a_plan_and_a_seed_give_the_same_bundle_to_the_byte() {
-    let place = Place::new();
+    let place = Sandbox::new();
     for name in ["a.holdup", "b.holdup"] {
         place.expect(0, &with(LOCKS, &["--out", name]));
     }
@@ -44,7 +44,7 @@ fn a_plan_and_a_seed_give_the_same_bundle_to_the_byte() {
 
 #[test]
 fn every_rendering_says_first_that_it_is_simulated() {
-    let place = Place::new();
+    let place = Sandbox::new();
     place.expect(0, &with(LOCKS, &["--out", "s.holdup"]));
     place.expect(0, &["report", "s.holdup", "--html", "s.html", "--markdown", "s.md"]);
     let first = |text: &str| text.lines().next().unwrap_or_default().to_owned();
@@ -59,13 +59,13 @@ fn every_rendering_says_first_that_it_is_simulated() {
 }
 
 /// The output of a command whose exit code is a verdict.
-fn texts(place: &Place, args: &[&str]) -> (String, String) {
+fn texts(place: &Sandbox, args: &[&str]) -> (String, String) {
     common::texts(&place.output(args))
 }
 
 #[test]
 fn a_prediction_has_intervals_and_the_parameters_behind_them() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let predict = |more: &[&str]| {
         let base = ["predict", "lock-contention", "--machine", "server-8", "--threads", "4,8", "--algorithm", "tas"];
         place.expect(0, &with(&with(&base, &["--duration", "2ms", "--warmup", "1ms", "--draws", "4"]), more)).0
@@ -86,7 +86,7 @@ fn a_prediction_has_intervals_and_the_parameters_behind_them() {
 
 #[test]
 fn a_published_ratio_is_looked_for_on_other_machines() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let base = ["predict", "lock-contention", "--machine", "server-8", "--threads", "4,8", "--algorithm", "tas"];
     let base = with(&base, &["--duration", "2ms", "--warmup", "1ms", "--draws", "4"]);
     let (json, _) = place.expect(0, &with(&base, &["--reach", "threads=8:0.01", "--json"]));
@@ -110,7 +110,7 @@ fn a_published_ratio_is_looked_for_on_other_machines() {
 /// Who ran, held, spun and had page faults is in the bundle when it is asked for, and in what is made of it.
 #[test]
 fn a_timeline_of_cpus_is_drawn_and_exported() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let run = |duration: &'static str, out: &'static str, more: &[&'static str]| {
         let base = ["run", "lock-contention", "--target", "sim:server-8", "--threads", "12", "--algorithm", "tas"];
         let window = ["--set", "faults=1", "--duration", duration, "--warmup", "1ms", "--blocks", "4", "--out", out];
@@ -150,7 +150,7 @@ fn a_timeline_of_cpus_is_drawn_and_exported() {
 
 #[test]
 fn what_cannot_be_simulated_is_refused_with_what_can() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let locks = ["run", "lock-contention", "--threads", "2", "--algorithm", "tas", "--out", "x.holdup"];
     refused(&place, 2, &with(&locks, &["--target", "sim:server-9"]), &["machine server-9", "server-8"]);
     refused(&place, 2, &with(&locks, &["--target", "sim:./none.toml"]), &["machine ./none.toml", "No such file"]);
@@ -173,7 +173,7 @@ fn what_cannot_be_simulated_is_refused_with_what_can() {
 
 #[test]
 fn each_workload_runs_on_a_machine_that_is_not_there() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let runs: [&[&str]; 5] = [
         &["messenger", "--groups", "2", "--senders", "4", "--receivers", "4"],
         &["wakeup", "--threads", "8"],
@@ -193,7 +193,7 @@ fn each_workload_runs_on_a_machine_that_is_not_there() {
 
 #[test]
 fn a_mechanism_is_a_factor_of_simulated_machines_only() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let vary = ["--vary", "mechanism.fault-under-lock=on,off"];
     place.expect(0, &with(&with(LOCKS, &vary), &["--out", "m.holdup"]));
     let (report, _) = place.expect(0, &["report", "m.holdup"]);

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Place, signal, texts, wait_for};
+use common::{Sandbox, signal, texts, wait_for};
 use rustix::process::Signal;
 
 /// A run of one block, whose command creates a file when its window is open. With the default collectors a trial may be
@@ -10,7 +10,7 @@ use rustix::process::Signal;
 const COMMAND: &[&str] = &["run", "command", "--blocks", "1", "--collect", "cpu", "--out", "s.holdup"];
 
 /// The reason of each trial that is void, in the order in which they ran.
-fn reasons(place: &Place) -> Vec<Option<String>> {
+fn reasons(place: &Sandbox) -> Vec<Option<String>> {
     let (text, _) = place.expect(0, &["export", "s.holdup", "--format", "json"]);
     let document: serde_json::Value = serde_json::from_str(&text).expect("one JSON document");
     let trials = document["trials"].as_array().expect("trials");
@@ -19,7 +19,7 @@ fn reasons(place: &Place) -> Vec<Option<String>> {
 
 #[test]
 fn a_trial_in_which_holdup_was_stopped_is_void_and_repeated() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let script = "if [ -e again ]; then exit 0; fi; touch again; sleep 2";
     let run = place.start(&[COMMAND, &["--", "sh", "-c", script]].concat());
     wait_for("the window", || place.path("again").exists());
@@ -34,7 +34,7 @@ fn a_trial_in_which_holdup_was_stopped_is_void_and_repeated() {
 
 #[test]
 fn a_trial_whose_load_was_stopped_is_void_and_repeated() {
-    let place = Place::new();
+    let place = Sandbox::new();
     // A shell that stops itself needs somebody who continues it.
     let script = "if [ -e again ]; then exit 0; fi; touch again; (sleep 0.5; kill -CONT $$) & kill -STOP $$; wait";
     let (_, _) = place.expect(0, &[COMMAND, &["--", "sh", "-c", script]].concat());

@@ -57,15 +57,15 @@ impl Outs {
 }
 
 /// What an arm is but for its factor, in words; and the level of that.
-pub type Place = (String, String);
+pub type Cell = (String, String);
 
 /// What a bundle says of the two things.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Side {
     /// By cell and level.
-    pub ratios: BTreeMap<Place, Ratio>,
+    pub ratios: BTreeMap<Cell, Ratio>,
     /// By cell and level, the baseline among them.
-    pub outs: BTreeMap<Place, Outs>,
+    pub outs: BTreeMap<Cell, Outs>,
     /// The levels in the plan's order; the first is the baseline.
     pub levels: Vec<String>,
 }

@@ -15,7 +15,7 @@ const FOR_TESTS: [&str; 2] = ["holdup-testkit", "holdup-induce"];
 
 /// A row of the code map in ARCHITECTURE.md.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct CodeMapRow {
     /// The layer, from 0.
     pub layer: u32,
     /// Crates that it may depend on although they are not below it.
@@ -23,14 +23,14 @@ pub struct Place {
 }
 
 /// Reads the code map: rows `| layer | crate | what | host | beside |`.
-pub fn code_map(architecture: &str) -> BTreeMap<String, Place> {
+pub fn code_map(architecture: &str) -> BTreeMap<String, CodeMapRow> {
     architecture
         .lines()
         .filter_map(|line| {
             let cells: Vec<&str> =
                 line.trim().strip_prefix('|')?.strip_suffix('|')?.split('|').map(str::trim).collect();
             let [layer, name, _what, _host, beside] = cells.as_slice() else { return None };
-            let place = Place { layer: layer.parse().ok()?, beside: in_backticks(beside) };
+            let place = CodeMapRow { layer: layer.parse().ok()?, beside: in_backticks(beside) };
             Some((in_backticks(name).pop()?, place))
         })
         .collect()

@@ -28,7 +28,7 @@ const MOST_CRATE_LINES: usize = 12_000;
 /// Words that docs/style.md replaces, as words of a sentence and as parts of an identifier.
 const REPLACED: &str = r#"(?x)
     (?i:(?:^|[^a-z])(?:t[e]lls?|t[o]ld|t[e]lling|who[e]ver|so\ m[a]ny|at\ o[n]ce|comes\ t[o]|stand-i[n]
-        |witn[e]ss(?:es)?|he[a]rd|he[a]rs)(?:[^a-z]|$))
+        |witn[e]ss(?:es)?|he[a]rd|he[a]rs|what[e]ver|g[o]es\ on|still\ g[o]ing\ on)(?:[^a-z]|$))
     | (?i:stand_i[n](?:[^a-z_]|$)|of\ its\ o[w]n(?:[.,;:)|]|$)|(?:^|[^a-z"`:])no[b]ody[^a-z"`:@])
     | (?:T[o]ld|T[e]lls|He[a]rd|Who[e]ver|No[b]ody|StandI[n]|Witn[e]ss|Gl[a]nce)(?:[^a-z]|$)"#;
 

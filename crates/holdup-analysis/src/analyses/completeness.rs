@@ -37,7 +37,7 @@ fn ending(context: &Context<'_>) -> Finding {
         Some(Ending::Budget) => "The run ended when its time budget was used up".to_owned(),
         Some(Ending::Interrupted) => "The run was interrupted".to_owned(),
         Some(Ending::Failed { reason }) => format!("The run failed: {reason}"),
-        None => "The run never ended properly: it crashed, or it still goes on".to_owned(),
+        None => "The run never ended properly: it crashed, or it still runs".to_owned(),
     };
     let blocks = format!("{} of {} planned blocks have trials that count", context.index.blocks_run(), planned.len());
     let gap = if missing > 0 {

@@ -9,7 +9,7 @@ static META: Meta = Meta {
     id: "advice-without-effect",
     summary: "an option of the kernel that was set and has no effect",
     docs: "Guides recommend to boot 7.0 with preempt=none, or to build it with CONFIG_PREEMPT_NONE, or to use the time slice \
-           extension. Kernels from 7.0 on refuse the first (the boot goes on with the default model), do not offer the \
+           extension. Kernels from 7.0 on refuse the first (the boot continues with the default model), do not offer the \
            second on the architectures with lazy preemption, and the third needs an option that distributions leave \
            off, an architecture other than arm64, and a C library from 2.41 on. `holdup check` says which of these \
            cannot work here. It is no harm by itself and does not count for the exit code.",

@@ -108,7 +108,7 @@ pub(crate) fn cpus() -> Vec<usize> {
 mod child {
     use super::{Handing, Ordering, Shared};
 
-    pub(super) struct Place {
+    pub(super) struct Member {
         pub(super) cpu: usize,
         pub(super) begin: i32,
         pub(super) from: i32,
@@ -128,7 +128,7 @@ mod child {
         unsafe { libc::write(fd, (&raw const byte).cast(), 1) };
     }
 
-    pub(super) fn run(shared: &Shared, handing: Handing, place: &Place) -> ! {
+    pub(super) fn run(shared: &Shared, handing: Handing, place: &Member) -> ! {
         // SAFETY: plain system calls; zero bytes are an empty set, and the CPU is below its size.
         unsafe {
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
@@ -184,7 +184,7 @@ impl Switching {
             let (there, back) = (pipe(), pipe());
             it.pipes.extend([there, back]);
             for (from, to, is_first) in [(back[0], there[1], true), (there[0], back[1], false)] {
-                let place = child::Place { cpu, begin: it.begin[0], from, to, is_first };
+                let place = child::Member { cpu, begin: it.begin[0], from, to, is_first };
                 // SAFETY: the child makes system calls only, and never returns.
                 match unsafe { libc::fork() } {
                     0 => child::run(it.shared(), handing, &place),

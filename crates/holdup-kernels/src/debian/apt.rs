@@ -37,7 +37,7 @@ pub(crate) struct Found {
 
 /// A package's entry in the signed index.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Place {
+struct IndexEntry {
     uri: String,
     bytes: u64,
     sha256: String,
@@ -239,7 +239,7 @@ impl<'a> Apt<'a> {
         Ok(said.text.lines().filter_map(found).collect())
     }
 
-    fn place(&self, found: &Found, observer: &mut dyn Observer) -> Result<Place, Problem> {
+    fn place(&self, found: &Found, observer: &mut dyn Observer) -> Result<IndexEntry, Problem> {
         let name = format!("{}:{}={}", found.package, self.architecture, found.version);
         let said = self.run("apt-get", &["download", "--print-uris", &name], observer)?;
         said.text
@@ -253,7 +253,7 @@ impl<'a> Apt<'a> {
     /// # Errors
     /// When it cannot be fetched, does not match its checksum, or the disk is too full.
     pub(crate) fn download(&self, found: &Found, observer: &mut dyn Observer) -> Result<PathBuf, Problem> {
-        let Place { bytes, sha256, .. } = self.place(found, observer)?;
+        let IndexEntry { bytes, sha256, .. } = self.place(found, observer)?;
         let one = Solved { package: found.package.clone(), version: found.version.clone(), bytes, sha256 };
         let name = format!("{} {}", found.package, found.version);
         self.download_all(&[one], &name, observer)?.pop().ok_or_else(|| Problem::internal(name, "no file"))
@@ -422,12 +422,12 @@ fn found(line: &str) -> Option<Found> {
 }
 
 /// `'URI' FILE BYTES SHA256:SUM`.
-fn place(line: &str) -> Option<Place> {
+fn place(line: &str) -> Option<IndexEntry> {
     let (uri, rest) = line.strip_prefix('\'')?.split_once('\'')?;
     let mut words = rest.split_whitespace();
     let (_, bytes, sum) = (words.next()?, words.next()?, words.next()?);
     let sha256 = sum.strip_prefix("SHA256:")?.to_owned();
-    Some(Place { uri: uri.to_owned(), bytes: bytes.parse().ok()?, sha256 })
+    Some(IndexEntry { uri: uri.to_owned(), bytes: bytes.parse().ok()?, sha256 })
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ static META: Meta = Meta {
     id: "irq-affinity",
     summary: "CPUs that interrupts go to, such as 0-1",
     docs: "A list of CPUs, written to smp_affinity_list of every interrupt that accepts it. An interrupt stops the task that \
-           runs on its CPU, so CPUs that get none are quieter; on the CPUs that get all, tasks are held up more.\n\n\
+           runs on its CPU, so CPUs that get none are quieter; on the CPUs that get all, tasks are delayed more.\n\n\
            Interrupts that the kernel binds itself (per-CPU ones, and the managed queues of disks and network cards) \
            refuse it; they are left as they are, and the value that is read back names them. What each single \
            interrupt had before is kept and put back. An interrupt that appears later has the default of the host \

@@ -181,7 +181,7 @@ fn by_bytes(worse: &[&MarkComparison], a: &Pieces<'_>, b: &Pieces<'_>) -> Option
 
 fn notes(one: &CaptureComparison, a: &Pieces<'_>, b: &Pieces<'_>) -> Vec<String> {
     let mut notes =
-        vec!["The captures were not interleaved: every ratio includes whatever else changed between them.".to_owned()];
+        vec!["The captures were not interleaved: every ratio includes all else that changed between them.".to_owned()];
     let share = |p: &Pieces<'_>, kind| p.count(kind) as f64 / p.traffic.segments.max(1) as f64;
     for (name, p) in [(&one.baseline, a), (&one.other, b)] {
         let missed = share(p, Kind::LostSegment) + share(p, Kind::AckLostSegment);

@@ -3,7 +3,7 @@
 use super::{page, two};
 use crate::formats::terminal::TerminalOptions;
 use crate::text::{clean, wrap};
-use holdup_model::captures::{Capture, CaptureComparison, CaptureFlow, CaptureKept, CaptureTrace};
+use holdup_model::captures::{Capture, CaptureComparison, CaptureFlow, CaptureRecord, CaptureTrace};
 use holdup_model::foreign::markdown as escape;
 use holdup_model::{BundleData, Problem};
 use serde_json::json;
@@ -12,19 +12,19 @@ use serde_json::json;
 const MOST_OF_ARM: usize = 3;
 
 /// What one trial kept.
-struct Seen<'a> {
+struct TrialCapture<'a> {
     arm: &'a str,
     trial: u32,
-    kept: &'a CaptureKept,
+    kept: &'a CaptureRecord,
 }
 
 /// What the trials that count kept, in their order.
-fn seen(bundle: &BundleData) -> Vec<Seen<'_>> {
+fn seen(bundle: &BundleData) -> Vec<TrialCapture<'_>> {
     let done = bundle.trials.iter().filter(|t| t.is_done());
     let all = done.flat_map(|t| t.evidence.iter().filter_map(move |c| Some((t, c.capture.as_ref()?))));
     all.map(|(t, kept)| {
         let arm = bundle.schedule.arms.iter().find(|a| a.id == t.arm).map_or("", |a| a.label.as_str());
-        Seen { arm, trial: t.seq, kept }
+        TrialCapture { arm, trial: t.seq, kept }
     })
     .collect()
 }
@@ -36,7 +36,7 @@ struct Named<'a> {
 }
 
 /// The worst connections of each arm, all of its trials together.
-fn worst<'a>(bundle: &'a BundleData, seen: &[Seen<'a>]) -> Vec<Named<'a>> {
+fn worst<'a>(bundle: &'a BundleData, seen: &[TrialCapture<'a>]) -> Vec<Named<'a>> {
     let mut all = Vec::new();
     for arm in &bundle.schedule.arms {
         let of_arm = seen.iter().filter(|s| s.arm == arm.label);
@@ -51,11 +51,11 @@ fn worst<'a>(bundle: &'a BundleData, seen: &[Seen<'a>]) -> Vec<Named<'a>> {
     all
 }
 
-fn comparisons<'a>(seen: &[Seen<'a>]) -> Vec<&'a CaptureComparison> {
+fn comparisons<'a>(seen: &[TrialCapture<'a>]) -> Vec<&'a CaptureComparison> {
     seen.iter().filter_map(|s| s.kept.comparison.as_ref()).collect()
 }
 
-fn captures<'a>(seen: &[Seen<'a>]) -> Vec<&'a Capture> {
+fn captures<'a>(seen: &[TrialCapture<'a>]) -> Vec<&'a Capture> {
     seen.iter().filter_map(|s| s.kept.capture.as_ref()).collect()
 }
 

@@ -25,7 +25,7 @@ fn drawn(bundle: &BundleData, layout: &Layout<'_>) -> Option<String> {
 }
 
 /// The workload's name, what the histogram holds, the workload's number, and the number of the cell.
-type Place<'a> = (&'a str, &'a str, usize, usize);
+type ChartContext<'a> = (&'a str, &'a str, usize, usize);
 
 /// The latencies of an arm: those of all of its trials that count.
 struct Latency {
@@ -93,7 +93,7 @@ fn percentiles(
     cell: &str,
     of: &[Latency],
     domain: [u64; 2],
-    (context, words, at, i): Place<'_>,
+    (context, words, at, i): ChartContext<'_>,
 ) -> Chart {
     let mut points: Vec<Value> = Vec::new();
     for latency in of {
@@ -146,7 +146,13 @@ fn shifts<'a>(analysis: &'a Analysis, of: &[Latency]) -> Vec<Shift<'a>> {
         .collect()
 }
 
-fn shift(names: &Names, cell: &str, of: &[Shift<'_>], ends: [f64; 2], (context, words, at, i): Place<'_>) -> Chart {
+fn shift(
+    names: &Names,
+    cell: &str,
+    of: &[Shift<'_>],
+    ends: [f64; 2],
+    (context, words, at, i): ChartContext<'_>,
+) -> Chart {
     // The curve has a hundred quantiles; that many marks would hide it.
     let is_drawn = |q: f64| q >= 0.95 || (q * 20.0 - (q * 20.0).round()).abs() < 1e-9;
     let points = of.iter().flat_map(|s| {

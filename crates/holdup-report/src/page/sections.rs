@@ -85,7 +85,7 @@ pub(crate) fn banners(bundle: &BundleData) -> Vec<String> {
         Some(Ending::Budget) => banners.push(format!("The run used up its time budget before its end: {so_far}.")),
         Some(Ending::Interrupted) => banners.push(format!("The run was interrupted: {so_far}.")),
         Some(Ending::Failed { reason }) => banners.push(format!("The run failed ({}): {so_far}.", clean(reason))),
-        None => banners.push(format!("The run never ended properly: it crashed, or it still goes on. {so_far}.")),
+        None => banners.push(format!("The run never ended properly: it crashed, or it still runs. {so_far}.")),
     }
     if bundle.trials.is_empty() {
         banners.push("This bundle holds no trial: nothing was measured.".to_owned());

@@ -49,7 +49,7 @@ impl Traced {
         self.stopped()
     }
 
-    /// Goes on to the next breakpoint; false when the program ended.
+    /// Continues to the next breakpoint; false when the program ended.
     pub fn go_on(&self) -> bool {
         // SAFETY: the child is ours and stopped.
         unsafe { libc::ptrace(libc::PTRACE_CONT, self.child.id() as libc::pid_t, 0, 0) };
@@ -69,7 +69,7 @@ impl Traced {
         (all.rip, Registers { general, flags: all.eflags })
     }
 
-    /// Goes on to an address; false when the program ended before.
+    /// Continues to an address; false when the program ended before.
     pub fn go_to(&self, at: u64) -> bool {
         let Some(code) = self.read(at) else { return false };
         self.write(at, &[0xcc]);

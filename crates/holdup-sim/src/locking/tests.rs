@@ -234,7 +234,7 @@ fn waiters_for_the_log_wake_at_every_release_and_one_at_a_time_writes() {
         world.open();
         world.run_until(51_000_000);
         let goes_on = world.tasks.iter().filter(|t| t.waiting.lock == NONE && t.waiting.outer == NONE);
-        assert!(goes_on.clone().all(|t| t.waiting.wanted == NONE), "{name}: one goes on and still wants the lock");
+        assert!(goes_on.clone().all(|t| t.waiting.wanted == NONE), "{name}: one continues and still wants the lock");
         assert!(goes_on.count() > 0 && world.deadlock().is_none(), "{name}");
         let seen = world.close();
         // 50 ms hold at most 1,250 writes of 40 us; each serves all that are in the list by then.

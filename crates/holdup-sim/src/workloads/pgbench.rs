@@ -30,7 +30,7 @@ const WAL_WRITE: u32 = 1;
 const DESCRIPTORS: u32 = 0;
 /// The write-ahead log.
 const LOG: u32 = 0;
-/// A statement is done, and the transaction goes on.
+/// A statement is done, and the transaction continues.
 const NEXT: u8 = 0;
 /// The transaction is done.
 const END: u8 = 1;

@@ -80,7 +80,7 @@ fn on_cpus(version: &str, cpus: u32, policy: Policy, hot_ns: u64) -> (Vec<(f64, 
 /// Whichever task runs, the work that is done is the same as long as no CPU is idle while a task waits: exponential work does not
 /// remember what was done of it.
 #[test]
-fn cpus_serve_a_closed_number_of_tasks_whatever_the_policy() {
+fn cpus_serve_a_closed_number_of_tasks_under_any_policy() {
     let mut results = Vec::new();
     for (name, version, cpus, policy) in [
         ("EEVDF", "6.18", 1, Policy::Other),

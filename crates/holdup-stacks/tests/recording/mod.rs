@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// One sample: registers and the stack from the stack pointer on.
-pub(crate) struct Seen {
+pub(crate) struct StackSample {
     pub(crate) registers: Registers,
     pub(crate) stack: Vec<u8>,
 }
 
 /// What a program wrote.
 pub(crate) struct Recording {
-    pub(crate) samples: Vec<Seen>,
+    pub(crate) samples: Vec<StackSample>,
     pub(crate) maps: String,
 }
 
@@ -46,7 +46,7 @@ pub(crate) fn record(program: &Path) -> Recording {
             break;
         }
         let registers = Registers { ip: word(0), sp: word(1), bp: word(2) };
-        samples.push(Seen { registers, stack: behind[..length].to_vec() });
+        samples.push(StackSample { registers, stack: behind[..length].to_vec() });
     }
     Recording { samples, maps: String::from_utf8_lossy(rest).into_owned() }
 }

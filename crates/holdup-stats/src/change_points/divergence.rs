@@ -99,7 +99,7 @@ impl Splits {
         let ends = (0..n.div_ceil(step)).rev().map(|i| n - i * step).filter(|&end| end >= shortest);
         let mut best: Option<(usize, f64)> = None;
         self.each(ranks, ends, min_segment, |split, q| {
-            // Of two that differ by rounding the first one seen is taken, whatever the unit.
+            // Of two that differ by rounding the first one seen is taken, in any unit.
             if best.is_none_or(|(_, most)| q > most + 1e-10 * most.abs()) {
                 best = Some((split, q));
             }

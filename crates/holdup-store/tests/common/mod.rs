@@ -5,7 +5,7 @@
 use holdup_model::arm::{Arm, Replica, Schedule, TrialSpec};
 use holdup_model::bundle::{BootLog, BundleData, BundleHead, CollectorState, Ending};
 use holdup_model::captures::{
-    Capture, CaptureComparison, CaptureDirection, CaptureFlow, CaptureKept, CapturePart, CaptureTrace, Clusters,
+    Capture, CaptureComparison, CaptureDirection, CaptureFlow, CapturePart, CaptureRecord, CaptureTrace, Clusters,
     Distribution, Mark, MarkClass, MarkComparison, MarkCount, MarkRate, Moved, Parts, PointKind, QuantileComparison,
     RateRatio, TotalComparison, TracePoint, Traffic,
 };
@@ -337,7 +337,7 @@ fn timeline(seq: u32) -> Timeline {
 }
 
 /// What an imported capture has; of a collector the last two are not there.
-fn kept(seq: u32) -> CaptureKept {
+fn kept(seq: u32) -> CaptureRecord {
     let mark =
         Mark { field: "tcp.analysis.retransmission".into(), title: "retransmission".into(), class: MarkClass::Trouble };
     let traffic = Traffic { segments: 900, data_segments: 600, payload_bytes: 868_800 };
@@ -373,7 +373,7 @@ fn kept(seq: u32) -> CaptureKept {
         one_of: 4,
     };
     let is_imported = seq == 0;
-    CaptureKept {
+    CaptureRecord {
         capture: is_imported.then(|| capture(mark.clone(), traffic)),
         comparison: is_imported.then(|| comparison(mark)),
         flows: vec![flow],

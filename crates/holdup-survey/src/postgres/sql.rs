@@ -165,7 +165,7 @@ impl Session {
                  {MOST_COUNTED}"
             );
             let by_hand = "SELECT count(*) FILTER (WHERE relfilenode IS NULL), count(*) FROM pg_buffercache shows it, if the \
-                           server may be held up for that";
+                           server may be delayed by that";
             return Reading::unknown(SOURCE, why).but(by_hand);
         } else {
             let from = format!("{schema}.pg_buffercache");

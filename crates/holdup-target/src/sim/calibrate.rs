@@ -4,7 +4,7 @@ use crate::qemu;
 use crate::session::SessionRequest;
 use holdup_calibration::{Context, Outcome, measure};
 use holdup_files::Output;
-use holdup_host::{CpuPlace, Host};
+use holdup_host::{CpuTopology, Host};
 use holdup_load::Cancel;
 use holdup_model::survey::Survey;
 use holdup_model::{KernelVersion, Observer, Problem};
@@ -119,7 +119,7 @@ fn described(
     host: &Host,
     survey: &Survey,
     hz: Option<u32>,
-    (cpus, outcomes): (&[CpuPlace], &[Outcome]),
+    (cpus, outcomes): (&[CpuTopology], &[Outcome]),
 ) -> Result<Described, Problem> {
     let (topology, topology_source) = topology(cpus);
     let (kernel, version, words) = kernel(survey, hz.unwrap_or(HZ), topology.cpus())?;
@@ -153,10 +153,10 @@ fn short(text: &str) -> String {
 }
 
 /// The CPUs as a regular tree where they are one.
-fn topology(cpus: &[CpuPlace]) -> (Topology, String) {
+fn topology(cpus: &[CpuTopology]) -> (Topology, String) {
     let all = cpus.len().max(1) as u32;
     let flat = Topology { smt: 1, cores: all, llcs: 1, nodes: 1 };
-    let same = |of: fn(&CpuPlace) -> &Vec<u32>| {
+    let same = |of: fn(&CpuTopology) -> &Vec<u32>| {
         let first = of(cpus.first()?).len();
         (first > 0 && cpus.iter().all(|place| of(place).len() == first)).then_some(first as u32)
     };
@@ -230,13 +230,13 @@ fn parameters(outcomes: &[Outcome]) -> Vec<Parameter> {
 mod tests {
     use super::*;
 
-    fn place(cpu: u32, core: &[u32], llc: &[u32], node: &[u32]) -> CpuPlace {
-        CpuPlace { cpu, core: core.to_vec(), llc: llc.to_vec(), node: node.to_vec() }
+    fn place(cpu: u32, core: &[u32], llc: &[u32], node: &[u32]) -> CpuTopology {
+        CpuTopology { cpu, core: core.to_vec(), llc: llc.to_vec(), node: node.to_vec() }
     }
 
     #[test]
     fn cpus_that_make_a_tree_are_one_and_others_are_flat() {
-        let of = |cpus: &[CpuPlace]| {
+        let of = |cpus: &[CpuTopology]| {
             let (t, source) = topology(cpus);
             ([t.smt, t.cores, t.llcs, t.nodes], source.starts_with("measured: "))
         };
@@ -244,7 +244,7 @@ mod tests {
             let group = |n: u32| (0..n).map(|i| cpu / n * n + i).collect::<Vec<u32>>();
             place(cpu, &group(2), &group(4), &group(8))
         };
-        let whole: Vec<CpuPlace> = (0..16).map(server).collect();
+        let whole: Vec<CpuTopology> = (0..16).map(server).collect();
         assert_eq!(of(&whole), ([2, 2, 2, 2], true));
         assert_eq!(of(&[place(0, &[0], &[0, 1], &[0, 1]), place(1, &[1], &[0, 1], &[0, 1])]), ([1, 2, 1, 1], true));
         assert_eq!(of(&[place(0, &[], &[], &[]), place(1, &[], &[], &[])]), ([1, 2, 1, 1], false));

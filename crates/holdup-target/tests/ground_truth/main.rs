@@ -32,7 +32,7 @@ fn need_collector() {
     }
 }
 
-struct Seen {
+struct Observation {
     collected: Vec<Collected>,
     timeline: Timeline,
     lefts: Vec<Left>,
@@ -40,7 +40,7 @@ struct Seen {
 }
 
 /// Runs `lock-contention` with its truth kept, and both watchers.
-fn watched(changes: &[(&str, Value)], workers: u32, window_ms: u64) -> Seen {
+fn watched(changes: &[(&str, Value)], workers: u32, window_ms: u64) -> Observation {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("truth");
     let mut parameters: Parameters = lock_contention::Parameters::defaults(workers);
@@ -65,7 +65,7 @@ fn watched(changes: &[(&str, Value)], workers: u32, window_ms: u64) -> Seen {
             let mut collected: Vec<Collected> = running.into_iter().map(Collecting::stop).collect();
             let timeline = collected[2].timeline.take().expect("a timeline");
             let lefts = probe.end();
-            sender.send(Seen { collected, timeline, lefts, published }).expect("the test waits for it");
+            sender.send(Observation { collected, timeline, lefts, published }).expect("the test waits for it");
         });
     };
     Trial::new(&parameters, window_ms + 400).run_with(&mut *prepared, &mut on_open).expect("it runs");
@@ -95,7 +95,7 @@ impl Score {
 }
 
 /// The switch-outs of the timeline that the probe saw too: the report, and the account of the probe.
-fn joined(seen: &Seen) -> Vec<(Option<&str>, &str, &Left)> {
+fn joined(seen: &Observation) -> Vec<(Option<&str>, &str, &Left)> {
     let mut by_tid: BTreeMap<u32, Vec<&Left>> = BTreeMap::new();
     for left in &seen.lefts {
         by_tid.entry(left.tid).or_default().push(left);
@@ -118,7 +118,7 @@ fn joined(seen: &Seen) -> Vec<(Option<&str>, &str, &Left)> {
 }
 
 /// Scores of holders and waiters.
-fn scores(seen: &Seen) -> [Score; 2] {
+fn scores(seen: &Observation) -> [Score; 2] {
     let predicates: BTreeMap<u32, _> = seen.published.workers.iter().map(|w| (w.tid, w.predicate)).collect();
     let mut scores = [Score::default(); 2];
     for (reported, left, truth) in joined(seen) {
@@ -182,7 +182,7 @@ impl Symbols {
 }
 
 /// How many causes were reported as the asking stack has them, and of how many.
-fn causes(seen: &Seen, symbols: &Symbols) -> (u64, u64) {
+fn causes(seen: &Observation, symbols: &Symbols) -> (u64, u64) {
     let (mut right, mut all) = (0, 0);
     for (_, left, truth) in joined(seen) {
         let Some((place, reported)) = left.split_once(": ") else { continue };

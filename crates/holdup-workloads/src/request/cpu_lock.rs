@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn a_task_that_finds_the_lock_of_its_cpu_held_spins_until_it_is_free_or_the_trial_over() {
-        let cpu = holdup_host::cpu_places(&holdup_host::Host::real()).first().expect("a CPU is allowed").cpu;
+        let cpu = holdup_host::cpu_topologies(&holdup_host::Host::real()).first().expect("a CPU is allowed").cpu;
         let locks = Arc::new(CpuLocks::new(cpu));
         let board = Arc::new(Board::<(), ()>::new(1).expect("maps"));
         let take = || {

@@ -29,7 +29,7 @@ fn share(setup: &Setup, calibration: &Calibration) -> Result<Shared, Problem> {
     let threads = setup.messengers + setup.all_workers();
     let board = Region::new(threads)
         .map_err(|e| Problem::trial(format!("{threads} threads"), format!("no memory for their counts: {e}")))?;
-    let highest = holdup_host::cpu_places(&Host::real()).iter().map(|place| place.cpu).max().unwrap_or(0);
+    let highest = holdup_host::cpu_topologies(&Host::real()).iter().map(|place| place.cpu).max().unwrap_or(0);
     Ok(Shared {
         board,
         idle: (0..setup.messengers).map(|_| IdleWorkers::default()).collect(),

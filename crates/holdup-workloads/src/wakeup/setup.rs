@@ -68,7 +68,7 @@ impl Setup {
 
 /// The CPUs of the threads: those named, those of a placement, or all that are allowed.
 fn cpus(p: &wakeup::Parameters, host: &Host) -> Result<Vec<u32>, Problem> {
-    let allowed: Vec<u32> = holdup_host::cpu_places(host).iter().map(|place| place.cpu).collect();
+    let allowed: Vec<u32> = holdup_host::cpu_topologies(host).iter().map(|place| place.cpu).collect();
     let placement = Placement::on(p.placement, host)?;
     let named = p.cpus.as_str();
     let what = || format!("cpus {named}");

@@ -3,7 +3,7 @@
 use super::packets::input::Captures;
 use super::packets::{PICTURES, TOP, comparisons, input, options, summary, warn};
 use crate::{bundles, output};
-use holdup_model::captures::{CaptureComparison, CaptureKept, CaptureTrace, Parts};
+use holdup_model::captures::{CaptureComparison, CaptureRecord, CaptureTrace, Parts};
 use holdup_model::text::count;
 use holdup_model::{Collected, Coverage, Problem};
 use holdup_packets::evidence;
@@ -96,7 +96,7 @@ fn imported(read: &Read, comparison: Option<CaptureComparison>, traces: Option<V
             items: evidence::items(&analysis.flows),
             coverage: Coverage { seen: analysis.frames, lost: 0, notes: notes.clone() },
             histograms: evidence::histograms(&analysis.ack_rtt_ns, &analysis.rto_ns),
-            capture: Some(CaptureKept {
+            capture: Some(CaptureRecord {
                 capture: Some(capture),
                 comparison,
                 flows,

@@ -55,14 +55,14 @@ pub(crate) struct Args {
     #[command(flatten)]
     design: Design,
     #[command(flatten, next_help_heading = "Host options")]
-    place: Place,
+    place: TargetArgs,
     #[command(flatten)]
     guests: Guests,
 }
 
 // Where trials run.
 #[derive(Debug, clap::Args)]
-struct Place {
+struct TargetArgs {
     /// Run on this target: local, qemu or sim[:MACHINE]
     #[arg(long, global = true, hide_short_help = true)]
     target: Option<String>,
@@ -77,7 +77,7 @@ struct Place {
     workdir: Option<PathBuf>,
 }
 
-impl Place {
+impl TargetArgs {
     fn postgres(&self) -> PostgresOptions {
         PostgresOptions { bin: self.pg_bin.clone(), url: self.pg.clone() }
     }

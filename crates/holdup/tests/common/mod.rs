@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 /// Runs what must be refused, and looks for words in what it says.
 #[track_caller]
-pub(crate) fn refused(place: &Place, code: i32, args: &[&str], says: &[&str]) {
+pub(crate) fn refused(place: &Sandbox, code: i32, args: &[&str], says: &[&str]) {
     let (_, err) = place.expect(code, args);
     for word in says {
         assert!(err.contains(word), "`{word}` is missing in:\n{err}");
@@ -17,14 +17,16 @@ pub(crate) fn refused(place: &Place, code: i32, args: &[&str], says: &[&str]) {
 }
 
 /// A fresh folder with its own state, removed at the end.
-pub(crate) struct Place {
+pub(crate) struct Sandbox {
     folder: tempfile::TempDir,
 }
 
-impl Place {
+impl Sandbox {
     pub(crate) fn new() -> Self {
         // /tmp itself, because an unprivileged PostgreSQL must be able to reach what lies below it.
-        Place { folder: tempfile::Builder::new().prefix("holdup-test-").tempdir_in("/tmp").expect("a folder in /tmp") }
+        Sandbox {
+            folder: tempfile::Builder::new().prefix("holdup-test-").tempdir_in("/tmp").expect("a folder in /tmp"),
+        }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -94,7 +96,7 @@ pub(crate) fn is_root() -> bool {
 }
 
 /// The number of trials in a bundle, or `None` while it cannot be read.
-pub(crate) fn trials_in(place: &Place, bundle: &str) -> Option<usize> {
+pub(crate) fn trials_in(place: &Sandbox, bundle: &str) -> Option<usize> {
     let output = place.output(&["list", "trials", bundle, "--json"]);
     let document: serde_json::Value = serde_json::from_slice(&output.stdout).ok()?;
     Some(document.get("members")?.as_array()?.len())

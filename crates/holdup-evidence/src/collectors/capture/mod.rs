@@ -52,7 +52,7 @@ const PRODUCES: Produces = &[
     (
         "tcp_info_s",
         "s",
-        "the same of times: with data to send, and held up by the other side's window or the own buffer",
+        "the same of times: with data to send, and blocked by the other side's window or the own buffer",
     ),
     ("tcp_kernel", "1", "increase of a TCP counter of these namespaces, by protocol and name; those that moved"),
 ];

@@ -3,7 +3,7 @@
 use super::namespace::{CAPTURING, MOST_TRACES, NamespaceCapture, Passed};
 use super::sockets;
 use super::{Counters, META};
-use holdup_model::captures::{CaptureKept, CaptureTrace};
+use holdup_model::captures::{CaptureRecord, CaptureTrace};
 use holdup_model::histogram::Histogram;
 use holdup_model::{Collected, Coverage, EvidenceItem, SelfCost};
 use holdup_packets::analyse::Flows;
@@ -70,7 +70,7 @@ pub(super) fn report(
     items.extend(moved.map(|(name, count)| EvidenceItem::labelled("tcp_kernel", name, "1", *count as f64)));
     items.extend(sockets.items());
     let (of_flows, flows_beyond) = evidence::worst_flows(&flows, MOST_FLOWS);
-    let capture = CaptureKept { flows: of_flows, flows_beyond, traces, ..CaptureKept::default() };
+    let capture = CaptureRecord { flows: of_flows, flows_beyond, traces, ..CaptureRecord::default() };
     let mut histograms = evidence::histograms(&ack_rtt_ns, &rto_ns);
     histograms.extend(sockets.histograms());
     Collected {

@@ -1,7 +1,7 @@
 //! PostgreSQL out of Debian's archive.
 
 use super::manifest::{Manifest, Package, ROOT};
-use super::suites::{COMPILER, Place, Wanted, choose, in_order, left_out, listing, major_of, packages};
+use super::suites::{COMPILER, SuiteSet, Wanted, choose, in_order, left_out, listing, major_of, packages};
 use super::{PROGRAMS, Stored, tree};
 use crate::cache::stored::ManifestFile;
 use crate::debian::{Apt, Found, Request};
@@ -56,7 +56,7 @@ pub(super) fn fetch(
 }
 
 /// All servers in a place.
-fn servers(apt: &Apt<'_>, place: &Place, observer: &mut dyn Observer) -> Result<Vec<Found>, Problem> {
+fn servers(apt: &Apt<'_>, place: &SuiteSet, observer: &mut dyn Observer) -> Result<Vec<Found>, Problem> {
     apt.update(Some(place.suite()), false, observer)?;
     let mut names = apt.names("postgresql-", observer)?;
     names.retain(|name| major_of(name).is_some());
@@ -66,7 +66,7 @@ fn servers(apt: &Apt<'_>, place: &Place, observer: &mut dyn Observer) -> Result<
 struct Making<'a> {
     cache: &'a Cache,
     apt: &'a Apt<'a>,
-    place: Place,
+    place: SuiteSet,
     server: &'a Found,
     major: u32,
     options: &'a Options,

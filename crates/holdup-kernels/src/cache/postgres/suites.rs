@@ -7,19 +7,19 @@ use std::collections::BTreeMap;
 
 /// Suites that are searched together: the first completes the second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct SuiteSet {
     pub(super) suites: &'static [&'static str],
     /// Its major version in 2026; such a request is looked up here first.
     in_2026: Option<u32>,
 }
 
 /// From the oldest suite to the newest: a version in several suites is taken from the most stable one.
-const PLACES: &[Place] = &[
-    Place { suites: &["bookworm"], in_2026: Some(15) },
-    Place { suites: &["trixie"], in_2026: Some(17) },
-    Place { suites: &["forky"], in_2026: Some(18) },
-    Place { suites: &["sid"], in_2026: None },
-    Place { suites: &["sid", "experimental"], in_2026: Some(19) },
+const SUITE_SETS: &[SuiteSet] = &[
+    SuiteSet { suites: &["bookworm"], in_2026: Some(15) },
+    SuiteSet { suites: &["trixie"], in_2026: Some(17) },
+    SuiteSet { suites: &["forky"], in_2026: Some(18) },
+    SuiteSet { suites: &["sid"], in_2026: None },
+    SuiteSet { suites: &["sid", "experimental"], in_2026: Some(19) },
 ];
 
 /// Dependencies that are left out: system setup, cluster management, and libraries that the server loads only on request. Their
@@ -61,7 +61,7 @@ pub(super) const COMPILER: &str = "libllvm";
 /// Needed beside the server: a shell, through which initdb runs the server, and UTC.
 const WITH_IT: &[&str] = &["dash", "tzdata"];
 
-impl Place {
+impl SuiteSet {
     /// The suite that is searched; the others complete it.
     pub(super) fn suite(&self) -> &'static str {
         self.suites.last().copied().unwrap_or_default()
@@ -115,8 +115,9 @@ impl std::fmt::Display for Wanted {
 }
 
 /// All places, the most likely one first.
-pub(super) fn in_order(major: u32) -> Vec<Place> {
-    let (mut first, rest): (Vec<Place>, Vec<Place>) = PLACES.iter().partition(|place| place.in_2026 == Some(major));
+pub(super) fn in_order(major: u32) -> Vec<SuiteSet> {
+    let (mut first, rest): (Vec<SuiteSet>, Vec<SuiteSet>) =
+        SUITE_SETS.iter().partition(|place| place.in_2026 == Some(major));
     first.extend(rest);
     first
 }
@@ -197,7 +198,7 @@ mod tests {
 
     #[test]
     fn the_likely_suite_is_searched_first_and_then_all() {
-        let suites = |major| in_order(major).iter().map(Place::suite).collect::<Vec<_>>();
+        let suites = |major| in_order(major).iter().map(SuiteSet::suite).collect::<Vec<_>>();
         assert_eq!(suites(18), ["forky", "bookworm", "trixie", "sid", "experimental"]);
         assert_eq!(suites(16), ["bookworm", "trixie", "forky", "sid", "experimental"]);
         assert_eq!(in_order(19)[0].suites, ["sid", "experimental"]);

@@ -1,6 +1,6 @@
 //! Packages with their dependencies, as apt resolves them in the index of few suites.
 
-use super::{Apt, Place, place, problem};
+use super::{Apt, IndexEntry, place, problem};
 use crate::Options;
 use crate::files::{check_room, human_size, sha256};
 use holdup_model::{Event, Observer, Problem};
@@ -70,7 +70,7 @@ impl<'a> Apt<'a> {
         let mut download = vec!["download", "--print-uris"];
         download.extend(names.iter().map(String::as_str));
         let said = self.run("apt-get", &download, observer)?;
-        let places: BTreeMap<(String, String), Place> =
+        let places: BTreeMap<(String, String), IndexEntry> =
             said.text.lines().filter_map(|line| Some((name_in(line)?, place(line)?))).collect();
         let solved: Vec<Solved> = places
             .into_iter()
