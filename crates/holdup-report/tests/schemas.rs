@@ -39,6 +39,8 @@ fn a_history_reads_well() {
     let history = past();
     assert!(history.series[0].changes.iter().any(|c| c.run == 7), "{:#?}", history.series[0]);
     insta::assert_snapshot!(history_terminal(&history, &TerminalOptions { width: 100, color: false, details: true }));
+    let screen = TerminalOptions { width: 80, color: false, details: false };
+    common::is_one_screen("a history", &history_terminal(&history, &screen));
 }
 
 /// Whether a value is of a type, as JSON Schema calls it.

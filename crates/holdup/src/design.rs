@@ -102,8 +102,7 @@ impl<const SIMULATED: bool> Subcommand for Chosen<SIMULATED> {
                 ]
             });
             let arguments = options.into_iter().map(parameter_option).chain(program.into_iter().flatten());
-            let summary = meta.summary.split([',', ';', ':', '(']).next().unwrap_or_default().trim_end();
-            let command_of = Command::new(meta.id).about(summary).long_about(meta.summary);
+            let command_of = Command::new(meta.id).about(meta.summary);
             command.subcommand(command_of.after_long_help(meta.docs).args(arguments))
         })
     }

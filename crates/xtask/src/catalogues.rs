@@ -28,12 +28,31 @@ const FILES: [(&str, &str, &str, &str); 2] = [
 /// The mechanisms of the simulator are one table in the code, and one in its documentation.
 const MECHANISMS: (&str, &str) = ("crates/holdup-sim/src/factors.rs", "docs/simulator.md");
 
+/// The marks of a segment and the causes of our own judgement: the table in the code, what is at the beginning of a row, and
+/// how the documentation names it.
+const OF_PACKETS: [(&str, &str, &str); 2] = [
+    ("crates/holdup-packets/src/kinds.rs", r#"(?m)^ +[A-Z]\w+ "tcp\.([a-z_.]+)" ""#, "`NAME`"),
+    ("crates/holdup-packets/src/rfc/causes.rs", r#"(?m)^ +[A-Z]\w+ "[a-z_]+" "([^"]+)" ""#, "NAME"),
+];
+const ABOUT_PACKETS: &str = "docs/packets.md";
+
 /// What is wrong with the catalogues.
 pub fn check(repo: &Repo) -> Vec<String> {
     let mut wrong: Vec<String> =
         CATALOGUES.iter().flat_map(|(folder, least)| check_one(repo, folder, *least)).collect();
     wrong.extend(FILES.iter().flat_map(|files| check_files(repo, *files)));
     wrong.extend(check_mechanisms(repo));
+    wrong.extend(OF_PACKETS.iter().flat_map(|table| check_packets(repo, *table)));
+    wrong
+}
+
+fn check_packets(repo: &Repo, (table, row, entry): (&str, &str, &str)) -> Vec<String> {
+    let (code, docs) = (repo.text(table).unwrap_or_default(), repo.text(ABOUT_PACKETS).unwrap_or_default());
+    let row = Regex::new(row).expect("a pattern");
+    let names: Vec<&str> = row.captures_iter(code).filter_map(|found| Some(found.get(1)?.as_str())).collect();
+    let missing = names.iter().filter(|name| !docs.contains(&entry.replace("NAME", name)));
+    let mut wrong: Vec<String> = missing.map(|name| format!("{ABOUT_PACKETS}: it does not describe {name}")).collect();
+    wrong.extend((names.len() < 10).then(|| format!("{table}: {} rows, 10 were there before", names.len())));
     wrong
 }
 
@@ -120,6 +139,18 @@ mod tests {
         assert_eq!(check_one(&Repo::of(&[cpu]), "c", 1).len(), 1, "no list");
         let machines = [("m/a.toml", ""), ("m/b.toml", ""), ("list", "(\"a\", x)")];
         assert_eq!(check_files(&Repo::of(&machines), ("m", ".toml", "list", "(\"NAME\",")).len(), 1, "a file");
+        let rows: String = (0..10).map(|n| format!("    A{n} \"tcp.a{}\" \"t\" Normal;\n", "b".repeat(n))).collect();
+        let described = |n: usize| (0..n).map(|n| format!("`a{}`\n", "b".repeat(n))).collect::<String>();
+        let of_packets = |rows: &str, docs: &str| {
+            let repo = Repo::of(&[(OF_PACKETS[0].0, rows), (ABOUT_PACKETS, docs)]);
+            check_packets(&repo, OF_PACKETS[0]).len()
+        };
+        assert_eq!(of_packets(&rows, &described(10)), 0);
+        assert_eq!(
+            (of_packets(&rows, &described(9)), of_packets("", "")),
+            (1, 1),
+            "one is not described, all are gone"
+        );
         assert_eq!(wrong("mod cpu;\nmod wait_events;\nconst A: X = &[&cpu::C, &wait_events::W];", &[cpu, wait]), 0);
     }
 }

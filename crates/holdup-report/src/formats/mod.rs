@@ -54,6 +54,7 @@ pub fn schemas() -> &'static [(&'static str, &'static str)] {
         ("holdup.history/1", include_str!("../../schemas/history-1.json")),
         ("holdup.explain/1", include_str!("../../schemas/explain-1.json")),
         ("holdup.list/1", include_str!("../../schemas/list-1.json")),
+        ("holdup.kernels/1", include_str!("../../schemas/kernels-1.json")),
         ("holdup.check/1", include_str!("../../schemas/check-1.json")),
         ("holdup.verify/1", include_str!("../../schemas/verify-1.json")),
         ("holdup.packets/1", include_str!("../../schemas/packets-1.json")),

@@ -20,7 +20,7 @@ pub struct Command;
 
 const META: Meta = Meta {
     id: "command",
-    summary: "any command line: how long it takes, or a number that it prints (hyperfine)",
+    summary: "any command line: its time, or a number that it prints",
     docs: "Each trial starts the program once; the first trial may start it several times: when the collectors that run \
            by default take more than 1 % of its window, the most expensive ones are left out and the trial is measured \
            again. With --collect the program runs once in every trial. The window begins when the program is let run and ends when it has \

@@ -16,7 +16,7 @@ pub struct External;
 
 const META: Meta = Meta {
     id: "external",
-    summary: "cyclictest, hackbench, sockperf and others, their numbers as ours",
+    summary: "reference tools, with their numbers in holdup's units",
     docs: "Each trial runs one tool once, as it is installed here, and reads its output into metrics with the ids and \
            units of holdup's own workloads, so that one plan can hold both. What a tool does not measure is absent \
            with that reason. Each tool has its own headline, so the plan names the primary metric.\n\n\

@@ -15,7 +15,7 @@ pub struct LockContention;
 
 const META: Meta = Meta {
     id: "lock-contention",
-    summary: "N threads or processes that take one lock, work, and give it back",
+    summary: "workers that take one lock, work, and give it back",
     docs: "Each worker repeats: lock, work inside for `section`, unlock, work outside for `think`. The work is a chain \
            of dependent arithmetic whose length was calibrated at the begin of the session; the calibration, its \
            spread and its drift are among the facts. A time of 0 is really none.\n\n\

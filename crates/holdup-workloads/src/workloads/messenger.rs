@@ -13,7 +13,7 @@ pub struct Messenger;
 
 const META: Meta = Meta {
     id: "messenger",
-    summary: "groups of senders and receivers that exchange short messages, as hackbench does",
+    summary: "groups of senders and receivers of messages (hackbench)",
     docs: "Each sender writes `messages` messages to each receiver of its group, one receiver after the other; each \
            receiver has one socket pair, pipe or connection that all senders of its group write to. One system call \
            moves one message on each side. All begin at the same time. With `messages = 0` they continue until the window ends, \

@@ -15,7 +15,7 @@ pub struct Mixed;
 
 const META: Meta = Meta {
     id: "mixed",
-    summary: "one workload with others behind it, each with its own metrics",
+    summary: "one workload with others behind it",
     docs: "`foreground` is measured, `background` disturbs it: cyclictest under hackbench is `wakeup` with `messenger` \
            behind it. `background` names one workload, several with `+` between, or `none`; as an axis (`none,messenger`) \
            it compares idle with loaded in interleaved blocks. The parameters of a member are written with its kind: \

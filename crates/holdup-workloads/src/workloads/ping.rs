@@ -16,7 +16,7 @@ pub struct Ping;
 
 const META: Meta = Meta {
     id: "ping",
-    summary: "messages between two ends: round trips, one way, at a rate, as recorded; delivered beside sent",
+    summary: "messages between a client and a server (sockperf)",
     docs: "The client sends, the server receives and answers. In `ping-pong` a burst is sent, then its answers are \
            awaited, then the next burst is sent: a closed loop, in which somebody who is slow delays the next question \
            and so hides what others would have waited. `under-load` and `playback` send by the clock regardless of what the server \

@@ -14,7 +14,7 @@ pub struct Request;
 
 const META: Meta = Meta {
     id: "request",
-    summary: "messengers that wake workers, which sleep, take a lock of their CPU and work, as schbench does",
+    summary: "messengers that wake workers, which then work (schbench)",
     docs: "Each worker repeats: ask a messenger, sleep until called (futex), sleep for `think`, take the spin lock of \
            the CPU that it runs on, do `operations` times `work`, give the lock back. A holder that is preempted or \
            migrated makes the next worker on that CPU spin.\n\n\

@@ -19,7 +19,7 @@ const ANY_DURATION_NS: u64 = 1_000_000_000;
 
 const META: Meta = Meta {
     id: "stream",
-    summary: "connections that carry data for a while, and what a gigabyte costs (uperf, iperf3, netperf)",
+    summary: "connections that carry data (iperf3, uperf)",
     docs: "Both ends are holdup's own: `connections` connections are made before the warm-up, and from then until after \
            the window one end of each sends transfers of `size` bytes, one after another, while the other receives. \
            With mode `write` the client sends, with `read` the server, with `both` there are as many connections \

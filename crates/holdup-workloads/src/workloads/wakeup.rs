@@ -13,7 +13,7 @@ pub struct Wakeup;
 
 const META: Meta = Meta {
     id: "wakeup",
-    summary: "periodic timers, and how late each wakes its thread (cyclictest)",
+    summary: "periodic timers, and how late each wakes its thread",
     docs: "Each thread sleeps until an absolute moment (clock_nanosleep, CLOCK_MONOTONIC), reads the clock when it runs, \
            counts how late it is, and waits for the next moment, one `interval` later. Thread k has an interval that is \
            k times `distance` longer. The first moments are spread evenly over an interval. A thread that wakes after one or more of its next moments leaves those out, as \

@@ -62,6 +62,9 @@ impl Kind {
     }
 }
 
+/// The columns of a screen.
+const COLUMNS: usize = 80;
+
 /// One member of a catalogue, as it is listed.
 #[derive(Default)]
 struct Row {
@@ -162,15 +165,39 @@ fn catalogue(kind: Kind, id: Option<&str>, as_json: bool) -> Result<String, Prob
     if as_json {
         return Ok(document(kind, chosen.iter().map(|r| row_json(r))));
     }
+    if let (Some(_), [row]) = (id, chosen.as_slice()) {
+        let here = here_in_words(row.here.as_ref());
+        return Ok(format!("{}  {}{here}\n{}", row.id, row.summary, in_full(row)));
+    }
     let width = chosen.iter().map(|r| r.id.len()).max().unwrap_or(0);
-    let mut text = String::new();
-    for row in &chosen {
-        let _infallible = writeln!(text, "{:width$}  {}{}", row.id, row.summary, here_in_words(row.here.as_ref()));
-        if id.is_some() {
-            text.push_str(&in_full(row));
-        }
+    let mut text: String =
+        chosen.iter().map(|row| one_line(row.id, row.summary, mark(row.here.as_ref()), width)).collect();
+    if chosen.iter().any(|row| !mark(row.here.as_ref()).is_empty()) {
+        let _infallible = writeln!(text, "\nwhy not here: holdup list {} ID", kind.name());
     }
     Ok(text)
+}
+
+/// A member on one line of a screen; its summary is cut at a word where there is no room for all of it.
+fn one_line(id: &str, summary: &str, mark: &str, width: usize) -> String {
+    let room = COLUMNS.saturating_sub(width + 2 + mark.chars().count());
+    let mut shown = summary.to_owned();
+    while shown.chars().count() > room {
+        let words = shown.trim_end_matches('…').trim_end();
+        shown = format!("{}…", words.rsplit_once(' ').map_or("", |(before, _)| before));
+        if shown == "…" {
+            break;
+        }
+    }
+    format!("{id:width$}  {shown}{mark}\n")
+}
+
+fn mark(here: Option<&Availability>) -> &'static str {
+    match here {
+        None | Some(Availability::Ready) => "",
+        Some(Availability::Degraded { .. }) => " [in part]",
+        Some(Availability::Unavailable { .. }) => " [not here]",
+    }
 }
 
 fn unknown<'a>(kind: Kind, id: &str, known: impl Iterator<Item = &'a str>) -> Problem {
@@ -266,7 +293,7 @@ fn machines(name: Option<&str>, as_json: bool) -> Result<String, Problem> {
     let width = all.iter().map(|m| m.name.len()).max().unwrap_or(0);
     Ok(all
         .iter()
-        .map(|m| format!("{:width$}  {:>4} CPUs  {}\n", m.name, m.machine.topology.cpus(), m.summary))
+        .map(|m| one_line(m.name, &format!("{:>4} CPUs  {}", m.machine.topology.cpus(), m.summary), "", width))
         .collect())
 }
 
