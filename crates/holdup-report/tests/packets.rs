@@ -162,6 +162,13 @@ fn an_imported_bundle_says_what_the_captures_say() {
     assert!(report.contains(&packets[below_the_answer..]), "{report}");
     let answer: String = comparisons[0].answer.split_whitespace().collect();
     assert!(report.split_whitespace().collect::<String>().contains(&answer), "{report}");
+    let screen = TerminalOptions { width: 80, color: false, details: false };
+    let first = terminal(&bundle, &analysis, &screen);
+    common::is_one_screen("an imported bundle", &first);
+    assert!(
+        first.contains("Got worse the most") && first.contains("connections") && first.contains("--details"),
+        "{first}"
+    );
     insta::assert_snapshot!("imported_at_100", report);
     insta::assert_snapshot!("imported_as_markdown", markdown(&bundle, &analysis));
 

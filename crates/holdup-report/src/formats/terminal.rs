@@ -41,6 +41,7 @@ pub fn terminal(bundle: &BundleData, analysis: &Analysis, options: &TerminalOpti
     let explanation = analysis.explanation.as_ref().filter(|_| sections::is_record(bundle));
     if !options.details {
         return match explanation {
+            None if bundle.head.is_imported() => kept::screen(bundle, options),
             Some(explanation) => explain::explain_terminal(explanation, &bundle.plan.question, options),
             None => one_screen(Some(bundle), analysis, &head(bundle, options), options),
         };

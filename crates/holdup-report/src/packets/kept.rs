@@ -83,6 +83,14 @@ pub(crate) fn terminal(bundle: &BundleData, options: &TerminalOptions) -> String
     out
 }
 
+/// The first screen of an imported bundle: what `holdup packets` answers of the same files.
+pub(crate) fn screen(bundle: &BundleData, options: &TerminalOptions) -> String {
+    let seen = seen(bundle);
+    let captures: Vec<Capture> = captures(&seen).into_iter().cloned().collect();
+    let comparisons: Vec<CaptureComparison> = comparisons(&seen).into_iter().cloned().collect();
+    super::packets_terminal(&captures, &comparisons, options)
+}
+
 /// The section of a report in Markdown; nothing where no capture is in the bundle.
 pub(crate) fn markdown(bundle: &BundleData) -> String {
     let seen = seen(bundle);
