@@ -3,7 +3,7 @@
 use crate::explanations::{self, Context, share_in_words};
 use crate::watched::{Watched, twins};
 use crate::words;
-use holdup_model::bundle::Ending;
+use holdup_model::bundle::{Ending, OBSERVED};
 use holdup_model::explanation::{ArmExplanation, Cause};
 use holdup_model::outcome::FindingVerdict;
 use holdup_model::{BundleData, Explanation, Replica};
@@ -14,9 +14,6 @@ const NOTABLE_LOSS: f64 = 0.01;
 
 /// Collectors that are there to explain a delay. The others show a part of it, and run by default.
 const EXPLAINING: [&str; 6] = ["switches", "critical-sections", "faults", "cpu-profile", "off-cpu", "kworkers"];
-
-/// The kind of the workload in a bundle of `holdup record`.
-const OBSERVED: &str = "observed";
 
 /// Whether a collector ran that is there to explain a delay.
 pub(crate) fn is_explained(bundle: &BundleData) -> bool {
@@ -43,11 +40,12 @@ pub fn explain(bundle: &BundleData) -> Explanation {
         }
     }
     match &bundle.ending {
-        Some(Ending::SubjectEnded { reason }) => notes.push(reason.clone()),
         Some(Ending::Failed { reason }) => notes.push(format!("it ended early: {reason}")),
         Some(Ending::Interrupted) => notes.push("it was interrupted: evidence until then".to_owned()),
         None => notes.push("it has no ending: it still runs, or was killed".to_owned()),
-        Some(Ending::Complete | Ending::Decided | Ending::Budget) => {}
+        Some(Ending::Complete | Ending::Decided | Ending::Budget) => {
+            notes.extend(bundle.subject_end().map(str::to_owned));
+        }
     }
     Explanation { caution: words::caution(&bundle.head), differences: differences(&arms), arms, notes }
 }

@@ -44,12 +44,6 @@ impl BundleHead {
 pub enum Ending {
     /// All planned blocks were run.
     Complete,
-    /// What a record watches ended; the windows until then are whole. In bundles and in JSON it is complete, with the reason.
-    #[serde(rename(serialize = "complete"))]
-    SubjectEnded {
-        /// What ended, and when.
-        reason: String,
-    },
     /// Every headline had its verdict before the last planned block.
     Decided,
     /// The budget was used up at a block's end.
@@ -114,4 +108,16 @@ pub struct BundleData {
     pub boot_logs: Vec<BootLog>,
     /// How the run ended; `None` when it never did (a crash, or still running).
     pub ending: Option<Ending>,
+}
+
+/// The kind of workload of a record: it watches, and starts nothing.
+pub const OBSERVED: &str = "observed";
+
+impl BundleData {
+    /// Why a record is complete before its last window: what it watched ended, and when.
+    pub fn subject_end(&self) -> Option<&str> {
+        let is_record = !self.plan.workloads.is_empty() && self.plan.workloads.iter().all(|w| w.kind == OBSERVED);
+        let is_whole = is_record && self.ending == Some(Ending::Complete);
+        self.log.last().filter(|_| is_whole).map(|(_, text)| text.as_str())
+    }
 }

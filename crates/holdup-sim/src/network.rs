@@ -242,12 +242,7 @@ impl Flows {
         let flows = self.there + self.back;
         let name = |name: &str| Program { name: name.to_owned(), role: "load".to_owned(), ops: Vec::new() };
         let mut load = Load {
-            programs: vec![
-                name("client-sender"),
-                name("server-receiver"),
-                name("server-sender"),
-                name("client-receiver"),
-            ],
+            programs: ["client-sender", "server-receiver", "server-sender", "client-receiver"].map(name).into(),
             marks: 4,
             ..Load::default()
         };

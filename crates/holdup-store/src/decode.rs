@@ -294,7 +294,6 @@ pub(crate) fn ending(part: &Loaded) -> Decoded<(Ending, u32)> {
     let mut c = single(part, 0)?;
     let ending = match (c.text()?.as_str(), c.text_or_null()?) {
         ("complete", None) => Ending::Complete,
-        ("complete", Some(reason)) => Ending::SubjectEnded { reason },
         ("decided", None) => Ending::Decided,
         ("budget", None) => Ending::Budget,
         ("interrupted", None) => Ending::Interrupted,

@@ -146,14 +146,16 @@ fn contents(data: &BundleData, sound: bool, found: &mut Wholeness) {
         planned.iter().filter(|p| present.contains(&(p.session, p.block, p.position, p.arm))).count()
     };
     let line = format!("plan: {} trials planned, {} run, {} done", planned.len(), ran(false), ran(true));
-    if data.ending == Some(Ending::Complete) && ran(false) < planned.len() {
+    if data.ending == Some(Ending::Complete) && data.subject_end().is_none() && ran(false) < planned.len() {
         found.bad(format!("{line}, although the run is said to be complete"));
     } else {
         found.good(line);
     }
     match &data.ending {
-        Some(Ending::Complete) => found.good("ending: complete"),
-        Some(Ending::SubjectEnded { reason }) => found.good(format!("ending: complete ({reason})")),
+        Some(Ending::Complete) => {
+            let end = data.subject_end().map(|end| format!(" ({end})")).unwrap_or_default();
+            found.good(format!("ending: complete{end}"));
+        }
         Some(Ending::Decided) => found.good("ending: every headline was decided before the last planned block"),
         Some(Ending::Budget) => found.good("ending: the budget was used up at the end of a block"),
         Some(Ending::Interrupted) => found.good("ending: interrupted, the host was restored"),

@@ -245,7 +245,6 @@ impl Writer {
     pub fn finish(mut self, ending: &Ending) -> Result<(), Problem> {
         let (how, reason) = match ending {
             Ending::Complete => ("complete", None),
-            Ending::SubjectEnded { reason } => ("complete", Some(reason)),
             Ending::Decided => ("decided", None),
             Ending::Budget => ("budget", None),
             Ending::Interrupted => ("interrupted", None),

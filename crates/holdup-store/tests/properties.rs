@@ -238,7 +238,6 @@ fn ending() -> impl Strategy<Value = Option<Ending>> {
         Just(Some(Ending::Budget)),
         Just(Some(Ending::Interrupted)),
         text().prop_map(|reason| Some(Ending::Failed { reason })),
-        text().prop_map(|reason| Some(Ending::SubjectEnded { reason })),
     ]
 }
 

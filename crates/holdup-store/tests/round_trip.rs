@@ -30,7 +30,6 @@ fn every_ending_reads_back() {
         Some(Ending::Budget),
         Some(Ending::Interrupted),
         Some(Ending::Failed { reason: "disk gone".into() }),
-        Some(Ending::SubjectEnded { reason: "the process ended after 3.2 s".into() }),
     ];
     for (i, ending) in endings.into_iter().enumerate() {
         let path = folder.path().join(format!("{i}.holdup"));

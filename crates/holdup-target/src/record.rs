@@ -7,7 +7,7 @@ use holdup_evidence::{CollectContext, CollectOptions, Subject};
 use holdup_host::lock::HostLock;
 use holdup_host::{Host, facts, process};
 use holdup_load::{Cancel, WindowHooks};
-use holdup_model::bundle::{BundleHead, CollectorState, Ending};
+use holdup_model::bundle::{BundleHead, CollectorState, Ending, OBSERVED};
 use holdup_model::metric::{Measured, Measurement};
 use holdup_model::{
     Arm, Availability, Collected, Design, Direction, Event, Machine, Metric, Observer, Plan, Problem, Schedule, Trial,
@@ -41,9 +41,6 @@ const COUNTS_FROM: f64 = 0.5;
 
 /// How often the watched processes are looked for inside a window, in looks of 20 ms at whether to end.
 const LOOKS: u32 = 10;
-
-/// The workload of a record in its bundle.
-const OBSERVED: &str = "observed";
 
 /// All that a record needs.
 #[expect(missing_docs, reason = "fields without a comment are what their names say")]
@@ -242,17 +239,23 @@ fn walk(
     let mut done = 0;
     let begun = Instant::now();
     for spec in &schedule.trials {
-        let gone = |why: &str, done: u32| {
-            let reason = format!("{why} after {:.1} s", begun.elapsed().as_secs_f64());
-            if done > 0 { Ending::SubjectEnded { reason } } else { Ending::Failed { reason } }
-        };
+        let gone =
+            |why: &str, done: u32, writer: &mut Writer, observer: &mut dyn Observer| -> Result<Ending, Problem> {
+                let reason = format!("{why} after {:.1} s", begun.elapsed().as_secs_f64());
+                if done == 0 {
+                    return Ok(Ending::Failed { reason });
+                }
+                writer.log(unix_ns(), &reason)?;
+                observer.event(Event::Note(&reason));
+                Ok(Ending::Complete)
+            };
         if request.cancel.is_cancelled() {
             return Ok((Ending::Interrupted, done));
         }
         // Looked for again each time: processes of a name or of a group come and go.
         let subjects = match request.watching.subjects(request.host) {
             Ok(subjects) => subjects,
-            Err(why) => return Ok((gone(&why, done), done)),
+            Err(why) => return Ok((gone(&why, done, writer, observer)?, done)),
         };
         let arm = &schedule.arms[0];
         let left_ns = plan.design.duration_ns.saturating_mul(u64::from(request.windows - spec.seq));
@@ -269,7 +272,8 @@ fn walk(
             Some(Cut::Asked) => return Ok((Ending::Interrupted, done)),
             Some(Cut::Gone) => {
                 let why = request.watching.subjects(request.host).err();
-                return Ok((gone(why.as_deref().unwrap_or("the watched processes ended"), done), done));
+                let why = why.as_deref().unwrap_or("the watched processes ended");
+                return Ok((gone(why, done, writer, observer)?, done));
             }
         }
     }

@@ -118,8 +118,12 @@ fn a_process_that_ends_leaves_a_bundle_that_says_so() {
 
 fn a_process_that_ends_before_a_window_is_over_is_an_error() {
     let place = Sandbox::new();
-    let short = Running::script("sleep 2");
-    let output = place.output(&watch(&["--pid", &short.pid(), "--windows", "1"], "600s", "s.holdup"));
+    let short = Running::busy();
+    let pid = short.pid();
+    let child = place.start(&watch(&["--pid", &pid, "--windows", "1"], "600s", "s.holdup"));
+    wait_for("the bundle", || trials_in(&place, "s.holdup").is_some());
+    drop(short);
+    let output = child.wait_with_output().expect("it ends");
     let (_, err) = texts(&output);
     assert_eq!(output.status.code(), Some(3), "{err}");
     assert!(err.contains("the process ended after") && err.contains("hint: shorter windows"), "{err}");

@@ -31,8 +31,10 @@ fn ending(context: &Context<'_>) -> Finding {
         bundle.trials.iter().filter(|t| t.is_done()).map(|t| (t.session, t.block, t.arm)).collect();
     let missing = bundle.schedule.trials.iter().filter(|t| !done.contains(&(t.session, t.block, t.arm))).count();
     let how = match &bundle.ending {
-        Some(Ending::Complete) => "The run came to its end".to_owned(),
-        Some(Ending::SubjectEnded { reason }) => format!("The record came to its end, because {reason}"),
+        Some(Ending::Complete) => match bundle.subject_end() {
+            Some(end) => format!("The record came to its end, because {end}"),
+            None => "The run came to its end".to_owned(),
+        },
         Some(Ending::Decided) => return decided(context, planned.len(), &done),
         Some(Ending::Budget) => "The run ended when its time budget was used up".to_owned(),
         Some(Ending::Interrupted) => "The run was interrupted".to_owned(),

@@ -2,7 +2,7 @@
 
 use crate::series::Layout;
 use crate::text::{self, clean};
-use holdup_model::bundle::Ending;
+use holdup_model::bundle::{Ending, OBSERVED};
 use holdup_model::outcome::FindingVerdict;
 use holdup_model::plan::{Layout as Arrangement, StopRule};
 use holdup_model::{Analysis, Availability, BundleData, Finding, TrialStatus};
@@ -46,9 +46,6 @@ fn headline(finding: &Finding) -> Headline<'_> {
     Headline { answer, class, subject, rest, finding, shown, how }
 }
 
-/// The kind of the workload in a bundle of `holdup record`.
-const OBSERVED: &str = "observed";
-
 /// Whether a bundle holds windows of a live system, in which nothing was started and nothing is compared.
 pub(crate) fn is_record(bundle: &BundleData) -> bool {
     !bundle.plan.workloads.is_empty() && bundle.plan.workloads.iter().all(|w| w.kind == OBSERVED)
@@ -58,12 +55,14 @@ pub(crate) fn is_record(bundle: &BundleData) -> bool {
 fn record_banners(bundle: &BundleData) -> Vec<String> {
     let done = bundle.trials.iter().filter(|t| t.is_done()).count();
     let mut banners = match &bundle.ending {
-        Some(Ending::SubjectEnded { reason } | Ending::Failed { reason }) => {
+        Some(Ending::Failed { reason }) => {
             vec![format!("{}.", text::capital(&clean(reason)))]
         }
         Some(Ending::Interrupted) => vec![format!("Interrupted after {}.", text::count(done, "window"))],
         None => vec!["The recording still runs, or it was killed.".to_owned()],
-        Some(Ending::Complete | Ending::Decided | Ending::Budget) => Vec::new(),
+        Some(Ending::Complete | Ending::Decided | Ending::Budget) => {
+            bundle.subject_end().map(|end| format!("{}.", text::capital(&clean(end)))).into_iter().collect()
+        }
     };
     if done == 0 {
         banners.push("This bundle holds no window that counts.".to_owned());
@@ -81,7 +80,7 @@ pub(crate) fn banners(bundle: &BundleData) -> Vec<String> {
     let done = bundle.trials.iter().filter(|t| t.is_done()).count();
     let so_far = format!("{done} of {planned} planned trials count");
     match &bundle.ending {
-        Some(Ending::Complete | Ending::SubjectEnded { .. } | Ending::Decided) => {}
+        Some(Ending::Complete | Ending::Decided) => {}
         Some(Ending::Budget) => banners.push(format!("The run used up its time budget before its end: {so_far}.")),
         Some(Ending::Interrupted) => banners.push(format!("The run was interrupted: {so_far}.")),
         Some(Ending::Failed { reason }) => banners.push(format!("The run failed ({}): {so_far}.", clean(reason))),

@@ -20,7 +20,7 @@ use std::sync::atomic::Ordering;
 
 /// The server of one trial, as far as it has come. Dropping it ends all of it.
 #[derive(Default)]
-pub struct ServerSide(State);
+pub(crate) struct ServerSide(State);
 
 #[derive(Default)]
 enum State {
@@ -54,7 +54,7 @@ struct Working {
 
 impl ServerSide {
     /// Carries out an order; `address` is the link's own.
-    pub fn carry_out(&mut self, host: &Host, address: IpAddr, order: Order) -> Answer {
+    pub(crate) fn carry_out(&mut self, host: &Host, address: IpAddr, order: Order) -> Answer {
         let state = std::mem::take(&mut self.0);
         let result = match (order, state) {
             (Order::Begin(begin), _) => listen(begin, address).map(|(state, port)| (state, Answer::Listening(port))),

@@ -2,11 +2,13 @@
 
 use super::serve;
 use crate::peer::*;
+use holdup_host::Host;
 use holdup_host::fake::MemoryFs;
 use holdup_load::Cancel;
+use holdup_model::guest::PEER_PORT;
 use holdup_model::{frame, wire};
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Mutex;
 use std::time::Duration;
 

@@ -293,7 +293,7 @@ fn machines(name: Option<&str>, as_json: bool) -> Result<String, Problem> {
     let width = all.iter().map(|m| m.name.len()).max().unwrap_or(0);
     Ok(all
         .iter()
-        .map(|m| one_line(m.name, &format!("{:>4} CPUs  {}", m.machine.topology.cpus(), m.summary), "", width))
+        .map(|m| one_line(&m.name, &format!("{:>4} CPUs  {}", m.machine.topology.cpus(), m.summary), "", width))
         .collect())
 }
 

@@ -128,10 +128,6 @@ fn end(out: &Path, outcome: &RecordOutcome) -> Result<u8, Problem> {
             output::say("interrupted; the bundle holds what was recorded");
             Ok(4)
         }
-        Ending::SubjectEnded { reason } => {
-            output::say(reason);
-            Ok(0)
-        }
         Ending::Failed { reason } => Err(Problem::host("record", format!("{reason}, before a window was over"))
             .hint("shorter windows: a smaller --duration, or more --windows; for a short program: holdup run command")),
         Ending::Complete | Ending::Decided | Ending::Budget => Ok(0),

@@ -174,13 +174,11 @@ fn end(out: &Path, outcome: &RunOutcome) -> u8 {
             output::error(&format!("the run ended early: {reason}"));
             3
         }
-        Ending::Complete | Ending::SubjectEnded { .. } | Ending::Decided | Ending::Budget
-            if outcome.trials_done == 0 =>
-        {
+        Ending::Complete | Ending::Decided | Ending::Budget if outcome.trials_done == 0 => {
             output::error("no trial counts: all are void; `holdup list trials FILE` has the reasons");
             3
         }
-        Ending::Complete | Ending::SubjectEnded { .. } | Ending::Decided | Ending::Budget => 0,
+        Ending::Complete | Ending::Decided | Ending::Budget => 0,
     }
 }
 
