@@ -54,7 +54,7 @@ fn table(history: &History, series: &HistorySeries) -> String {
         };
         let bar = value
             .filter(|_| largest > 0.0)
-            .map(|v| "▪".repeat((v / largest * 12.0).round() as usize))
+            .map(|v| "▪".repeat((v / largest * 10.0).round() as usize))
             .unwrap_or_default();
         let value = value.map_or_else(|| "–".to_owned(), text::number);
         rows.push(vec![format!("{:>4}", i + 1), clean(&run.name), value, bar, mark]);

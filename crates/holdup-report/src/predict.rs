@@ -12,7 +12,7 @@ use serde_json::json;
 /// The law is said to differ from the simulation from this share on.
 const DIFFERS: f64 = 0.1;
 /// Columns of the longest bar of a tornado.
-const BAR: f64 = 24.0;
+const BAR: f64 = 16.0;
 
 /// A prediction for a terminal: what changes, what that depends on, each arm, laws; its beginning on one screen.
 pub fn predict_terminal(prediction: &Prediction, options: &TerminalOptions) -> String {

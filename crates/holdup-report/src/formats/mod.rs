@@ -34,7 +34,7 @@ pub const ALL: &[Format] = &[
     },
     Format {
         id: "markdown",
-        summary: "verdicts and tables for a ticket or a mail (holdup report --markdown)",
+        summary: "tables for a ticket or a mail (holdup report --markdown)",
         render: markdown::markdown,
     },
     Format { id: "json", summary: "everything but the histograms, schema holdup.report/1", render: json::json },
