@@ -14,7 +14,7 @@
 mod background;
 pub mod collectors;
 mod kernel;
-mod postgres;
+pub mod postgres;
 mod processes;
 mod reading;
 mod table;
@@ -142,6 +142,12 @@ pub trait Collector: Sync {
 
 /// A collector at work.
 pub trait Collecting: Send {
+    /// The evidence since the start or the last cut; the collector continues without a gap. `None` where it cannot: then it
+    /// is stopped and started again.
+    fn cut(&mut self) -> Option<Collected> {
+        None
+    }
+
     /// Ends watching. A source that broke meanwhile gives absent items, not an error of the trial.
     fn stop(self: Box<Self>) -> Collected;
 }

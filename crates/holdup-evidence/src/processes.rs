@@ -56,6 +56,8 @@ pub(crate) struct Processes {
     vdso: Option<Option<ModuleId>>,
     /// A process that has each module mapped, and the module's build id, by module.
     origins: Vec<(u32, String)>,
+    /// Modules whose debug files were looked for.
+    with_debug_files: usize,
     pub(crate) unreadable: Unreadable,
     /// Bytes read from files.
     pub(crate) bytes: u64,
@@ -90,6 +92,7 @@ impl Processes {
             modules: BTreeMap::new(),
             vdso: None,
             origins: Vec::new(),
+            with_debug_files: 0,
             unreadable: Unreadable::default(),
             bytes: 0,
         }
@@ -299,7 +302,8 @@ impl Processes {
 
     /// Reads the files that distributions keep symbols and debug information in, where they are installed.
     pub(crate) fn add_debug_files(&mut self, symbolizer: &mut Symbolizer) {
-        for (module, (pid, build_id)) in symbolizer.modules_mut().iter_mut().zip(&self.origins) {
+        let known = std::mem::replace(&mut self.with_debug_files, self.origins.len());
+        for (module, (pid, build_id)) in symbolizer.modules_mut().iter_mut().zip(&self.origins).skip(known) {
             let Some((head, tail)) = build_id.split_at_checked(2).filter(|(_, tail)| !tail.is_empty()) else {
                 continue;
             };

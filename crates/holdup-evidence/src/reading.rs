@@ -97,23 +97,35 @@ struct Running<S: 'static, R: 'static> {
     meter: Meter,
 }
 
-impl<S: Send + 'static, R: Send + 'static> Collecting for Running<S, R> {
-    fn stop(mut self: Box<Self>) -> Collected {
-        let elapsed = self.begun.elapsed();
+impl<S: Send + 'static, R: Send + 'static> Running<S, R> {
+    fn since_last(&mut self) -> Collected {
         let &TwoReadings { meta, produces, read, compare, .. } = self.collector;
-        match self.meter.spend(&self.host, |reader| read(&self.source, reader)) {
+        let mut meter = std::mem::take(&mut self.meter);
+        let elapsed = self.begun.elapsed();
+        match meter.spend(&self.host, |reader| read(&self.source, reader)) {
             Ok(after) => {
                 let WindowStats { items, notes, lost } = compare(&self.before, &after, elapsed);
+                (self.before, self.begun) = (after, self.begun + elapsed);
                 Collected {
                     collector: meta.id.to_owned(),
                     items,
                     coverage: Coverage { seen: 2, lost, notes },
-                    cost: self.meter.0,
+                    cost: meter.0,
                     ..Collected::default()
                 }
             }
-            Err(why) => all_absent(meta.id, produces, &why, self.meter.0),
+            Err(why) => all_absent(meta.id, produces, &why, meter.0),
         }
+    }
+}
+
+impl<S: Send + 'static, R: Send + 'static> Collecting for Running<S, R> {
+    fn cut(&mut self) -> Option<Collected> {
+        Some(self.since_last())
+    }
+
+    fn stop(mut self: Box<Self>) -> Collected {
+        self.since_last()
     }
 }
 

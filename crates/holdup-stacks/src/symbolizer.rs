@@ -312,6 +312,13 @@ impl Symbolizer {
         Some(at)
     }
 
+    /// Forgets what was counted; files, mappings and tasks stay known.
+    pub fn clear(&mut self) {
+        self.tree = Tree::new(MOST_NODES);
+        self.truncated.clear();
+        self.dropped = 0;
+    }
+
     /// Weight that was not counted because there are more distinct stacks than are kept.
     pub fn dropped(&self) -> u64 {
         self.dropped

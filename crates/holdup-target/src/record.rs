@@ -23,7 +23,8 @@ use std::time::{Duration, Instant};
 pub const DEFAULT_WINDOWS: u32 = 10;
 
 /// The collectors of a record, where they exist, when none are named.
-const COLLECTORS: [&str; 10] = [
+const COLLECTORS: [&str; 11] = [
+    "account",
     "switches",
     "critical-sections",
     "faults",
@@ -226,6 +227,14 @@ enum Cut {
     Gone,
 }
 
+/// Collectors at work, and the roots of the processes that they watch.
+struct Watch<'a> {
+    hooks: CollectorHooks<'a>,
+    roots: Vec<(String, u32)>,
+    /// When the next window ends.
+    until: Instant,
+}
+
 fn walk(
     request: &RecordRequest<'_>,
     plan: &Plan,
@@ -237,6 +246,7 @@ fn walk(
     let usable: Vec<String> = states.iter().filter(|s| s.availability.is_usable()).map(|s| s.id.clone()).collect();
     let metrics = metrics(request);
     let mut done = 0;
+    let mut watch: Option<Watch<'_>> = None;
     let begun = Instant::now();
     for spec in &schedule.trials {
         let gone =
@@ -260,7 +270,8 @@ fn walk(
         let arm = &schedule.arms[0];
         let left_ns = plan.design.duration_ns.saturating_mul(u64::from(request.windows - spec.seq));
         observer.event(Event::TrialBegin { number: spec.seq + 1, of: request.windows, arm, left_ns });
-        let (mut trial, cut) = one_window(request, plan, &usable, &subjects);
+        let is_last = spec.seq + 1 == request.windows;
+        let (mut trial, cut) = one_window(request, plan, &usable, &subjects, &mut watch, is_last);
         (trial.seq, trial.block) = (spec.seq, spec.block);
         let length_s = trial.window.map_or(0.0, |w| w.length_ns as f64 / 1e9);
         trial.measurements = metrics.iter().map(|(_, m)| measure(&m.id, &trial.evidence, length_s)).collect();
@@ -280,30 +291,65 @@ fn walk(
     Ok((Ending::Complete, done))
 }
 
-fn one_window(
-    request: &RecordRequest<'_>,
+/// The watch of the last window where it still watches the same processes, or a new one.
+fn open<'a>(
+    request: &'a RecordRequest<'_>,
+    collectors: &'a [String],
+    roots: Vec<(String, u32)>,
+    last: Option<Watch<'a>>,
+) -> Result<Watch<'a>, Problem> {
+    if let Some(watch) = last.filter(|watch| watch.roots == roots) {
+        return Ok(watch);
+    }
+    let mut hooks = CollectorHooks::new(request.host, collectors, request.postgres.clone())
+        .with_options(request.options.clone(), request.maps.clone());
+    hooks.open(&roots)?;
+    Ok(Watch { hooks, roots, until: Instant::now() })
+}
+
+fn one_window<'a>(
+    request: &'a RecordRequest<'_>,
     plan: &Plan,
-    collectors: &[String],
+    collectors: &'a [String],
     subjects: &[Subject],
+    last: &mut Option<Watch<'a>>,
+    is_last: bool,
 ) -> (Trial, Option<Cut>) {
     let mut trial = blank(unix_ns());
     let roots = subjects.iter().map(|s| (s.role.clone(), s.pid)).collect::<Vec<_>>();
-    let mut hooks = CollectorHooks::new(request.host, collectors, request.postgres.clone())
-        .with_options(request.options.clone(), request.maps.clone());
-    let (cut, opened) = match hooks.open(&roots) {
-        Ok(()) => (wait(request, plan.design.duration_ns, &roots), hooks.close().map(|_| ())),
+    let length_ns = plan.design.duration_ns;
+    let (cut, watched) = match open(request, collectors, roots, last.take()) {
+        Ok(mut watch) => {
+            watch.until += Duration::from_nanos(length_ns);
+            let cut = wait(request, watch.until, &watch.roots);
+            if is_last || cut.is_some() {
+                let closed = watch.hooks.close();
+                (cut, closed.map(|_| watch.hooks.finish()))
+            } else {
+                let watched = watch.hooks.cut();
+                *last = Some(watch);
+                (cut, watched)
+            }
+        }
         Err(problem) => (None, Err(problem)),
     };
-    let watched = hooks.finish();
-    let steady = watched.steady(plan.design.max_steal_share);
-    (trial.evidence, trial.window) = (watched.evidence, watched.window);
-    let seen = trial.window.map_or(0.0, |w| w.length_ns as f64) / plan.design.duration_ns.max(1) as f64;
-    let void = match (&opened, cut) {
-        (Err(problem), _) => Some(format!("{}: {}", problem.what, problem.why)),
-        (Ok(()), Some(Cut::Gone)) => Some("what was watched ended in it".to_owned()),
-        (Ok(()), Some(Cut::Asked)) if seen < COUNTS_FROM => Some("it was interrupted".to_owned()),
-        _ => steady.err().map(|problem| format!("{}: {}", problem.what, problem.why)),
+    let void = match &watched {
+        Err(problem) => Some(format!("{}: {}", problem.what, problem.why)),
+        Ok(watched) => {
+            let seen = watched.window.map_or(0.0, |w| w.length_ns as f64) / length_ns.max(1) as f64;
+            match cut {
+                Some(Cut::Gone) => Some("what was watched ended in it".to_owned()),
+                Some(Cut::Asked) if seen < COUNTS_FROM => Some("it was interrupted".to_owned()),
+                _ => {
+                    let steady = watched.steady(plan.design.max_steal_share);
+                    steady.err().map(|problem| format!("{}: {}", problem.what, problem.why))
+                }
+            }
+        }
     };
+    if let Ok(watched) = watched {
+        (trial.evidence, trial.window) = (watched.evidence, watched.window);
+    }
     if let Some(reason) = void {
         trial.status = TrialStatus::Void { reason };
     }
@@ -313,7 +359,7 @@ fn one_window(
 }
 
 /// Waits for a window's end, or for what ends it early.
-fn wait(request: &RecordRequest<'_>, length_ns: u64, roots: &[(String, u32)]) -> Option<Cut> {
+fn wait(request: &RecordRequest<'_>, until: Instant, roots: &[(String, u32)]) -> Option<Cut> {
     let looks = Cell::new(0_u32);
     let gone = Cell::new(false);
     let is_cut = || {
@@ -324,7 +370,8 @@ fn wait(request: &RecordRequest<'_>, length_ns: u64, roots: &[(String, u32)]) ->
         }
         gone.get() || request.cancel.is_cancelled()
     };
-    if window::sleep(length_ns, &is_cut) {
+    let left = until.saturating_duration_since(Instant::now());
+    if window::sleep(u64::try_from(left.as_nanos()).unwrap_or(u64::MAX), &is_cut) {
         return None;
     }
     Some(if gone.get() { Cut::Gone } else { Cut::Asked })

@@ -31,8 +31,12 @@ pub(crate) struct CollectorHooks<'a> {
     options: CollectOptions,
     maps: Option<PathBuf>,
     running: Vec<(&'a str, Box<dyn Collecting>)>,
+    /// What they watch, while they do.
+    context: Option<CollectContext>,
     begin: Option<(Instant, i64)>,
     collected: Vec<Collected>,
+    /// Collectors that could not start: absent from each window.
+    absent: Vec<Collected>,
     stall_watch: Option<StallWatch>,
     stalls: Stalls,
     window: Option<Window>,
@@ -66,8 +70,10 @@ impl<'a> CollectorHooks<'a> {
             options: CollectOptions::default(),
             maps: None,
             running: Vec::new(),
+            context: None,
             begin: None,
             collected: Vec::new(),
+            absent: Vec::new(),
             stall_watch: None,
             stalls: Stalls::default(),
             window: None,
@@ -79,6 +85,48 @@ impl<'a> CollectorHooks<'a> {
         self.options = options;
         self.maps = maps;
         self
+    }
+
+    fn begin_window(&mut self) -> Result<(), Problem> {
+        let watch = StallWatch::start(self.host);
+        self.stall_watch = Some(watch.map_err(|e| Problem::trial("the watch for stalls", e.to_string()))?);
+        self.begin = Some((Instant::now(), unix_ns()));
+        Ok(())
+    }
+
+    /// Ends the window and begins the next one, without a gap for the collectors that can. Those that cannot are started
+    /// again; what they miss meanwhile is in no window.
+    ///
+    /// # Errors
+    /// When the next window cannot begin.
+    pub(crate) fn cut(&mut self) -> Result<Watched, Problem> {
+        let (end, end_unix_ns) = (Instant::now(), unix_ns());
+        let Some((begin, begin_unix_ns)) = self.begin else {
+            return Err(Problem::internal("window", "it was cut before it was opened"));
+        };
+        let stalls = self.stall_watch.take().map(StallWatch::stop).unwrap_or_default();
+        self.begin_window()?;
+        let mut evidence = self.absent.clone();
+        let context = self.context.clone().unwrap_or_default();
+        for (id, mut running) in std::mem::take(&mut self.running) {
+            if let Some(collected) = running.cut() {
+                evidence.push(collected);
+                self.running.push((id, running));
+                continue;
+            }
+            evidence.push(running.stop());
+            let again = holdup_evidence::find(id).map(|collector| (collector.start(&context), collector.produces()));
+            match again {
+                Some((Ok(running), _)) => self.running.push((id, running)),
+                Some((Err(problem), produces)) => self.absent.push(absent(id, produces, &problem)),
+                None => {}
+            }
+        }
+        evidence.sort_by_key(|c| self.collectors.iter().position(|id| *id == c.collector));
+        let length = end.saturating_duration_since(begin);
+        let window =
+            Window { begin_unix_ns, end_unix_ns, length_ns: u64::try_from(length.as_nanos()).unwrap_or(u64::MAX) };
+        Ok(Watched { evidence, window: Some(window), stalls })
     }
 
     /// What was collected, and the window if it was opened and closed.
@@ -114,13 +162,11 @@ impl WindowHooks for CollectorHooks<'_> {
             };
             match collector.start(&context) {
                 Ok(running) => self.running.push((id, running)),
-                Err(problem) => self.collected.push(absent(id, collector.produces(), &problem)),
+                Err(problem) => self.absent.push(absent(id, collector.produces(), &problem)),
             }
         }
-        let watch = StallWatch::start(self.host);
-        self.stall_watch = Some(watch.map_err(|e| Problem::trial("the watch for stalls", e.to_string()))?);
-        self.begin = Some((Instant::now(), unix_ns()));
-        Ok(())
+        self.context = Some(context);
+        self.begin_window()
     }
 
     fn close(&mut self) -> Result<Window, Problem> {
@@ -133,6 +179,8 @@ impl WindowHooks for CollectorHooks<'_> {
         for (_, running) in self.running.drain(..).rev() {
             self.collected.push(running.stop());
         }
+        self.context = None;
+        self.collected.append(&mut self.absent);
         self.collected.sort_by_key(|c| self.collectors.iter().position(|id| *id == c.collector));
         let length = end.saturating_duration_since(begin);
         let window =

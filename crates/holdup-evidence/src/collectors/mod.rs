@@ -1,5 +1,6 @@
 //! The catalogue of collectors: one file each, and this list.
 
+mod account;
 mod capture;
 mod cgroup_throttling;
 mod cpu;
@@ -31,6 +32,7 @@ pub const ALL: &[&dyn Collector] = &[
     &switch_counters::SWITCH_COUNTERS,
     &switch_outs::SwitchOuts,
     &switches::SWITCHES,
+    &account::ACCOUNT,
     &critical_sections::CRITICAL_SECTIONS,
     &faults::FAULTS,
     &kworkers::KWORKERS,

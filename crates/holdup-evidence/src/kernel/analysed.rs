@@ -175,16 +175,23 @@ pub(crate) fn variable(context: &CollectContext, roles: &[String], name: &str) -
     places
 }
 
-fn variable_of(host: &Host, pid: u32, name: &str) -> Option<u64> {
-    let exe = host.read_link(&format!("/proc/{pid}/exe")).ok()?;
-    let mut meter = Meter::default();
-    let file = meter.spend(host, |reader| files(reader, pid)).ok()?.into_iter().find(|file| file.name() == exe)?;
-    let (bytes, _) = whole(host, pid, &file).ok()?;
+/// Where a process has a variable that its program exports.
+pub fn variable_of(host: &Host, pid: u32, name: &str) -> Option<u64> {
+    let (file, bytes) = program(host, pid).ok()?;
     let elf = object::File::parse(bytes.as_slice()).ok()?;
     let symbol = elf.dynamic_symbols().find(|symbol| symbol.name() == Ok(name) && symbol.is_definition())?;
     let bias =
         Analysis { map: Arc::default(), callees: Arc::default(), segments: Arc::new(segments(&elf)) }.bias(&file)?;
     Some(bias.wrapping_add(symbol.address()))
+}
+
+/// The program of a process, as it is mapped: where, and its bytes.
+pub(crate) fn program(host: &Host, pid: u32) -> Result<(Area, Vec<u8>), String> {
+    let exe = host.read_link(&format!("/proc/{pid}/exe")).map_err(|e| e.to_string())?;
+    let files = Meter::default().spend(host, |reader| files(reader, pid))?;
+    let file = files.into_iter().find(|file| file.name() == exe).ok_or_else(|| format!("{exe} is not mapped"))?;
+    let (bytes, _) = whole(host, pid, &file)?;
+    Ok((file, bytes))
 }
 
 /// The code of a file: address, place in the file, size.

@@ -17,6 +17,8 @@ pub(crate) struct KernelCollector {
 struct Running {
     collector: KernelCollector,
     watch: Arc<Watch>,
+    /// Windows that have ended.
+    windows: u32,
 }
 
 impl Running {
@@ -39,12 +41,23 @@ impl Running {
     }
 }
 
-impl Collecting for Running {
-    fn stop(self: Box<Self>) -> Collected {
-        match self.watch.end() {
+impl Running {
+    fn next(&mut self) -> Collected {
+        self.windows += 1;
+        match self.watch.window(self.windows) {
             Ok(counts) => self.collect(&counts),
             Err(why) => all_absent(self.collector.meta.id, self.collector.produces, &why, SelfCost::default()),
         }
+    }
+}
+
+impl Collecting for Running {
+    fn cut(&mut self) -> Option<Collected> {
+        Some(self.next())
+    }
+
+    fn stop(mut self: Box<Self>) -> Collected {
+        self.next()
     }
 }
 
@@ -58,6 +71,6 @@ impl Collector for KernelCollector {
     }
 
     fn start(&self, context: &CollectContext) -> Result<Box<dyn Collecting>, Problem> {
-        Ok(Box::new(Running { collector: *self, watch: context.watch(self)? }))
+        Ok(Box::new(Running { collector: *self, watch: context.watch(self)?, windows: 0 }))
     }
 }

@@ -1,20 +1,21 @@
 //! What the programs counted in a window, with the shards added up.
 
 use crate::kernel::layout::{
-    BUCKETS, COMM, Counts, HISTOGRAMS, Histogram, SECTION_HISTOGRAMS, SectionCounts, SectionPreempter, bounds_ns, name,
-    read, zeroed,
+    AccountKey, AccountValue, BUCKETS, BehindKey, Busiest, COMM, Counts, HISTOGRAMS, Histogram, SECTION_HISTOGRAMS,
+    SectionCounts, SectionPreempter, bounds_ns, bytes_of, name, read, zeroed,
 };
 use crate::kernel::residuals::Residuals;
-use crate::kernel::watch::array;
+use crate::kernel::watch::{array, array_mut};
+use crate::postgres::Versions;
 use crate::reading::now_ns;
-use aya::maps::{HashMap, Map, RingBuf};
+use aya::maps::{HashMap, Map, PerCpuHashMap, RingBuf};
 use aya::{Ebpf, Pod};
 use holdup_model::SparseHistogram;
 use holdup_model::evidence::BpfCost;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The counts of a section.
 #[derive(Debug)]
@@ -40,8 +41,7 @@ pub(crate) struct WindowCounts {
     pub(crate) sections: Vec<SectionStats>,
     /// Whether sections were watched at all.
     pub(crate) has_sections: bool,
-    /// The maps of the object, which outlive its programs.
-    maps: Mutex<BTreeMap<String, Map>>,
+    maps: Arc<Maps>,
     /// What is missing, as (number, why).
     pub(crate) lost: Vec<(u64, &'static str)>,
     pub(crate) notes: Vec<String>,
@@ -50,55 +50,88 @@ pub(crate) struct WindowCounts {
     pub(crate) memory_bytes: u64,
     pub(crate) cpu_ns: u64,
     pub(crate) cost_is_reported: AtomicBool,
+    /// The thread that was on a CPU for longest, with the account.
+    pub(crate) busiest: Option<Busiest>,
+    pub(crate) versions: Arc<Versions>,
+}
+
+/// The bytes of values by map and key.
+type RowsBefore = BTreeMap<(String, Vec<u8>), Vec<u8>>;
+
+/// The object while it counts, and what rows of its hash maps had at the last edge.
+pub(crate) struct Maps {
+    pub(crate) object: Mutex<Ebpf>,
+    before: Mutex<RowsBefore>,
+}
+
+impl Maps {
+    pub(crate) fn new(object: Ebpf) -> Arc<Self> {
+        Arc::new(Maps { object: Mutex::new(object), before: Mutex::default() })
+    }
+
+    /// What the account has until now is before the first window.
+    pub(crate) fn begin(self: &Arc<Self>) {
+        let object = self.object.lock().unwrap_or_else(PoisonError::into_inner);
+        let account = rows_of_cpus::<AccountKey, AccountValue>(&object, "account");
+        let behind = rows_of_cpus::<BehindKey, AccountValue>(&object, "behind");
+        drop(object);
+        // A map that cannot be read now is reported when the window ends.
+        let _known = account.map(|rows| self.since_last("account", rows));
+        let _known = behind.map(|rows| self.since_last("behind", rows));
+    }
+
+    /// The rows of a map with their increase since the last call; those without one are left out.
+    fn since_last<K: Pod, V: Pod>(&self, map: &str, rows: Vec<(K, V)>) -> Vec<(K, V)> {
+        let mut before = self.before.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut increased = Vec::new();
+        for (mut key, mut value) in rows {
+            let now = bytes_of(&mut value).to_vec();
+            let at = (map.to_owned(), bytes_of(&mut key).to_vec());
+            let then = before.insert(at, now.clone()).unwrap_or_else(|| vec![0; now.len()]);
+            if then != now {
+                subtract(bytes_of(&mut value), &then);
+                increased.push((key, value));
+            }
+        }
+        increased
+    }
+}
+
+impl std::fmt::Debug for Maps {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Maps").finish_non_exhaustive()
+    }
+}
+
+/// Numbers of 64 bits less others.
+fn subtract(from: &mut [u8], other: &[u8]) {
+    for (mine, theirs) in from.as_chunks_mut().0.iter_mut().zip(other.as_chunks().0) {
+        *mine = u64::from_ne_bytes(*mine).wrapping_sub(u64::from_ne_bytes(*theirs)).to_ne_bytes();
+    }
 }
 
 impl WindowCounts {
-    /// Reads counts and histograms; `before`, read at `begin_ns`, is subtracted from the counts.
-    pub(crate) fn of(
-        object: &Ebpf,
-        shards: u32,
-        (before, begin_ns): (Counts, u64),
-        roles: Vec<String>,
-    ) -> Result<Self, String> {
-        Ok(WindowCounts {
-            span_ns: begin_ns..now_ns(),
-            counts: counts(object, shards)?.since(before),
-            histograms: histograms(object, shards, roles.len())?,
-            roles,
-            sections: Vec::new(),
-            has_sections: false,
-            maps: Mutex::default(),
-            lost: Vec::new(),
-            notes: Vec::new(),
-            bpf: None,
-            memory_bytes: object.maps().filter_map(|(_, map)| map_bytes(map)).sum(),
-            cpu_ns: 0,
-            cost_is_reported: AtomicBool::new(false),
-        })
-    }
-
-    /// Ends the programs and keeps the maps.
-    pub(crate) fn keep_maps(&mut self, mut object: Ebpf) {
-        let names: Vec<String> = object.maps().map(|(name, _)| name.to_owned()).collect();
-        let maps = names.into_iter().filter_map(|name| object.take_map(&name).map(|map| (name, map)));
-        self.maps = Mutex::new(maps.collect());
-    }
-
     /// A histogram of a role, where it has values.
     pub(crate) fn histogram(&self, role: usize, which: usize) -> Option<&SparseHistogram> {
         self.histograms.get(role)?.get(which).filter(|h| h.count() > 0)
     }
 
-    /// The rows of a hash map.
+    /// The rows of a hash map that counted in this window; to be asked for once.
     pub(crate) fn rows<K: Pod, V: Pod>(&self, map: &str) -> Result<Vec<(K, V)>, String> {
-        let maps = self.maps.lock().unwrap_or_else(PoisonError::into_inner);
-        rows(maps.get(map), map)
+        let object = self.maps.object.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(self.maps.since_last(map, rows(object.map(map), map)?))
+    }
+
+    /// The same of a map that has a value for each CPU: their sums.
+    pub(crate) fn rows_of_cpus<K: Pod, V: Pod>(&self, map: &str) -> Result<Vec<(K, V)>, String> {
+        let object = self.maps.object.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(self.maps.since_last(map, rows_of_cpus(&object, map)?))
     }
 
     /// Takes the records out of a ring.
     pub(crate) fn records<T: Pod>(&self, ring: &str) -> Result<Vec<T>, String> {
-        let mut maps = self.maps.lock().unwrap_or_else(PoisonError::into_inner);
-        let map = maps.get_mut(ring).ok_or_else(|| format!("the object has no map {ring}"))?;
+        let mut object = self.maps.object.lock().unwrap_or_else(PoisonError::into_inner);
+        let map = object.map_mut(ring).ok_or_else(|| format!("the object has no map {ring}"))?;
         let mut ring = RingBuf::try_from(map).map_err(|e| e.to_string())?;
         let mut records = Vec::new();
         while let Some(record) = ring.next() {
@@ -108,16 +141,126 @@ impl WindowCounts {
     }
 }
 
+/// Numbers of 64 bits and others.
+fn add(to: &mut [u8], other: &[u8]) {
+    for (mine, theirs) in to.as_chunks_mut().0.iter_mut().zip(other.as_chunks().0) {
+        *mine = u64::from_ne_bytes(*mine).wrapping_add(u64::from_ne_bytes(*theirs)).to_ne_bytes();
+    }
+}
+
+/// What was counted until a moment.
+pub(crate) struct Snapshot {
+    pub(crate) at_ns: u64,
+    pub(crate) counts: Counts,
+    histograms: Vec<Vec<Buckets>>,
+    sections: Vec<SectionTable>,
+    preempters: BTreeMap<(u32, String), u64>,
+}
+
+type Buckets = Box<[u64; BUCKETS]>;
+type SectionTable = (SectionCounts, Vec<Buckets>);
+
+impl Snapshot {
+    /// Reads all tables.
+    pub(crate) fn of(object: &Ebpf, shards: u32, roles: usize, sections: usize) -> Result<Self, String> {
+        Ok(Snapshot {
+            at_ns: now_ns(),
+            counts: counts(object, shards)?,
+            histograms: histograms(object, shards, roles)?,
+            sections: section_tables(object, sections)?,
+            preempters: if sections == 0 { BTreeMap::new() } else { preempters(object)? },
+        })
+    }
+
+    /// The window from an earlier snapshot to this one.
+    pub(crate) fn since(&self, before: &Self, roles: &[String], maps: Arc<Maps>) -> WindowCounts {
+        let pairs = self.histograms.iter().zip(&before.histograms);
+        WindowCounts {
+            span_ns: before.at_ns..self.at_ns,
+            counts: self.counts.since(before.counts),
+            histograms: pairs.map(|(now, then)| increases(now, then)).collect(),
+            roles: roles.to_vec(),
+            sections: Vec::new(),
+            has_sections: false,
+            maps,
+            lost: Vec::new(),
+            notes: Vec::new(),
+            bpf: None,
+            memory_bytes: 0,
+            cpu_ns: 0,
+            cost_is_reported: AtomicBool::new(false),
+            busiest: None,
+            versions: Arc::default(),
+        }
+    }
+
+    /// The counts of each section since an earlier snapshot.
+    pub(crate) fn sections_since(&self, before: &Self, names: &[String], residuals: &Residuals) -> Vec<SectionStats> {
+        let mut preempted_by: BTreeMap<u32, Vec<(String, u64)>> = BTreeMap::new();
+        for ((section, by), times) in &self.preempters {
+            let times = times - before.preempters.get(&(*section, by.clone())).unwrap_or(&0);
+            if times > 0 {
+                preempted_by.entry(*section).or_default().push((by.clone(), times));
+            }
+        }
+        preempted_by.values_mut().for_each(|all| all.sort_by(|a, b| (b.1, &a.0).cmp(&(a.1, &b.0))));
+        let tables = self.sections.iter().zip(&before.sections);
+        let of_section = |(section, (name, (now, then))): (usize, (&String, (&SectionTable, &SectionTable)))| {
+            let ((now, buckets), (then, buckets_then)) = (now, then);
+            let (mut counts, mut earlier) = (*now, *then);
+            subtract(bytes_of(&mut counts), bytes_of(&mut earlier));
+            // Not a sum: those that are off the CPU at the edge.
+            counts.off_cpu = now.off_cpu;
+            SectionStats {
+                name: name.clone(),
+                counts,
+                preempted_by: preempted_by.remove(&(section as u32)).unwrap_or_default(),
+                histograms: increases(buckets, buckets_then),
+                residual: residuals.of_section.get(&(section as u16)).cloned(),
+            }
+        };
+        names.iter().zip(tables).enumerate().map(of_section).collect()
+    }
+}
+
+fn increases(now: &[Buckets], then: &[Buckets]) -> Vec<SparseHistogram> {
+    let increase = |(now, then): (&Buckets, &Buckets)| {
+        let mut buckets = now.clone();
+        buckets.iter_mut().zip(then.iter()).for_each(|(now, then)| *now = now.saturating_sub(*then));
+        histogram(&buckets)
+    };
+    now.iter().zip(then).map(increase).collect()
+}
+
 fn rows<K: Pod, V: Pod>(map: Option<&Map>, name: &str) -> Result<Vec<(K, V)>, String> {
     let map = map.ok_or_else(|| format!("the object has no map {name}"))?;
     let map: HashMap<_, K, V> = HashMap::try_from(map).map_err(|e| e.to_string())?;
     map.iter().map(|row| row.map_err(|e| e.to_string())).collect()
 }
 
+/// The rows of a map that has a value for each CPU, added up.
+fn rows_of_cpus<K: Pod, V: Pod>(object: &Ebpf, map: &str) -> Result<Vec<(K, V)>, String> {
+    let rows = object.map(map).ok_or_else(|| format!("the object has no map {map}"))?;
+    let rows: PerCpuHashMap<_, K, V> = PerCpuHashMap::try_from(rows).map_err(|e| e.to_string())?;
+    let sum = |values: aya::maps::PerCpuValues<V>| {
+        let mut sum = zeroed::<V>();
+        for mut value in values.iter().copied() {
+            add(bytes_of(&mut sum), bytes_of(&mut value));
+        }
+        sum
+    };
+    rows.iter().map(|row| row.map(|(key, values)| (key, sum(values))).map_err(|e| e.to_string())).collect()
+}
+
 /// The memory of a map, as the kernel accounts for it.
 fn map_bytes(map: &Map) -> Option<u64> {
     let data = match map {
-        Map::Array(d) | Map::HashMap(d) | Map::PerCpuArray(d) | Map::RingBuf(d) | Map::Unsupported(d) => d,
+        Map::Array(d)
+        | Map::HashMap(d)
+        | Map::PerCpuArray(d)
+        | Map::PerCpuHashMap(d)
+        | Map::RingBuf(d)
+        | Map::Unsupported(d) => d,
         _ => return None,
     };
     let info = data.info().ok()?;
@@ -135,7 +278,7 @@ fn histogram(buckets: &[u64; BUCKETS]) -> SparseHistogram {
 }
 
 /// The counts of all shards.
-pub(crate) fn counts(object: &Ebpf, shards: u32) -> Result<Counts, String> {
+fn counts(object: &Ebpf, shards: u32) -> Result<Counts, String> {
     let counts = array::<Counts>(object, "counts")?;
     let mut sum = zeroed::<Counts>();
     for shard in 0..shards {
@@ -145,55 +288,57 @@ pub(crate) fn counts(object: &Ebpf, shards: u32) -> Result<Counts, String> {
 }
 
 /// The histograms of each role.
-fn histograms(object: &Ebpf, shards: u32, roles: usize) -> Result<Vec<Vec<SparseHistogram>>, String> {
+fn histograms(object: &Ebpf, shards: u32, roles: usize) -> Result<Vec<Vec<Buckets>>, String> {
     let all = array::<Histogram>(object, "histograms")?;
     let per_shard = roles.max(1) * HISTOGRAMS;
     let of_index = |index: usize| {
-        let mut buckets = [0; BUCKETS];
+        let mut buckets = Box::new([0; BUCKETS]);
         for shard in 0..shards as usize {
             let of_shard = all.get(&((shard * per_shard + index) as u32), 0).map_err(|e| e.to_string())?;
             buckets.iter_mut().zip(of_shard.buckets).for_each(|(sum, count)| *sum += count);
         }
-        Ok(histogram(&buckets))
+        Ok(buckets)
     };
     (0..roles).map(|role| (0..HISTOGRAMS).map(|h| of_index(role * HISTOGRAMS + h)).collect()).collect()
 }
 
-/// The counts of each section.
-pub(crate) fn sections(object: &Ebpf, names: &[String], residuals: &Residuals) -> Result<Vec<SectionStats>, String> {
+/// The counts and histograms of each section.
+fn section_tables(object: &Ebpf, sections: usize) -> Result<Vec<SectionTable>, String> {
     let all = array::<SectionCounts>(object, "section_counts")?;
     let all_histograms = array::<Histogram>(object, "section_histograms")?;
-    let mut preempters = preempters(object)?;
-    let of_section = |(section, name): (usize, &String)| {
+    let of_section = |section: usize| {
         let histograms = (0..SECTION_HISTOGRAMS).map(|h| {
             let index = (section * SECTION_HISTOGRAMS + h) as u32;
-            all_histograms.get(&index, 0).map(|h| histogram(&h.buckets)).map_err(|e| e.to_string())
+            all_histograms.get(&index, 0).map(|h| Box::new(h.buckets)).map_err(|e| e.to_string())
         });
-        Ok(SectionStats {
-            name: name.clone(),
-            counts: all.get(&(section as u32), 0).map_err(|e| e.to_string())?,
-            preempted_by: preempters.remove(&(section as u32)).unwrap_or_default(),
-            histograms: histograms.collect::<Result<_, String>>()?,
-            residual: residuals.of_section.get(&(section as u16)).cloned(),
-        })
+        let counts = all.get(&(section as u32), 0).map_err(|e| e.to_string())?;
+        Ok((counts, histograms.collect::<Result<_, String>>()?))
     };
-    names.iter().enumerate().map(of_section).collect()
+    (0..sections).map(of_section).collect()
 }
 
-/// The tasks that took the CPU from the holders of each section, most often first.
-fn preempters(object: &Ebpf) -> Result<BTreeMap<u32, Vec<(String, u64)>>, String> {
+/// How often tasks of a name took the CPU from the holders of each section.
+fn preempters(object: &Ebpf) -> Result<BTreeMap<(u32, String), u64>, String> {
     const MAP: &str = "holder_preempted_by";
     let mut sums: BTreeMap<(u32, String), u64> = BTreeMap::new();
     for (key, times) in rows::<SectionPreempter, u64>(object.map(MAP), MAP)? {
         // The idle tasks of all CPUs are one.
         *sums.entry((key.section, task_name(&key.by))).or_default() += times;
     }
-    let mut preempters: BTreeMap<u32, Vec<(String, u64)>> = BTreeMap::new();
-    for ((section, by), times) in sums {
-        preempters.entry(section).or_default().push((by, times));
-    }
-    preempters.values_mut().for_each(|all| all.sort_by(|a, b| (b.1, &a.0).cmp(&(a.1, &b.0))));
-    Ok(preempters)
+    Ok(sums)
+}
+
+/// The thread that was on a CPU for longest since the last call.
+pub(crate) fn take_busiest(object: &mut Ebpf) -> Result<Option<Busiest>, String> {
+    let mut map = array_mut::<Busiest>(object, "busiest")?;
+    let busiest = map.get(&0, 0).map_err(|e| e.to_string())?;
+    map.set(0, zeroed::<Busiest>(), 0).map_err(|e| e.to_string())?;
+    Ok(Some(busiest).filter(|busiest| busiest.ns > 0))
+}
+
+/// The memory of all maps.
+pub(crate) fn memory_bytes(object: &Ebpf) -> u64 {
+    object.maps().filter_map(|(_, map)| map_bytes(map)).sum()
 }
 
 /// A task's name; the idle task is called `swapper/N` on each CPU.

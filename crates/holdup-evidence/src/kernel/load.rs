@@ -149,6 +149,7 @@ fn create(purpose: &Purpose<'_>, btf: &Btf, switch_has_state: bool) -> Result<Lo
         ("section_table", at_least_one(images.entries().len())),
         ("images", of_images),
         ("section_filter", of_images),
+        ("on_cpus", if parts.has("want_account") { cpus } else { 1 }),
     ]
     .into_iter()
     .chain(parts.rings())
@@ -165,8 +166,10 @@ fn create(purpose: &Purpose<'_>, btf: &Btf, switch_has_state: bool) -> Result<Lo
             At::Event(..) => load_event(&mut object, name)?,
         }
     }
-    let tasks: &mut Iter = found(&mut object, "find_tasks")?;
-    tasks.load("task", btf).map_err(|e| format!("iter/task: {}", message(&e)))?;
+    for walk in ["find_tasks", "cut_tasks"].into_iter().take(1 + usize::from(parts.has("want_account"))) {
+        let tasks: &mut Iter = found(&mut object, walk)?;
+        tasks.load("task", btf).map_err(|e| format!("iter/task: {}", message(&e)))?;
+    }
     if has_residuals {
         load_event(&mut object, "residual_ends")?;
     }
@@ -243,7 +246,7 @@ pub(crate) fn attach(loaded: &mut Loaded, cpus: &[u32]) -> Result<(), String> {
     let object = &mut loaded.object;
     for (index, Program { name, at }) in loaded.programs.iter().enumerate() {
         if index == FIRST.len() {
-            find_tasks(object)?;
+            walk_tasks(object, "find_tasks")?;
         }
         match at {
             At::Tracepoint(_) | At::TracepointIfAny(..) => {
@@ -256,9 +259,10 @@ pub(crate) fn attach(loaded: &mut Loaded, cpus: &[u32]) -> Result<(), String> {
     Ok(())
 }
 
-/// Runs over every task of the host: those under test get their state.
-pub(crate) fn find_tasks(object: &mut Ebpf) -> Result<(), String> {
-    let tasks: &mut Iter = found(object, "find_tasks")?;
+/// Runs a program over every task of the host: `find_tasks` gives those under test their state, `cut_tasks` charges
+/// them until now.
+pub(crate) fn walk_tasks(object: &mut Ebpf, program: &str) -> Result<(), String> {
+    let tasks: &mut Iter = found(object, program)?;
     let link = tasks.attach().map_err(|e| message(&e))?;
     let link = tasks.take_link(link).map_err(|e| message(&e))?;
     let mut file = link.into_file().map_err(|e| message(&e))?;

@@ -3,7 +3,7 @@
 //! The program at the switch looks a task's state up once and serves all collectors, so those of one trial start together:
 //! [`Watch`] is loaded with the parts of all, and each collector reports its own of the [`WindowCounts`].
 
-mod analysed;
+pub(crate) mod analysed;
 mod cache;
 mod collector;
 mod counts;

@@ -16,6 +16,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{PipeReader, PipeWriter};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 /// A holder that has not released its lock by then is given up.
@@ -93,10 +94,19 @@ struct Followed {
     _breakpoints: Vec<Breakpoint>,
 }
 
-/// Follows holders until it is ended.
+/// Follows holders until it is dropped.
 pub(crate) struct Following {
-    end: PipeWriter,
-    thread: JoinHandle<Residuals>,
+    end: Option<PipeWriter>,
+    thread: Option<JoinHandle<()>>,
+    found: Arc<Mutex<Found>>,
+}
+
+/// What was found since the last edge of a window.
+#[derive(Debug, Default)]
+struct Found {
+    /// Sections, and how much longer their holders ran; `None` for not at all.
+    values: Vec<(u16, Option<u64>)>,
+    sum: Residuals,
 }
 
 struct Follower {
@@ -105,9 +115,7 @@ struct Follower {
     program: OwnedFd,
     releases: BTreeMap<u32, Vec<ReleasedAt>>,
     followed: BTreeMap<u32, Followed>,
-    /// Sections, and how much longer their holders ran; `None` for not at all.
-    values: Vec<(u16, Option<u64>)>,
-    sum: Residuals,
+    found: Arc<Mutex<Found>>,
 }
 
 impl Following {
@@ -124,33 +132,41 @@ impl Following {
         let ring = object.take_map("residuals").ok_or("the object has no map residuals")?;
         let ring = RingBuf::try_from(ring).map_err(|e| e.to_string())?;
         let (until, end) = std::io::pipe().map_err(|e| e.to_string())?;
-        let (followed, values, sum) = (BTreeMap::new(), Vec::new(), Residuals::default());
-        let mut follower = Follower { host: host.clone(), ring, program, releases, followed, values, sum };
+        let found = Arc::<Mutex<Found>>::default();
+        let followed = BTreeMap::new();
+        let mut follower = Follower { host: host.clone(), ring, program, releases, followed, found: found.clone() };
         let run = move || follower.run(&until);
         let thread =
             std::thread::Builder::new().name("holdup-residual".to_owned()).spawn(run).map_err(|e| e.to_string())?;
-        Ok(Following { end, thread })
+        Ok(Following { end: Some(end), thread: Some(thread), found })
     }
-    pub(crate) fn end(self) -> Residuals {
-        drop(self.end);
-        self.thread.join().unwrap_or_default()
+
+    /// The residuals since the last call. Holders that are still followed have no end yet, which says nothing of them.
+    pub(crate) fn take(&self) -> Residuals {
+        std::mem::take(&mut *lock(&self.found)).summed_up()
     }
 }
 
-impl Follower {
-    fn run(&mut self, until: &PipeReader) -> Residuals {
-        let begun = thread_cpu_ns();
-        while !self.wait(until) {
-            self.drain();
-            self.give_up_before(now_ns().saturating_sub(LONGEST_NS));
+impl Drop for Following {
+    fn drop(&mut self) {
+        drop(self.end.take());
+        if let Some(thread) = self.thread.take() {
+            // A thread that broke down has left what it found.
+            let _broken = thread.join();
         }
-        self.drain();
-        // Those that are still followed have no end yet, which says nothing of them.
-        self.followed.clear();
+    }
+}
+
+fn lock(found: &Mutex<Found>) -> MutexGuard<'_, Found> {
+    found.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Found {
+    fn summed_up(mut self) -> Residuals {
         // The interrupted are anywhere in their sections, so one of many was at its end: its residual is what a
         // breakpoint takes itself.
         self.sum.way_back_ns = self.values.iter().filter_map(|(_, ns)| *ns).min().unwrap_or(0);
-        for (section, ns) in std::mem::take(&mut self.values) {
+        for (section, ns) in self.values {
             let ns = ns.map_or(0, |ns| ns - self.sum.way_back_ns);
             self.sum.of_section.entry(section).or_default().record_ns(ns);
         }
@@ -160,8 +176,20 @@ impl Follower {
         let before = self.sum.of_section.len();
         self.sum.of_section.retain(|_, h| is_longer(h));
         self.sum.short = (before - self.sum.of_section.len()) as u64;
-        self.sum.cpu_ns = thread_cpu_ns().saturating_sub(begun);
-        std::mem::take(&mut self.sum)
+        self.sum
+    }
+}
+
+impl Follower {
+    fn run(&mut self, until: &PipeReader) {
+        let mut charged_ns = thread_cpu_ns();
+        while !self.wait(until) {
+            self.drain();
+            self.give_up_before(now_ns().saturating_sub(LONGEST_NS));
+            let now = thread_cpu_ns();
+            lock(&self.found).sum.cpu_ns += now.saturating_sub(charged_ns);
+            charged_ns = now;
+        }
     }
 
     /// Waits for the ring; whether it is the end.
@@ -187,31 +215,33 @@ impl Follower {
     }
 
     fn follow(&mut self, event: &ResidualEvent) {
-        self.sum.asked += 1;
+        let found = self.found.clone();
+        let mut found = lock(&found);
+        found.sum.asked += 1;
         let covers = |r: &&ReleasedAt| (r.begin..r.end).contains(&event.value);
         let all = self.releases.get(&event.image).into_iter().flatten().filter(covers);
         let at: BTreeSet<u64> = all.flat_map(|r| r.at.iter().copied()).collect();
         // One more register stops where it resumes.
         if at.is_empty() || at.len() >= MOST_OF_A_THREAD {
-            self.sum.unknown += 1;
+            found.sum.unknown += 1;
             return;
         }
         if at.contains(&event.ip) {
             // The next instruction releases the lock.
-            self.values.push((event.section, None));
+            found.values.push((event.section, None));
             return;
         }
         let set = |address: &u64| self.host.breakpoint(event.tid, *address, self.program.as_fd());
         match at.iter().chain([&event.ip]).map(set).collect::<Result<Vec<Breakpoint>, _>>() {
             Ok(breakpoints) => {
-                self.sum.set += breakpoints.len() as u64;
+                found.sum.set += breakpoints.len() as u64;
                 let (section, asked_ns, armed_ns) = (event.section, event.ns, now_ns());
                 let followed = Followed { section, asked_ns, armed_ns, _breakpoints: breakpoints };
                 self.followed.insert(event.number, followed);
             }
             Err(why) => {
-                self.sum.refused.0 += 1;
-                self.sum.refused.1.get_or_insert(why.to_string());
+                found.sum.refused.0 += 1;
+                found.sum.refused.1.get_or_insert(why.to_string());
             }
         }
     }
@@ -219,18 +249,19 @@ impl Follower {
     /// A holder came to a breakpoint: it was back since `ns`, and had run for `value`.
     fn ended(&mut self, event: &ResidualEvent) {
         let Some(followed) = self.followed.remove(&event.number) else { return };
+        let mut found = lock(&self.found);
         if event.ns <= followed.armed_ns {
-            self.sum.late += 1;
+            found.sum.late += 1;
         } else if event.resumed == 0 {
-            self.sum.faulted += 1;
+            found.sum.faulted += 1;
         } else {
-            self.values.push((followed.section, Some(event.value)));
+            found.values.push((followed.section, Some(event.value)));
         }
     }
 
     fn give_up_before(&mut self, ns: u64) {
         let before = self.followed.len();
         self.followed.retain(|_, f| f.asked_ns >= ns);
-        self.sum.censored += (before - self.followed.len()) as u64;
+        lock(&self.found).sum.censored += (before - self.followed.len()) as u64;
     }
 }

@@ -1,13 +1,14 @@
-//! One window of watching: from loading to the sums.
+//! Watching, from loading to the last window. Windows are cut by snapshots of the tables, so nothing is lost between them.
 
-use crate::kernel::counts::{self, WindowCounts};
+use crate::kernel::counts::{self, Maps, Snapshot, WindowCounts};
 use crate::kernel::layout::{Counts, Entry, Image, ROLES, SectionFilter, Watched};
 use crate::kernel::load::{self, Addresses, Loaded, Purpose};
 use crate::kernel::residuals::Following;
 use crate::kernel::stats::{self, Measuring};
 use crate::kernel::table::Images;
 use crate::kernel::{Parts, analysed, filter, roles};
-use crate::reading::{now_ns, thread_cpu_ns};
+use crate::postgres::Versions;
+use crate::reading::thread_cpu_ns;
 use crate::{CollectContext, tasks};
 use aya::Ebpf;
 use aya::maps::{Array, HashMap, MapData, RingBuf};
@@ -36,38 +37,49 @@ pub(crate) struct OffCpu {
 /// The pointer to a backend's wait event in PostgreSQL (utils/activity/wait_event.c, since 14).
 const WAIT_EVENT: &str = "my_wait_event_info";
 
+/// What kind of process a PostgreSQL process is (miscadmin.h, since 13).
+const BACKEND_TYPE: &str = "MyBackendType";
+
 /// An array map by name.
 pub(crate) fn array<'a, V: aya::Pod>(object: &'a Ebpf, name: &str) -> Result<Array<&'a MapData, V>, String> {
     let map = object.map(name).ok_or_else(|| format!("the object has no map {name}"))?;
     Array::try_from(map).map_err(|e| format!("{name}: {e}"))
 }
 
-fn array_mut<'a, V: aya::Pod>(object: &'a mut Ebpf, name: &str) -> Result<Array<&'a mut MapData, V>, String> {
+pub(crate) fn array_mut<'a, V: aya::Pod>(
+    object: &'a mut Ebpf,
+    name: &str,
+) -> Result<Array<&'a mut MapData, V>, String> {
     let map = object.map_mut(name).ok_or_else(|| format!("the object has no map {name}"))?;
     Array::try_from(map).map_err(|e| format!("{name}: {e}"))
 }
 
-/// Watching, for all collectors of a trial that want a part of it.
+/// Watching, for all collectors that want a part of it; it ends when it is dropped.
 pub(crate) struct Watch {
-    running: Mutex<State>,
-}
-
-enum State {
-    Running(Box<Running>),
-    Ended(Result<Arc<WindowCounts>, String>),
+    running: Mutex<Running>,
 }
 
 struct Running {
-    loaded: Loaded,
+    // Before the maps, because its thread reads one of them.
+    following: Option<Following>,
+    maps: Arc<Maps>,
+    shards: u32,
+    notes: Vec<String>,
     off_cpu: OffCpu,
     parts: Parts,
     roles: Vec<String>,
     images: Images,
-    /// The counts at the begin, and when they were read.
-    before: (Counts, u64),
+    versions: Arc<Versions>,
+    /// What was counted until the last edge.
+    before: Snapshot,
+    /// The runs of programs until then, and those that were left out.
+    runs_before: (BpfCost, u64),
     measuring: Option<Measuring>,
-    following: Option<Following>,
-    cpu_ns: u64,
+    /// Windows that have ended, and the last of them.
+    windows: u32,
+    last: Result<Arc<WindowCounts>, String>,
+    /// CPU time of preparing, until the first window has said so.
+    prepared_ns: Option<u64>,
 }
 
 impl Watch {
@@ -78,48 +90,78 @@ impl Watch {
         let roles = roles(context);
         let cpus = possible_cpus(context)?;
         let addresses = Addresses::of_host(&context.host);
-        let wait_event_at =
-            if parts.has("want_stacks") { analysed::variable(context, &roles, WAIT_EVENT) } else { [0; ROLES] };
+        let has_postgres = parts.has("want_stacks") || parts.has("want_account");
+        let variable = |name| if has_postgres { analysed::variable(context, &roles, name) } else { [0; ROLES] };
+        let (wait_event_at, backend_type_at) = (variable(WAIT_EVENT), variable(BACKEND_TYPE));
+        let versions = if parts.has("want_account") {
+            Versions::read(context, &roles, |role| wait_event_at[role] != 0)
+        } else {
+            Versions::default()
+        };
         let mut off_cpu = OffCpu { period_ns: OFF_CPU_PERIOD_NS, wait_event_at, has_sched_exit: true };
         let purpose = Purpose { parts, roles: roles.len() as u32, images: &images, cpus, addresses, off_cpu };
         let mut loaded = load::load(&purpose)?;
         off_cpu.has_sched_exit = loaded.has_sched_exit;
         fill(&mut loaded.object, &images)?;
-        let found = watch_processes(context, &mut loaded.object, &roles, &images)?;
+        let lookup = Lookup { context, roles: &roles, images: &images, wait_event_at, backend_type_at };
+        let found = lookup.processes(&mut loaded.object)?;
         let online = holdup_host::online_cpus(&context.host).ok_or("the CPUs that are online cannot be read")?;
         load::attach(&mut loaded, &online)?;
-        catch_up(context, &mut loaded.object, &roles, &images, found)?;
+        lookup.catch_up(&mut loaded.object, found)?;
         let releases = images.take_releases();
         let following =
             if releases.values().all(Vec::is_empty) { None } else { follow(context, &mut loaded, releases) };
-        let before = (counts::counts(&loaded.object, loaded.shards)?, now_ns());
-        let measuring = Measuring::begin();
-        let cpu_ns = thread_cpu_ns().saturating_sub(begun);
-        let parts = parts.clone();
-        let running = Running { loaded, off_cpu, parts, roles, images, before, measuring, following, cpu_ns };
-        Ok(Watch { running: Mutex::new(State::Running(Box::new(running))) })
+        let Loaded { mut object, shards, notes, .. } = loaded;
+        if parts.has("want_account") {
+            // What was charged while the programs were attached is before the first window.
+            load::walk_tasks(&mut object, "cut_tasks")?;
+            counts::take_busiest(&mut object)?;
+        }
+        let before = Snapshot::of(&object, shards, roles.len(), images.names().len())?;
+        let maps = Maps::new(object);
+        if parts.has("want_account") {
+            maps.begin();
+        }
+        let runs_before = stats::of(&maps.object.lock().unwrap_or_else(PoisonError::into_inner));
+        let running = Running {
+            following,
+            maps,
+            shards,
+            notes,
+            off_cpu,
+            parts: parts.clone(),
+            roles,
+            images,
+            versions: Arc::new(versions),
+            before,
+            runs_before,
+            measuring: Measuring::begin(),
+            windows: 0,
+            last: Err("no window has ended".to_owned()),
+            prepared_ns: Some(thread_cpu_ns().saturating_sub(begun)),
+        };
+        Ok(Watch { running: Mutex::new(running) })
     }
 
     /// The samples of time off the CPU, for a thread that reads them during the window.
     ///
     /// # Errors
-    /// When the window has ended, or another thread has taken them.
+    /// When another thread has taken them.
     pub(crate) fn stacks(&self) -> Result<(OffCpu, RingBuf<MapData>), String> {
-        let mut state = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        let State::Running(running) = &mut *state else { return Err("watching has ended".to_owned()) };
-        let map = running.loaded.object.take_map("stack_samples").ok_or("the samples are being read already")?;
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut object = running.maps.object.lock().unwrap_or_else(PoisonError::into_inner);
+        let map = object.take_map("stack_samples").ok_or("the samples are being read already")?;
         Ok((running.off_cpu, RingBuf::try_from(map).map_err(|e| e.to_string())?))
     }
 
-    /// Ends watching at the first call; gives the counts at each.
-    pub(crate) fn end(&self) -> Result<Arc<WindowCounts>, String> {
-        let mut state = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        let ended = match std::mem::replace(&mut *state, State::Ended(Err("it is being ended".to_owned()))) {
-            State::Running(running) => running.end().map(Arc::new),
-            State::Ended(counts) => counts,
-        };
-        *state = State::Ended(ended.clone());
-        ended
+    /// The counts of a window, from 1. The first collector that asks for it ends it, and the next one begins.
+    pub(crate) fn window(&self, number: u32) -> Result<Arc<WindowCounts>, String> {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        if running.windows < number {
+            running.windows = number;
+            running.last = running.end_window().map(Arc::new);
+        }
+        running.last.clone()
     }
 }
 
@@ -165,85 +207,123 @@ fn fill(object: &mut Ebpf, images: &Images) -> Result<(), String> {
 /// Processes under test, by pid, with their roles.
 type Found = BTreeMap<u32, u32>;
 
-/// Gives the programs the processes to watch.
-fn watch_processes(
-    context: &CollectContext,
-    object: &mut Ebpf,
-    roles: &[String],
-    images: &Images,
-) -> Result<Found, String> {
-    let mut meter = crate::reading::Meter::default();
-    let found = meter.spend(&context.host, |reader| tasks::processes(reader, &context.subjects))?;
-    let map = object.map_mut("processes").ok_or("the object has no map processes")?;
-    let mut map: HashMap<_, u32, Watched> = HashMap::try_from(map).map_err(|e| e.to_string())?;
-    let mut by_pid = Found::new();
-    for (role, stat) in found {
-        let Some(role) = roles.iter().position(|r| *r == role) else { continue };
-        by_pid.insert(stat.pid, role as u32);
-        let watched = Watched { role: role as u32, image: images.of(stat.pid) };
-        map.insert(stat.pid, watched, 0).map_err(|e| format!("{} processes: {e}", by_pid.len()))?;
-    }
-    Ok(by_pid)
+/// Looks for the processes to watch.
+struct Lookup<'a> {
+    context: &'a CollectContext,
+    roles: &'a [String],
+    images: &'a Images,
+    wait_event_at: [u64; ROLES],
+    backend_type_at: [u64; ROLES],
 }
 
-/// Processes that began between the first look and the attaching are looked for until a look finds none.
-fn catch_up(
-    context: &CollectContext,
-    object: &mut Ebpf,
-    roles: &[String],
-    images: &Images,
-    mut known: Found,
-) -> Result<(), String> {
-    for _ in 0..8 {
-        let now = watch_processes(context, object, roles, images)?;
-        load::find_tasks(object)?;
-        if now.keys().all(|pid| known.contains_key(pid)) {
-            break;
+impl Lookup<'_> {
+    /// Gives the programs the processes to watch.
+    fn processes(&self, object: &mut Ebpf) -> Result<Found, String> {
+        let mut meter = crate::reading::Meter::default();
+        let found = meter.spend(&self.context.host, |reader| tasks::processes(reader, &self.context.subjects))?;
+        let map = object.map_mut("processes").ok_or("the object has no map processes")?;
+        let mut map: HashMap<_, u32, Watched> = HashMap::try_from(map).map_err(|e| e.to_string())?;
+        let mut by_pid = Found::new();
+        for (role, stat) in found {
+            let Some(role) = self.roles.iter().position(|r| *r == role) else { continue };
+            by_pid.insert(stat.pid, role as u32);
+            map.insert(stat.pid, self.watched(stat.pid, role), 0)
+                .map_err(|e| format!("{} processes: {e}", by_pid.len()))?;
         }
-        known = now;
+        Ok(by_pid)
     }
-    Ok(())
+
+    fn watched(&self, pid: u32, role: usize) -> Watched {
+        let (wait_event_at, backend_type_at) = (self.wait_event_at[role], self.backend_type_at[role]);
+        let host = &self.context.host;
+        let number = |at: u64| host.read_memory::<4>(pid, at).ok().map(u32::from_ne_bytes);
+        // A program under the server that is not of its binary has nothing there, or something else.
+        let pointer = (wait_event_at != 0).then(|| host.read_memory::<8>(pid, wait_event_at).ok()).flatten();
+        let wait_event = pointer.and_then(|pointer| number(u64::from_ne_bytes(pointer)));
+        let kind = (backend_type_at != 0).then(|| number(backend_type_at)).flatten().filter(|kind| *kind < 64);
+        Watched {
+            wait_event_at: if wait_event.is_some() { wait_event_at } else { 0 },
+            backend_type_at: if wait_event.is_some() { backend_type_at } else { 0 },
+            role: role as u32,
+            image: self.images.of(pid),
+            wait_event: wait_event.unwrap_or(0),
+            kind: kind.unwrap_or(0),
+        }
+    }
+
+    /// Processes that began between the first look and the attaching are looked for until a look finds none.
+    fn catch_up(&self, object: &mut Ebpf, mut known: Found) -> Result<(), String> {
+        for _ in 0..8 {
+            let now = self.processes(object)?;
+            load::walk_tasks(object, "find_tasks")?;
+            if now.keys().all(|pid| known.contains_key(pid)) {
+                break;
+            }
+            known = now;
+        }
+        Ok(())
+    }
 }
 
 impl Running {
-    fn end(mut self) -> Result<WindowCounts, String> {
+    /// The counts since the last edge.
+    fn end_window(&mut self) -> Result<WindowCounts, String> {
         let begun = thread_cpu_ns();
-        let residuals = self.following.take().map(Following::end).unwrap_or_default();
-        let Loaded { object, shards, notes, .. } = self.loaded;
-        let (bpf, missed) = stats::of(&object);
-        let bpf = self.measuring.take().and_then(Measuring::end).map(|factor| BpfCost {
-            runs: (bpf.runs as f64 * factor) as u64,
-            run_ns: (bpf.run_ns as f64 * factor) as u64,
+        let residuals = self.following.as_ref().map(Following::take).unwrap_or_default();
+        let mut object = self.maps.object.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut busiest = None;
+        if self.parts.has("want_account") {
+            load::walk_tasks(&mut object, "cut_tasks")?;
+            busiest = counts::take_busiest(&mut object)?;
+        }
+        let names = self.images.names();
+        let now = Snapshot::of(&object, self.shards, self.roles.len(), names.len())?;
+        let (runs, missed) = stats::of(&object);
+        let memory_bytes = counts::memory_bytes(&object);
+        drop(object);
+        let factor = self.measuring.take().and_then(Measuring::end);
+        self.measuring = Measuring::begin();
+        let (runs_before, missed_before) = std::mem::replace(&mut self.runs_before, (runs, missed));
+        let mut window = now.since(&self.before, &self.roles, self.maps.clone());
+        (window.memory_bytes, window.busiest, window.versions) = (memory_bytes, busiest, self.versions.clone());
+        window.bpf = factor.map(|factor| BpfCost {
+            runs: ((runs.runs - runs_before.runs) as f64 * factor) as u64,
+            run_ns: ((runs.run_ns - runs_before.run_ns) as f64 * factor) as u64,
         });
-        let mut window = WindowCounts::of(&object, shards, self.before, self.roles)?;
-        let sum = window.counts;
-        window.lost = vec![
-            (missed, "runs of a program that the kernel left out because it was running already"),
-            (sum.clock_backwards, "times that were negative, because clocks of CPUs differ"),
-            (sum.no_wakeup, "waits whose wake-up was not seen"),
-            (sum.no_storage, "tasks that there was no memory for"),
-            (sum.matrix_full, "preemptions between more pairs of names than there is room for"),
-            (sum.unreadable_stack, "switches in a function whose return address could not be read"),
-        ];
-        window.lost.retain(|(count, _)| *count > 0);
-        (window.bpf, window.notes) = (bpf, notes);
+        window.lost = lost(&window.counts, missed - missed_before);
+        window.notes.clone_from(&self.notes);
         window.notes.extend(residuals.notes());
         window.notes.extend(self.images.notes().iter().cloned());
         if self.parts.has("want_sections") {
-            window.sections = counts::sections(&object, self.images.names(), &residuals)?;
+            window.sections = now.sections_since(&self.before, names, &residuals);
             window.has_sections = !window.sections.is_empty();
-            if sum.executed > 0 {
-                let executed = sum.executed;
-                window
-                    .notes
-                    .push(format!("{executed} programs started inside the window: their sections are not known"));
+            let executed = window.counts.executed;
+            if executed > 0 {
+                let note = format!("{executed} programs started inside the window: their sections are not known");
+                window.notes.push(note);
             }
         }
-        window.keep_maps(object);
         // What was done before the window opened did not disturb it.
-        let before_ms = self.cpu_ns as f64 / 1e6;
-        window.notes.push(format!("preparing took {before_ms:.0} ms of CPU time before the window"));
+        if let Some(prepared_ns) = self.prepared_ns.take() {
+            let prepared_ms = prepared_ns as f64 / 1e6;
+            window.notes.push(format!("preparing took {prepared_ms:.0} ms of CPU time before the window"));
+        }
+        self.before = now;
         window.cpu_ns = thread_cpu_ns().saturating_sub(begun) + residuals.cpu_ns;
         Ok(window)
     }
+}
+
+/// What is missing of a window, as (number, why).
+fn lost(counts: &Counts, missed: u64) -> Vec<(u64, &'static str)> {
+    let mut lost = vec![
+        (missed, "runs of a program that the kernel left out because it was running already"),
+        (counts.clock_backwards, "times that were negative, because clocks of CPUs differ"),
+        (counts.no_wakeup, "waits whose wake-up was not seen"),
+        (counts.no_storage, "tasks that there was no memory for"),
+        (counts.matrix_full, "preemptions between more pairs of names than there is room for"),
+        (counts.unreadable_stack, "switches in a function whose return address could not be read"),
+    ];
+    lost.retain(|(count, _)| *count > 0);
+    lost
 }

@@ -7,7 +7,8 @@ use crate::{About, CollectContext, Collecting, Collector};
 use holdup_host::online_cpus;
 use holdup_host::perf_samples::{Sampler, Sampling};
 use holdup_model::{Availability, Collected, Meta, Problem, SelfCost};
-use std::io::PipeWriter;
+use std::io::{PipeWriter, Write as _};
+use std::sync::mpsc::{self, Receiver};
 use std::thread::JoinHandle;
 
 pub(crate) struct CpuProfile;
@@ -60,22 +61,32 @@ fn sampler(context: &CollectContext, frequency_hz: u32) -> Result<Sampler, (Stri
 }
 
 struct Running {
-    end: PipeWriter,
-    thread: JoinHandle<Result<Collected, String>>,
+    /// A byte asks for what there is since the last one, the end of the pipe for the rest.
+    ask: PipeWriter,
+    answers: Receiver<Result<Collected, String>>,
+    thread: JoinHandle<()>,
 }
 
 impl Collecting for Running {
-    fn stop(self: Box<Self>) -> Collected {
-        let Running { end, thread } = *self;
-        // The thread waits for the other end of this pipe.
-        drop(end);
-        let absent = |why: &str| all_absent(META.id, PRODUCES, why, SelfCost::default());
-        match thread.join() {
-            Ok(Ok(collected)) => collected,
-            Ok(Err(why)) => absent(&why),
-            Err(_) => absent("the thread that reads the samples broke down"),
-        }
+    fn cut(&mut self) -> Option<Collected> {
+        // A thread that has ended does not answer, which says why.
+        let _ended = self.ask.write_all(&[1]);
+        Some(answer(&self.answers))
     }
+
+    fn stop(self: Box<Self>) -> Collected {
+        let Running { ask, answers, thread } = *self;
+        drop(ask);
+        let collected = answer(&answers);
+        // One that broke down has not answered.
+        let _broken = thread.join();
+        collected
+    }
+}
+
+fn answer(answers: &Receiver<Result<Collected, String>>) -> Collected {
+    let answer = answers.recv().unwrap_or_else(|_| Err("the thread that reads the samples broke down".to_owned()));
+    answer.unwrap_or_else(|why| all_absent(META.id, PRODUCES, &why, SelfCost::default()))
 }
 
 /// Low enough not to be felt, and no multiple of what timers commonly run at.
@@ -109,12 +120,13 @@ impl Collector for CpuProfile {
             Some(remedy) => failed(why).hint(remedy),
             None => failed(why),
         })?;
-        let (ended, end) = std::io::pipe().map_err(|e| failed(e.to_string()))?;
+        let (asked, ask) = std::io::pipe().map_err(|e| failed(e.to_string()))?;
         let watcher = watch::Watcher::new(context, sampler, frequency_hz).map_err(failed)?;
+        let (send, answers) = mpsc::channel();
         let thread = std::thread::Builder::new()
             .name("cpu-profile".to_owned())
-            .spawn(move || watcher.run(&ended))
+            .spawn(move || watcher.run(&asked, &send))
             .map_err(|e| failed(e.to_string()))?;
-        Ok(Box::new(Running { end, thread }))
+        Ok(Box::new(Running { ask, answers, thread }))
     }
 }

@@ -7,8 +7,9 @@ use crate::{CollectContext, tasks};
 use holdup_host::Host;
 use holdup_host::perf_samples::{Record, Sampler, UserSide};
 use holdup_model::{Collected, Coverage, EvidenceItem, SelfCost};
-use holdup_stacks::{Registers, Sample, Symbolizer};
-use std::io::PipeReader;
+use holdup_stacks::{KernelSymbols, Registers, Sample, Symbolizer};
+use std::io::{PipeReader, Read as _};
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 /// The mappings of a process are read at its first sample: one that lives shorter than this is only known from what
@@ -38,9 +39,13 @@ pub(super) struct Watcher {
     samples: Samples,
     period_ns: u64,
     cost: SelfCost,
-    /// CPU time of reading programs before the window, ns.
-    prepared_ns: u64,
+    /// CPU time of reading programs before the first window, ns.
+    prepared_ns: Option<u64>,
     broken: u64,
+    /// Records that the rings had no room for until the last report.
+    lost_before: u64,
+    /// The kernel's functions, and why they have no names.
+    kernel: Option<(KernelSymbols, Option<String>)>,
 }
 
 impl Watcher {
@@ -64,17 +69,32 @@ impl Watcher {
         let by_role = vec![Counts::default(); processes.roles().len()];
         let samples = Samples { processes, symbolizer, by_role, outside: 0, lost: 0, throttled: 0, bits32: 0 };
         let period_ns = 1_000_000_000 / u64::from(frequency_hz);
-        let prepared_ns = meter.0.cpu_ns;
+        let prepared_ns = Some(meter.0.cpu_ns);
         let cost = SelfCost { cpu_ns: 0, ..meter.0 };
-        Ok(Watcher { host, sampler, samples, period_ns, cost, prepared_ns, broken: 0 })
+        Ok(Watcher { host, sampler, samples, period_ns, cost, prepared_ns, broken: 0, lost_before: 0, kernel: None })
     }
 
-    /// Reads until the pipe is closed.
-    pub(super) fn run(mut self, ended: &PipeReader) -> Result<Collected, String> {
+    /// Reads until the pipe is closed; each byte in it asks for what there is since the last one.
+    pub(super) fn run(mut self, asked: &PipeReader, answers: &Sender<Result<Collected, String>>) {
+        loop {
+            let (answer, is_over) = match self.until_asked(asked) {
+                Ok(is_over) => (Ok(self.report()), is_over),
+                Err(why) => (Err(why), true),
+            };
+            if answers.send(answer).is_err() || is_over {
+                return;
+            }
+        }
+    }
+
+    /// Reads until it is asked; whether that is the end.
+    fn until_asked(&mut self, asked: &PipeReader) -> Result<bool, String> {
         let begun_cpu_ns = thread_cpu_ns();
         loop {
-            self.sampler.wait(LONGEST_WAIT, ended).map_err(|e| e.to_string())?;
-            let is_over = is_closed(ended);
+            self.sampler.wait(LONGEST_WAIT, asked).map_err(|e| e.to_string())?;
+            let is_asked = is_ready(asked);
+            // Nothing is left to read from a pipe whose other end is closed.
+            let is_over = is_asked && { asked }.read(&mut [0]).map_err(|e| e.to_string())? == 0;
             if is_over {
                 self.sampler.disable().map_err(|e| e.to_string())?;
             }
@@ -83,26 +103,27 @@ impl Watcher {
             let drained = self.sampler.drain(|_, record| samples.take(record));
             self.cost.bytes += drained.bytes;
             self.broken += drained.broken;
-            if is_over {
-                break;
+            if is_asked {
+                let lost = self.sampler.lost().unwrap_or(0);
+                let before = std::mem::replace(&mut self.lost_before, lost);
+                self.samples.lost = self.samples.lost.max(lost.saturating_sub(before));
+                self.cost.cpu_ns += thread_cpu_ns().saturating_sub(begun_cpu_ns);
+                return Ok(is_over);
             }
         }
-        self.samples.lost = self.samples.lost.max(self.sampler.lost().unwrap_or(0));
-        let in_window_ns = thread_cpu_ns().saturating_sub(begun_cpu_ns);
-        self.cost.cpu_ns += in_window_ns;
-        self.cost.bytes += self.samples.processes.bytes;
-        self.cost.memory_bytes = self.sampler.bytes() + self.samples.symbolizer.bytes();
-        Ok(self.report())
     }
 
-    /// Gives names to what was seen; the window is over.
-    fn report(mut self) -> Collected {
-        drop(self.sampler);
+    /// Gives names to what was seen since the last report.
+    fn report(&mut self) -> Collected {
+        let mut cost = std::mem::take(&mut self.cost);
+        cost.bytes += std::mem::take(&mut self.samples.processes.bytes);
+        cost.memory_bytes = self.sampler.bytes() + self.samples.symbolizer.bytes();
+        let broken = std::mem::take(&mut self.broken);
+        let (kernel, nameless) = self.kernel.get_or_insert_with(|| kernel_symbols(&self.host));
         let Samples { processes, symbolizer, by_role, outside, lost, throttled, bits32 } = &mut self.samples;
         processes.add_debug_files(symbolizer);
-        let (kernel, nameless) = kernel_symbols(&self.host);
-        let mut notes: Vec<String> = nameless.into_iter().collect();
-        let profile = symbolizer.profile(&kernel, "on_cpu", "samples", self.period_ns);
+        let mut notes: Vec<String> = nameless.iter().cloned().collect();
+        let profile = symbolizer.profile(kernel, "on_cpu", "samples", self.period_ns);
         let mut items = Vec::new();
         for (role, counts) in processes.roles().iter().zip(by_role.iter()) {
             let item = |name: &str, count: u64| EvidenceItem::labelled(name, role, "samples", count as f64);
@@ -111,8 +132,12 @@ impl Watcher {
             items.push(item("samples_kernel", counts.kernel));
             notes.push(followed_note(role, counts.unwound, counts.truncated));
         }
-        let prepared_ms = self.prepared_ns as f64 / 1e6;
-        notes.push(format!("reading the programs under test took {prepared_ms:.0} ms of CPU time before the window"));
+        if let Some(prepared_ns) = self.prepared_ns.take() {
+            let prepared_ms = prepared_ns as f64 / 1e6;
+            notes.push(format!(
+                "reading the programs under test took {prepared_ms:.0} ms of CPU time before the window"
+            ));
+        }
         notes.push(format!("{outside} samples of other tasks were counted only"));
         let dropped = symbolizer.dropped();
         let mut say = |count: u64, what: &str| {
@@ -121,27 +146,31 @@ impl Watcher {
             }
         };
         say(*lost, "records found no room in the rings");
-        say(self.broken, "records of an unknown form were left out");
+        say(broken, "records of an unknown form were left out");
         say(dropped, "samples were left out because there were too many different stacks");
         say(*throttled, "times the kernel paused a clock because samples took too long");
         say(*bits32, "samples of code of 32 bits, which is not unwound");
         notes.extend(processes.notes());
         let seen = by_role.iter().map(|counts| counts.user + counts.kernel).sum();
+        let lost = *lost + broken + dropped;
+        symbolizer.clear();
+        by_role.iter_mut().for_each(|counts| *counts = Counts::default());
+        (*outside, *throttled, *bits32, self.samples.lost) = (0, 0, 0, 0);
         Collected {
             collector: META.id.to_owned(),
             items,
-            coverage: Coverage { seen, lost: *lost + self.broken + dropped, notes },
-            cost: self.cost,
+            coverage: Coverage { seen, lost, notes },
+            cost,
             stacks: vec![profile],
             ..Collected::default()
         }
     }
 }
 
-/// Whether the pipe is closed; nothing is ever written to it.
-fn is_closed(ended: &PipeReader) -> bool {
+/// Whether there is a byte in the pipe, or it is closed.
+fn is_ready(asked: &PipeReader) -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
-    let mut fds = [PollFd::new(ended, PollFlags::IN)];
+    let mut fds = [PollFd::new(asked, PollFlags::IN)];
     let immediately = Timespec { tv_sec: 0, tv_nsec: 0 };
     poll(&mut fds, Some(&immediately)).is_ok_and(|ready| ready > 0)
 }

@@ -1,7 +1,6 @@
 //! Where tasks were while they were off the CPU, and which tasks woke them.
 
 mod kernel_side;
-mod names;
 mod watch;
 
 use crate::background::Background;
@@ -25,8 +24,8 @@ static META: Meta = Meta {
            name and the kernel's call chain. Wake-ups by interrupts count for `[interrupt]`, and the task that was \
            interrupted is left out.\n\n\
            The sums by role and place are exact. With PostgreSQL (14 and later) each sample says what its backend \
-           waited for: the wait event is read from the backend's memory at the same moment, and gets its name from \
-           pg_stat_activity, asked ten times a second.\n\n\
+           waited for: the wait event is read from the backend's memory at the same moment. It has its name where the \
+           server's version is known (15 to 19), else its number, as those of extensions have.\n\n\
            Linux before 6.16 lacks sched_exit_tp, which runs when a task is back. There a switch-out is sampled, the more \
            likely the longer the task's last one is ago, and its time counts by that probability: right on average, but \
            single samples may have a large weight.\n\n\
@@ -57,18 +56,15 @@ static PART: Part = Part {
 
 struct Running {
     samples: Background<watch::Samples>,
-    naming: Option<Background<names::Named>>,
     watch: Arc<crate::kernel::Watch>,
 }
 
 impl Collecting for Running {
     fn stop(self: Box<Self>) -> Collected {
-        let Running { samples, naming, watch } = *self;
-        // The programs are detached first, so that the ring gets no more.
-        let counts = watch.end();
-        let named = naming.and_then(|naming| naming.end().ok());
+        let Running { samples, watch } = *self;
+        let counts = watch.window(1);
         match (samples.end(), counts) {
-            (Ok(samples), Ok(counts)) => samples.report(&counts, named),
+            (Ok(samples), Ok(counts)) => samples.report(&counts),
             (Err(why), _) | (_, Err(why)) => all_absent(META.id, PRODUCES, &why, SelfCost::default()),
         }
     }
@@ -88,9 +84,8 @@ impl Collector for OffCpu {
         let programs = watch::Programs::read(context).map_err(failed)?;
         let watch = context.watch(self)?;
         let (how, ring) = watch.stacks().map_err(failed)?;
-        let naming = names::begin(context, &how);
         let watcher = watch::Watcher::new(context, programs, how, ring);
         let samples = Background::begin("off-cpu", move |end| watcher.run(end)).map_err(failed)?;
-        Ok(Box::new(Running { samples, naming, watch }))
+        Ok(Box::new(Running { samples, watch }))
     }
 }

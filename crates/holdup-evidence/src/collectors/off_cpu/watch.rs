@@ -1,6 +1,5 @@
 //! Reads the samples while the window is open, and sums them up.
 
-use super::names::Named;
 use super::{META, kernel_side};
 use crate::background::End;
 use crate::collectors::switches::OUT_STATE_NAMES;
@@ -9,6 +8,7 @@ use crate::kernel::layout::{
     USER_OTHER, name as comm_name, read,
 };
 use crate::kernel::{self, OffCpu, WindowCounts, roles};
+use crate::postgres::Versions;
 use crate::processes::{Processes, followed_note, kernel_symbols};
 use crate::reading::{Meter, thread_cpu_ns};
 use crate::{CollectContext, tasks};
@@ -23,6 +23,8 @@ use std::time::Duration;
 const PAUSE: Duration = Duration::from_millis(100);
 /// The waker's name of an interrupt, which is no task.
 const INTERRUPT: &str = "[interrupt]";
+/// Of a backend that is in no wait event.
+const NOT_WAITING: &str = "not waiting";
 /// Pairs of names in the evidence, those with the most time.
 const MOST_PAIRS: usize = 64;
 /// The size of a record without a stack.
@@ -91,8 +93,9 @@ pub(super) struct Samples {
     left: BTreeMap<u32, Left>,
     /// Weight by wakee and waker, ns.
     pairs: BTreeMap<(String, String), u64>,
-    /// Weight by wait event, ns.
-    by_wait_event: BTreeMap<u32, u64>,
+    versions: Versions,
+    /// Weight by role and wait event, ns.
+    by_wait_event: BTreeMap<(u32, u32), u64>,
     /// When the code of a process was last read again, in rounds of the watcher.
     read_again: BTreeMap<u32, u64>,
     other_code: u64,
@@ -103,6 +106,7 @@ pub(super) struct Samples {
 impl Watcher {
     pub(super) fn new(context: &CollectContext, programs: Programs, how: OffCpu, ring: RingBuf<MapData>) -> Self {
         let roles = roles(context);
+        let versions = Versions::read(context, &roles, |role| how.wait_event_at[role] != 0);
         let samples = Samples {
             programs,
             how,
@@ -112,6 +116,7 @@ impl Watcher {
             roles,
             wakers: Counts::default(),
             pairs: BTreeMap::new(),
+            versions,
             by_wait_event: BTreeMap::new(),
             read_again: BTreeMap::new(),
             other_code: 0,
@@ -200,7 +205,7 @@ impl Samples {
     fn count(&mut self, left: &Left, weight_ns: u64) {
         self.programs.symbolizer.add_followed(&left.followed, weight_ns);
         if let Some(event) = left.wait_event {
-            *self.by_wait_event.entry(event).or_default() += weight_ns;
+            *self.by_wait_event.entry((left.role, event)).or_default() += weight_ns;
         }
         if let Some(counts) = self.by_role.get_mut(left.role as usize) {
             counts.count(left.followed.is_complete);
@@ -260,10 +265,10 @@ impl Samples {
     }
 
     /// Gives names to what was seen; the window is over.
-    pub(super) fn report(mut self, window: &WindowCounts, named: Option<Named>) -> Collected {
+    pub(super) fn report(mut self, window: &WindowCounts) -> Collected {
         let mut collected = Collected { collector: META.id.to_owned(), ..Collected::default() };
         self.add_items(window, &mut collected);
-        self.add_wait_events(named, &mut collected);
+        self.add_wait_events(&mut collected);
         let samples = self.by_role.iter().map(|followed| followed.samples).sum::<u64>() + self.wakers.samples;
         let mut coverage = kernel::coverage(window, samples);
         let mut cost = kernel::cost(window, &mut coverage);
@@ -317,27 +322,24 @@ impl Samples {
         }
     }
 
-    fn add_wait_events(&mut self, named: Option<Named>, collected: &mut Collected) {
+    fn add_wait_events(&mut self, collected: &mut Collected) {
         if self.how.wait_event_at.iter().all(|at| *at == 0) {
             return;
         }
-        let named = named.unwrap_or_default();
         let mut by_name: BTreeMap<String, u64> = BTreeMap::new();
-        for (event, ns) in &self.by_wait_event {
-            *by_name.entry(named.name(*event)).or_default() += ns;
+        for ((role, event), ns) in &self.by_wait_event {
+            let name = if *event == 0 { NOT_WAITING.to_owned() } else { self.versions.wait_event(*role, *event) };
+            *by_name.entry(name).or_default() += ns;
         }
         for (event, ns) in by_name {
             let item = EvidenceItem::labelled("off_cpu_by_wait_event_s", event, "s", ns as f64 / 1e9);
             collected.items.push(item);
         }
-        self.cost.cpu_ns += named.cost.cpu_ns;
-        self.cost.wakeups += named.cost.wakeups;
-        self.cost.bytes += named.cost.bytes;
         self.programs.notes.push(
             "wait events were read from each backend's memory (my_wait_event_info) at the moment of its sample"
                 .to_owned(),
         );
-        self.programs.notes.extend(named.notes);
+        self.programs.notes.append(&mut self.versions.notes);
     }
 
     fn notes(&self) -> Vec<String> {

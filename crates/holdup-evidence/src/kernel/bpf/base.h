@@ -33,6 +33,7 @@ enum {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
 	BPF_MAP_TYPE_STACK_TRACE = 7,
+	BPF_MAP_TYPE_PERCPU_HASH = 5,
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
 	BPF_MAP_TYPE_RINGBUF = 27,
 	BPF_MAP_TYPE_TASK_STORAGE = 29,
@@ -105,7 +106,14 @@ struct mm_struct___hugetlb {
 	atomic64_t hugetlb_usage;
 } CORE;
 
+/* Since 5.16, where the architecture keeps it in the task. */
+struct thread_info {
+	u32 cpu;
+} CORE;
+
 struct task_struct {
+	struct thread_info thread_info;
+	int on_cpu;
 	unsigned int __state;
 	unsigned int flags;
 	int exit_state;
@@ -139,6 +147,7 @@ enum {
 	TASK_UNINTERRUPTIBLE = 2,
 	TASK_DEAD = 0x80,
 	TASK_NOLOAD = 0x400,
+	TASK_NEW = 0x800,
 	PF_KTHREAD = 0x00200000,
 	PF_IO_WORKER = 0x00000010,
 	/* Since 6.4: threads of vhost, and those above. */

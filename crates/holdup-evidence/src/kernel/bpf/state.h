@@ -29,6 +29,20 @@ SHARED(enum, fault_kind);
 enum held { HOLDER, WAITER, NEITHER, HELD };
 SHARED(enum, held);
 
+/* The states of the account. Those before ACCOUNT_ASLEEP are added up in the task's own state. */
+enum account_state {
+	ACCOUNT_ON,
+	ACCOUNT_BEHIND_OWN,
+	ACCOUNT_BEHIND_OTHER,
+	ACCOUNT_BEHIND_CLASS,
+	ACCOUNT_THROTTLED,
+	ACCOUNT_WAKING,
+	ACCOUNT_ASLEEP,
+	ACCOUNT_BLOCKED,
+	ACCOUNT_STATES,
+};
+SHARED(enum, account_state);
+
 struct task_state {
 	u64 off_since_ns;
 	u64 on_since_ns;
@@ -73,6 +87,17 @@ struct task_state {
 	u64 waking_of_ns;
 	/* The time before the switch-out that was sampled, 0 for none: how likely that was. */
 	u64 sample_gap_ns;
+	/* Until when the account has the task's time, and what it has not yet flushed. */
+	u64 charged_ns;
+	u64 charged[ACCOUNT_ASLEEP];
+	/* Where PostgreSQL keeps the pointer to what the task waits for, and what kind of process it is; 0 elsewhere. */
+	u64 wait_event_at;
+	u64 backend_type_at;
+	u32 wait_event;
+	u32 syscall;
+	u8 account_state;
+	u8 kind;
+	u8 unused2[6];
 };
 
 enum image_number { IMAGE_NONE = 0 };
@@ -109,6 +134,8 @@ struct counts {
 	u64 off_state_ns[ROLES][OUT_STATES];
 	u64 stacks_lost;
 	u64 stacks_lost_ns;
+	/* Time that the account had no room for. */
+	u64 account_full_ns;
 };
 SHARED(struct, counts);
 
@@ -157,6 +184,7 @@ const volatile u32 want_residuals = 0;
 const volatile u32 want_kworkers = 0;
 const volatile u32 want_timeline = 0;
 const volatile u32 want_stacks = 0;
+const volatile u32 want_account = 0;
 /* Since 6.16 sched_exit_tp runs when a task is back, in its own context. */
 const volatile u32 has_sched_exit = 0;
 /* Since 5.18 the tracepoint gives the state that __schedule saw. */
@@ -186,8 +214,13 @@ struct {
 } tasks SEC(".maps");
 
 struct watched {
+	u64 wait_event_at;
+	u64 backend_type_at;
 	u32 role;
 	u32 image;
+	/* What the process was waiting for when it was found, and its kind. */
+	u32 wait_event;
+	u32 kind;
 };
 SHARED(struct, watched);
 

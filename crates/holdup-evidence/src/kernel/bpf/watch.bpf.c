@@ -9,6 +9,7 @@
 #include "../../collectors/faults/faults.bpf.h"
 #include "../../collectors/kworkers/kworkers.bpf.h"
 #include "../../collectors/off_cpu/off_cpu.bpf.h"
+#include "../../collectors/account/account.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
@@ -139,6 +140,8 @@ INLINE int wakes(u64 *ctx)
 	if (!state)
 		return 0;
 	state->woken_ns = bpf_ktime_get_ns();
+	if (want_account && !state->is_kernel_worker)
+		account_wakes((struct task_struct *)ctx[0], state, state->woken_ns);
 	if (want_timeline)
 		event_wakeup((struct task_struct *)ctx[0], state->woken_ns);
 	return 0;
@@ -168,6 +171,8 @@ int switched(u64 *ctx)
 
 	if (want_kworkers)
 		runs_until_now(ctx, prev);
+	if (want_account)
+		cpu_runs(next, to && !to->is_kernel_worker);
 	if (!from) {
 		/* The checker of programs does not know the logical or of two pointers, which this would be compiled to. */
 		barrier(to);
@@ -180,16 +185,22 @@ int switched(u64 *ctx)
 		return 0;
 	now = bpf_ktime_get_ns();
 	add(&c->switches, 1);
-	if (from)
+	if (from) {
 		leaves(ctx, prev, next, from, c, (here * roles + from->role) * HISTOGRAMS, now);
+		if (want_account && !from->is_kernel_worker)
+			account_leaves(prev, next, from, to && !to->is_kernel_worker, now, c);
+	}
 	if (want_timeline)
 		event_switch(prev, next, from, now, c);
-	if (to)
+	if (to) {
+		if (want_account && !to->is_kernel_worker)
+			account_arrives(prev, next, to, from && !from->is_kernel_worker, now, c);
 		arrives(ctx, prev, next, to, c, (here * roles + to->role) * HISTOGRAMS, now);
+	}
 	return 0;
 }
 
-INLINE void begin_watching(struct task_struct *task, u32 role, u32 image, u32 is_kernel_worker)
+INLINE struct task_state *begin_watching(struct task_struct *task, u32 role, u32 image, u32 is_kernel_worker)
 {
 	struct task_state new = {}, *state;
 
@@ -207,6 +218,7 @@ INLINE void begin_watching(struct task_struct *task, u32 role, u32 image, u32 is
 		if (c)
 			__sync_fetch_and_add(&c->no_storage, 1);
 	}
+	return state;
 }
 
 INLINE u32 is_bound_worker(struct task_struct *task)
@@ -227,8 +239,16 @@ int find_tasks(struct bpf_iter__task *ctx)
 	tgid = task->tgid;
 	w = bpf_map_lookup_elem(&processes, &tgid);
 	if (w) {
-		if (!state_of(task))
-			begin_watching(task, w->role, w->image, 0);
+		struct task_state *state = state_of(task);
+
+		if (!state) {
+			state = begin_watching(task, w->role, w->image, 0);
+			if (want_account && state) {
+				account_begins(task, state, w);
+				state->wait_event = w->wait_event;
+				state->kind = w->kind;
+			}
+		}
 	} else if (want_kworkers && is_bound_worker(task)) {
 		begin_watching(task, 0, IMAGE_NONE, 1);
 	}
@@ -243,15 +263,25 @@ int new_task(u64 *ctx)
 	struct task_state *state = state_of(parent);
 
 	if (state && !state->is_kernel_worker) {
-		begin_watching(task, state->role, image_of(state, parent), 0);
+		struct task_state *child = begin_watching(task, state->role, image_of(state, parent), 0);
+
+		if (want_account && child) {
+			account_begins(task, child, NULL);
+			child->wait_event_at = state->wait_event_at;
+			child->backend_type_at = state->backend_type_at;
+		}
 		if (want_stacks && task->pid == task->tgid)
 			report_process(STACK_FORK, task->tgid, parent->tgid);
 	} else {
 		u32 tgid = parent->tgid;
 		struct watched *w = bpf_map_lookup_elem(&processes, &tgid);
 
-		if (w)
-			begin_watching(task, w->role, w->image, 0);
+		if (w) {
+			struct task_state *child = begin_watching(task, w->role, w->image, 0);
+
+			if (want_account && child)
+				account_begins(task, child, w);
+		}
 	}
 	return 0;
 }
@@ -268,6 +298,9 @@ int executes(u64 *ctx)
 	if (!state)
 		return 0;
 	state->image = IMAGE_UNKNOWN;
+	/* Its variables lie elsewhere from now on. */
+	state->wait_event_at = state->backend_type_at = 0;
+	state->wait_event = state->kind = 0;
 	if (want_stacks)
 		report_process(STACK_EXEC, task->tgid, 0);
 	if (!want_sections)

@@ -1,0 +1,102 @@
+//! The account: the wall time of the tasks under test, by state, as a sum that adds up.
+
+use crate::kernel::layout::{ACCOUNT_ASLEEP, ACCOUNT_STATES, AccountKey, AccountValue, BehindKey, NO_SYSCALL};
+use crate::kernel::{KernelCollector, Part, WindowCounts, task_name};
+use crate::postgres::backend_type;
+use crate::reading::Produces;
+use holdup_model::{Collected, EvidenceItem, Meta};
+use std::collections::BTreeMap;
+
+pub(crate) static ACCOUNT: KernelCollector = KernelCollector { meta: &META, produces: PRODUCES, part: &PART, report };
+
+static PART: Part = Part { switches: &["want_account"], programs: &[], rings: &[] };
+
+static META: Meta = Meta {
+    id: "account",
+    summary: "where wall time goes: on a CPU, runnable behind what, asleep for what",
+    docs: "A task is in one state at each moment, and each change of state charges the time since the last one, as does the \
+           edge of a window: the states add up to the wall time. On a CPU; runnable behind tasks under test, behind \
+           others (`behind_s` names them), behind a higher class (real-time), throttled by its cgroup or one above it, or \
+           waking on a CPU that was idle; asleep (interruptible) or blocked (uninterruptible).\n\n\
+           What a runnable task waited behind is what its CPU ran when the wait ended, or at the edge of the window. A \
+           task of PostgreSQL that sleeps is charged to its wait event, which is read from its memory as it leaves the CPU \
+           (the exported variable my_wait_event_info): exact, without a connection and for all processes. Others are \
+           charged to the system call that they sleep in.\n\n\
+           `account_s` has a label of three parts: kind of process | state | what it waits for. Needs root (or CAP_BPF \
+           and CAP_PERFMON) and a kernel with BTF, 5.15 or later.",
+    references: &[
+        "kernel/sched/core.c:__schedule, ttwu_do_wakeup; kernel/sched/fair.c:throttled_hierarchy (v6.18)",
+        "src/backend/utils/activity/wait_event.c, src/backend/utils/init/miscinit.c (PostgreSQL 15-18)",
+    ],
+};
+
+const PRODUCES: Produces = &[
+    ("account_s", "s", "wall time by kind of process, state and what it waited for (KIND | STATE | FOR)"),
+    ("account_times", "1", "waits that ended in the window, with the same labels"),
+    ("busiest_thread_s", "s", "time on a CPU of the thread that had most of it, by name (tid)"),
+    ("behind_s", "s", "time runnable behind tasks that are not under test (KIND | STATE | NAME)"),
+];
+
+/// In the order of `enum account_state`.
+const STATES: [&str; ACCOUNT_STATES] = [
+    "on CPU",
+    "behind own tasks",
+    "behind other tasks",
+    "behind a higher class",
+    "throttled",
+    "waking",
+    "asleep",
+    "blocked",
+];
+
+/// PostgreSQL's processes by what they are, others by their role.
+fn kind(window: &WindowCounts, role: u8, kind: u8) -> String {
+    let version = window.versions.of(u32::from(role));
+    let named = version.and_then(|major| backend_type(major, u32::from(kind)));
+    let role = window.roles.get(usize::from(role)).map_or("", String::as_str);
+    match (named, kind) {
+        (Some(named), _) => named.to_owned(),
+        (None, 0) => role.to_owned(),
+        (None, kind) => format!("{role}: backend type {kind}"),
+    }
+}
+
+fn waits_for(window: &WindowCounts, key: &AccountKey) -> String {
+    if usize::from(key.state) < ACCOUNT_ASLEEP {
+        String::new()
+    } else if key.wait_event != 0 {
+        window.versions.wait_event(u32::from(key.role), key.wait_event)
+    } else if key.syscall == NO_SYSCALL as u32 {
+        "page fault".to_owned()
+    } else {
+        format!("system call {}", key.syscall)
+    }
+}
+
+fn report(window: &WindowCounts, collected: &mut Collected) -> Result<u64, String> {
+    let mut sums: BTreeMap<String, AccountValue> = BTreeMap::new();
+    for (key, value) in window.rows_of_cpus::<AccountKey, AccountValue>("account")? {
+        let state = STATES.get(usize::from(key.state)).copied().unwrap_or("unknown");
+        let label = format!("{} | {state} | {}", kind(window, key.role, key.kind), waits_for(window, &key));
+        let sum = sums.entry(label).or_insert(AccountValue { ns: 0, times: 0 });
+        sum.ns += value.ns;
+        sum.times += value.times;
+    }
+    for (label, value) in &sums {
+        collected.items.push(EvidenceItem::labelled("account_s", label, "s", value.ns as f64 / 1e9));
+        if value.times > 0 {
+            collected.items.push(EvidenceItem::labelled("account_times", label, "1", value.times as f64));
+        }
+    }
+    for (key, value) in window.rows_of_cpus::<BehindKey, AccountValue>("behind")? {
+        let state = STATES.get(usize::from(key.state)).copied().unwrap_or("unknown");
+        let label = format!("{} | {state} | {}", kind(window, key.role, key.kind), task_name(&key.by));
+        collected.items.push(EvidenceItem::labelled("behind_s", label, "s", value.ns as f64 / 1e9));
+    }
+    collected.coverage.notes.extend(window.versions.notes.iter().cloned());
+    if let Some(busiest) = &window.busiest {
+        let label = format!("{} ({})", task_name(&busiest.comm), busiest.tid);
+        collected.items.push(EvidenceItem::labelled("busiest_thread_s", label, "s", busiest.ns as f64 / 1e9));
+    }
+    Ok(window.counts.switches)
+}
