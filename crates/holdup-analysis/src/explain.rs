@@ -1,5 +1,6 @@
 //! What delays a system: every explanation, arm by arm, and how the arms differ.
 
+use crate::account;
 use crate::explanations::{self, Context, share_in_words};
 use crate::watched::{Watched, twins};
 use crate::words;
@@ -54,10 +55,14 @@ fn one_arm(watched: &Watched<'_>) -> ArmExplanation {
     let mut causes: Vec<Cause> = Vec::new();
     for explainer in explanations::ALL {
         let mut cause = (explainer.explain)(&Context { watched, so_far: &causes });
+        if cause.verdict == FindingVerdict::Skipped {
+            continue;
+        }
+        bound_by_cpu_time(watched, &mut cause);
         cause.details.extend(losses(watched, &cause));
         causes.push(cause);
     }
-    let (answer, verdict) = answer(&causes);
+    let (answer, verdict) = answer(&causes, watched);
     // Stable: causes that are alike keep the order of the catalogue.
     causes.sort_by(|a, b| {
         let key = |c: &Cause| {
@@ -79,8 +84,35 @@ fn one_arm(watched: &Watched<'_>) -> ArmExplanation {
     }
 }
 
-/// The answer: the cause that delays most tasks, and the others.
-fn answer(causes: &[Cause]) -> (String, FindingVerdict) {
+/// Causes that cost CPU time of tasks that spin.
+const OF_SPINNING: [&str; 3] = ["preempted-holder", "fault-under-lock", "spin-wait"];
+
+/// A task that spins is on a CPU: where sessions are hardly ever on one, spinning costs them no more than that, whether it can
+/// be seen or not.
+fn bound_by_cpu_time(watched: &Watched<'_>, cause: &mut Cause) {
+    if cause.verdict != FindingVerdict::Undecided || !OF_SPINNING.contains(&cause.id.as_str()) {
+        return;
+    }
+    let Some((share, tasks)) = account::on_cpu(watched) else { return };
+    let at_most = if share < cause.minimum {
+        format!("{} of the time of sessions at work", words::percent(share))
+    } else if tasks < cause.minimum {
+        format!("{} of one CPU", words::percent(tasks))
+    } else {
+        return;
+    };
+    cause.verdict = FindingVerdict::Refuted;
+    cause.sentence = format!("{}: at most {at_most}, which is all that they use.", words::capital(&cause.name));
+    cause.missing.clear();
+    cause.tasks_held_up = Some(0.0);
+}
+
+/// Causes of which the scheduler is the whole: their sentences need no word on its part.
+const OF_THE_SCHEDULER: [&str; 5] =
+    ["throttling", "stolen-by-higher-class", "oversubscription", "kworker-behind-hog", "preempted-holder"];
+
+/// The answer: the cause that delays most tasks, the scheduler's part in the time, and the others.
+fn answer(causes: &[Cause], watched: &Watched<'_>) -> (String, FindingVerdict) {
     let mut found: Vec<&Cause> = causes
         .iter()
         .filter(|c| c.verdict == FindingVerdict::Supported && c.id != explanations::nothing::META.id)
@@ -93,15 +125,26 @@ fn answer(causes: &[Cause]) -> (String, FindingVerdict) {
         .collect();
     let left_open = if open.is_empty() { String::new() } else { format!(" Not judged: {}.", words::list(&open)) };
     if let Some((most, others)) = found.split_first() {
-        let beside: Vec<&str> = others.iter().map(|c| c.name.as_str()).collect();
+        let of_it = account::scheduler_share(watched).filter(|_| !OF_THE_SCHEDULER.contains(&most.id.as_str()));
+        let of_it = of_it.map(|share| format!(" The scheduler: {}.", words::percent(share))).unwrap_or_default();
+        let beside: Vec<String> = others.iter().map(|c| beside(c)).collect();
         let beside = if beside.is_empty() { String::new() } else { format!(" Also: {}.", words::list(&beside)) };
-        return (format!("{}{beside}{left_open}", most.sentence), FindingVerdict::Supported);
+        // What was not judged could be more than what was found only where that is less than half.
+        let left_open = if most.share.as_ref().is_some_and(|share| share.value > 0.5) { "" } else { &left_open };
+        return (format!("{}{of_it}{beside}{left_open}", most.sentence), FindingVerdict::Supported);
     }
+    let on_cpu = account::on_cpu_in_words(watched);
     if open.is_empty() {
         let bound = causes.last().and_then(|c| c.details.first()).map(|d| format!(" {d}")).unwrap_or_default();
-        return (format!("No known cause of delay.{bound}"), FindingVerdict::Refuted);
+        return (format!("No known cause of delay{on_cpu}.{bound}"), FindingVerdict::Refuted);
     }
-    (format!("Undecided: no cause among those that could be judged.{left_open}"), FindingVerdict::Undecided)
+    (format!("No cause of delay found{on_cpu}.{left_open}"), FindingVerdict::Undecided)
+}
+
+/// A cause beside the largest one: its name and share.
+fn beside(cause: &Cause) -> String {
+    let share = cause.share.as_ref().map(|share| format!(" ({})", words::percent(share.value)));
+    format!("{}{}", cause.name, share.unwrap_or_default())
 }
 
 /// Events that the collectors of a cause lost.

@@ -10,6 +10,7 @@
 //! is not, `undecided` when the data do not decide, `skipped` when what it needs was not measured.
 #![forbid(unsafe_code)]
 
+mod account;
 pub mod analyses;
 mod arms;
 pub mod cases;
@@ -23,6 +24,7 @@ mod index;
 mod named;
 mod shifts;
 mod sweeps;
+mod waits;
 mod watched;
 mod words;
 

@@ -36,9 +36,62 @@ const CAUSES: &[Induced] = &[
     ("oversubscription", Story::oversubscription, &["switches", "run-queue"], "run-queue"),
 ];
 
+/// Causes that only the account shows.
+const OF_THE_ACCOUNT: [(&str, Induce); 6] = [
+    ("heavyweight-lock", |s| s.session("asleep | Lock:transactionid", 4.0)),
+    ("lightweight-lock", |s| s.session("asleep | LWLock:LockManager", 4.0)),
+    ("replication", |s| s.session("asleep | IPC:SyncRep", 4.0)),
+    ("wal", |s| s.session("asleep | IO:WALSync", 2.0).session("asleep | LWLock:WALWrite", 2.0)),
+    ("other-wait", |s| s.session("asleep | Timeout:PgSleep", 4.0)),
+    ("saturated-thread", Story::saturated_thread),
+];
+
+/// Causes that the account shows better than other evidence does.
+const BETTER_BY_THE_ACCOUNT: [(&str, Induce); 4] = [
+    ("throttling", |s| s.session("throttled | ", 1.0)),
+    ("stolen-by-higher-class", |s| s.session("behind a higher class | ", 1.0)),
+    ("slow-disk", |s| s.session("blocked | IO:DataFileRead", 2.0)),
+    ("oversubscription", |s| s.session("behind own tasks | ", 2.0).set("cpu", "cpu_share", "idle", 0.01)),
+];
+
+type Induce = fn(Story) -> Story;
+
+#[test]
+fn what_the_account_shows_is_named_and_nothing_else() {
+    for (id, induce) in OF_THE_ACCOUNT.iter().chain(&BETTER_BY_THE_ACCOUNT) {
+        let arm = only(&induce(Story::quiet().with_account()));
+        assert_eq!(with(&arm, FindingVerdict::Supported), [*id], "{arm:#?}");
+        assert_eq!(with(&arm, FindingVerdict::Undecided), [""; 0], "{arm:#?}");
+        let share = cause(&arm, id).share.as_ref().expect("a share");
+        assert!(share.high <= 1.0 && arm.answer.starts_with(&cause(&arm, id).sentence), "{}", arm.answer);
+    }
+    let quiet = only(&Story::quiet().with_account());
+    assert_eq!(with(&quiet, FindingVerdict::Supported), ["nothing"], "{quiet:#?}");
+    assert!(quiet.answer.contains("sessions are on a CPU 9"), "{}", quiet.answer);
+    let without = only(&Story::quiet());
+    let looked_for = |id: &str| without.causes.iter().any(|c| c.id == id);
+    assert!(OF_THE_ACCOUNT.iter().all(|(id, _)| !looked_for(id)), "{without:#?}");
+}
+
+#[test]
+fn the_part_of_the_scheduler_is_said_where_the_cause_is_another() {
+    let story = Story::quiet().with_account().session("asleep | Lock:transactionid", 8.46);
+    let answer = only(&story.session("behind own tasks | ", 0.03)).answer;
+    assert!(answer.starts_with("Row locks: sessions spend 84 %") && answer.contains("The scheduler: 0.4"), "{answer}");
+}
+
+#[test]
+fn sessions_that_hardly_use_a_cpu_do_not_spin() {
+    let story = Story::quiet().with_account().session("on CPU | ", 0.01).session("asleep | Lock:relation", 5.0);
+    let arm = only(&story.without("critical-sections").without("faults").without("cpu-profile"));
+    assert_eq!(with(&arm, FindingVerdict::Undecided), [""; 0], "{arm:#?}");
+    assert_eq!(with(&arm, FindingVerdict::Supported), ["heavyweight-lock"]);
+}
+
 #[test]
 fn each_cause_has_a_story() {
-    let result: Vec<&str> = CAUSES.iter().map(|(id, ..)| *id).collect();
+    let of_account = OF_THE_ACCOUNT.iter().map(|(id, _)| *id);
+    let result: Vec<&str> = CAUSES.iter().map(|(id, ..)| *id).chain(of_account).collect();
     for explainer in explanations::ALL.iter().filter(|e| e.meta.id != "nothing") {
         assert!(result.contains(&explainer.meta.id), "{}", explainer.meta.id);
     }

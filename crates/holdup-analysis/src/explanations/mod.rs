@@ -12,15 +12,21 @@ use holdup_model::{Estimate, Meta};
 use holdup_stats::{CONFIDENCE, share_of_sums};
 
 pub mod fault_under_lock;
+pub mod heavyweight_lock;
 pub mod kworker_behind_hog;
+pub mod lightweight_lock;
 pub mod nothing;
+pub mod other_wait;
 pub mod oversubscription;
 pub mod preempted_holder;
+pub mod replication;
+pub mod saturated_thread;
 pub mod slow_disk;
 pub mod spin_wait;
 pub mod steal;
 pub mod stolen_by_higher_class;
 pub mod throttling;
+pub mod wal;
 
 /// Every explanation. Those that explain a wait come before those that cover the rest of it.
 pub static ALL: &[Explainer] = &[
@@ -30,9 +36,15 @@ pub static ALL: &[Explainer] = &[
     Explainer { meta: &preempted_holder::META, explain: preempted_holder::explain },
     Explainer { meta: &fault_under_lock::META, explain: fault_under_lock::explain },
     Explainer { meta: &spin_wait::META, explain: spin_wait::explain },
+    Explainer { meta: &heavyweight_lock::META, explain: heavyweight_lock::explain },
+    Explainer { meta: &lightweight_lock::META, explain: lightweight_lock::explain },
+    Explainer { meta: &replication::META, explain: replication::explain },
+    Explainer { meta: &wal::META, explain: wal::explain },
+    Explainer { meta: &other_wait::META, explain: other_wait::explain },
     Explainer { meta: &slow_disk::META, explain: slow_disk::explain },
     Explainer { meta: &kworker_behind_hog::META, explain: kworker_behind_hog::explain },
     Explainer { meta: &oversubscription::META, explain: oversubscription::explain },
+    Explainer { meta: &saturated_thread::META, explain: saturated_thread::explain },
     // Last, because it looks at all others.
     Explainer { meta: &nothing::META, explain: nothing::explain },
 ];
@@ -106,6 +118,10 @@ pub(crate) fn judge(kind: &Kind, watched: &Watched<'_>, pieces: Result<Pieces, M
     cause.trials.clone_from(&pieces.trials);
     match share_of_sums(&pieces.pieces, CONFIDENCE) {
         Ok(share) => {
+            // A part is no more than its whole, and no less than nothing.
+            let is_part = pieces.pieces.iter().all(|(part, whole)| part <= whole);
+            let most = if is_part { 1.0 } else { f64::INFINITY };
+            let share = Estimate { low: share.low.max(0.0).min(most), high: share.high.max(0.0).min(most), ..share };
             cause.verdict = by_interval(&share, kind.minimum);
             cause.sentence = plain_sentence(kind, &share, cause.verdict);
             cause.share = Some(share);

@@ -1,6 +1,7 @@
 //! No cause among those that are known.
 
 use super::{Context, Kind, blank};
+use crate::account;
 use crate::words;
 use holdup_model::Meta;
 use holdup_model::explanation::Cause;
@@ -24,6 +25,8 @@ pub(super) fn explain(context: &Context<'_>) -> Cause {
     let found = with(FindingVerdict::Supported).count();
     let closest = with(FindingVerdict::Refuted)
         .filter_map(|c| Some((c, c.share.as_ref()?.high / c.minimum)))
+        // Those that lie above were ruled out for another reason.
+        .filter(|(_, of_minimum)| *of_minimum < 1.0)
         .max_by(|a, b| a.1.total_cmp(&b.1));
     if let Some((most, _)) = closest.filter(|_| found == 0) {
         let high = most.share.as_ref().map_or(0.0, |s| s.high);
@@ -47,7 +50,11 @@ pub(super) fn explain(context: &Context<'_>) -> Cause {
         (FindingVerdict::Refuted, format!("{} found.", words::count(found, "cause")))
     } else if open.is_empty() {
         let looked: Vec<&str> = context.so_far.iter().map(|c| c.name.as_str()).collect();
-        (FindingVerdict::Supported, format!("No known cause of delay: {} ruled out.", words::list(&looked)))
+        let where_it_goes = account::on_cpu_in_words(context.watched);
+        (
+            FindingVerdict::Supported,
+            format!("No known cause of delay{where_it_goes}; ruled out: {}.", words::list(&looked)),
+        )
     } else {
         (
             FindingVerdict::Undecided,

@@ -1,20 +1,22 @@
 //! More runnable tasks than CPUs.
 
 use super::stolen_by_higher_class::in_words;
-use super::{Context, Kind, advice, judge, share_in_words};
+use super::{Context, Kind, advice, judge, share_in_words, split};
+use crate::account;
 use crate::watched::{Watched, window_s};
 use crate::words;
 use holdup_model::explanation::{Cause, Missing};
 use holdup_model::outcome::FindingVerdict;
-use holdup_model::{Meta, Trial};
+use holdup_model::{Estimate, Meta, Trial};
 use holdup_stats::{CONFIDENCE, share_of_sums};
 
 /// What this explanation says about itself.
 pub static META: Meta = Meta {
     id: "oversubscription",
     summary: "more runnable tasks than CPUs, with no lock in it",
-    docs: "The part of the time in which the watched tasks were runnable and had no CPU (switches, else run-queue), of all \
-           the time in which they were runnable. 10 % and more is named where the CPUs were busy and nothing else \
+    docs: "The part of the time of sessions at work in which they wait for a CPU behind tasks of their own class (account); \
+           without the account that in which the watched tasks were runnable and had no CPU (switches, else run-queue), of \
+           all the time in which they were runnable. 10 % and more is named where the CPUs were busy and nothing else \
            explains the wait: locks, a CPU limit, a higher class; and where a tenth of a task and more waits on average, \
            because a task that sleeps nearly always waits as long as it runs. Waiting for a CPU is no verdict on throughput: changes \
            that raise the wait have raised the throughput too.",
@@ -36,12 +38,21 @@ const EXPLAINS: [&str; 5] =
 
 pub(super) fn explain(context: &Context<'_>) -> Cause {
     let watched = context.watched;
-    let pieces = watched.pieces(|trial| {
-        let (wait_s, on_s) = waiting_and_running(watched, trial)?;
-        Ok((wait_s, wait_s + on_s))
-    });
-    let mut cause = judge(&KIND, watched, pieces);
+    let by_account = account::pieces(watched, account::is_queued);
+    let has_account = by_account.is_ok();
+    let by_switches = || {
+        watched.pieces(|trial| {
+            let (wait_s, on_s) = waiting_and_running(watched, trial)?;
+            Ok((wait_s, wait_s + on_s))
+        })
+    };
+    let mut cause = judge(&KIND, watched, by_account.or_else(|_| by_switches()));
+    if has_account {
+        cause.of = "the time of sessions at work".to_owned();
+    }
+    let of = if has_account { "of their time" } else { "of their runnable time" };
     cause.evidence = watched.present(&[
+        (account::ACCOUNT, "account_s"),
         ("switches", "run_queue_wait_s"),
         ("switches", "on_cpu_s"),
         ("run-queue", "run_queue_waiting"),
@@ -53,55 +64,86 @@ pub(super) fn explain(context: &Context<'_>) -> Cause {
         return cause;
     }
     let Some(share) = cause.share.as_ref().map(share_in_words) else { return cause };
+    let idle = idle(watched);
+    match not_cpu_bound(context, has_account, idle.as_ref()) {
+        Some((verdict, why, missing)) => {
+            cause.verdict = verdict;
+            cause.sentence = format!("CPU saturation: tasks wait for a CPU {share} {of}{why}.");
+            cause.missing.extend(missing);
+        }
+        None => {
+            let tasks = if has_account { account::sessions(watched) } else { "the watched tasks" };
+            cause.sentence = format!(
+                "CPU-bound: {tasks} spend {share} {of} waiting for a CPU; {} runnable on {}.",
+                tenths(runnable(watched)),
+                words::count(watched.cpus as usize, "CPU")
+            );
+            found(watched, idle.is_some(), &mut cause);
+        }
+    }
+    cause
+}
+
+fn tenths(number: f64) -> String {
+    words::number((number * 10.0).round() / 10.0)
+}
+
+/// Why tasks that wait for a CPU are not bound by CPUs, or may not be.
+fn not_cpu_bound(
+    context: &Context<'_>,
+    has_account: bool,
+    idle: Option<&Estimate>,
+) -> Option<(FindingVerdict, String, Option<Missing>)> {
+    let watched = context.watched;
     let others: Vec<String> = EXPLAINS.iter().filter_map(|id| context.found(id)).map(in_words).collect();
+    if !others.is_empty() {
+        return Some((FindingVerdict::Refuted, format!(", explained by {}", words::list(&others)), None));
+    }
+    let why = if let Some(idle) = idle.filter(|idle| idle.value >= IDLE) {
+        let idle = words::percent(idle.value);
+        format!(
+            " although {idle} of all CPU time is idle: an affinity, a cpuset or load balancing keeps them off idle CPUs"
+        )
+    } else if idle.is_none() && runnable(watched) < watched.cpus / 2.0 {
+        let (tasks, cpus) = (tenths(runnable(watched)), words::count(watched.cpus as usize, "CPU"));
+        format!(
+            " although {tasks} of them are runnable on {cpus}; whether other work has the CPUs is not known: --collect cpu"
+        )
+    } else if !has_account && watched.of_collector(SECTIONS).next().is_none() {
+        let missing = watched.why_missing(SECTIONS);
+        let why = format!("; whether a lock is the reason is not known without {SECTIONS} ({})", missing.why);
+        return Some((FindingVerdict::Undecided, why, Some(missing)));
+    } else {
+        return None;
+    };
+    Some((FindingVerdict::Undecided, why, None))
+}
+
+fn found(watched: &Watched<'_>, is_idle_known: bool, cause: &mut Cause) {
+    if let Some(by) = split(&account::behind(watched, "behind other tasks"), 3) {
+        cause.details.push(format!("Other work that they wait behind: {by}."));
+    }
+    let fits = runnable(watched) <= watched.cpus;
+    if fits {
+        cause.details.push("They alone would fit on the CPUs. Other work uses the rest.".to_owned());
+    }
+    if !is_idle_known {
+        cause.details.push("Whether CPUs were idle is not known: --collect cpu.".to_owned());
+    }
+    cause.advice = advices();
+    if fits {
+        // Fewer watched tasks change nothing where other work is too much.
+        cause.advice.remove(0);
+    }
+}
+
+/// The part of all CPU time that is idle.
+fn idle(watched: &Watched<'_>) -> Option<Estimate> {
     let idle = watched.pieces(|t| {
         let idle = watched.required(t, "cpu", "cpu_share", |label| label == "idle" || label == "iowait")?;
         Ok((idle * window_s(t), window_s(t)))
     });
-    let idle = idle.ok().and_then(|p| share_of_sums(&p.pieces, CONFIDENCE).ok());
-    if !others.is_empty() {
-        cause.verdict = FindingVerdict::Refuted;
-        cause.sentence = format!(
-            "CPU saturation: tasks wait for a CPU {share} of their runnable time, explained by {}.",
-            words::list(&others)
-        );
-    } else if let Some(idle) = idle.as_ref().filter(|idle| idle.value >= IDLE) {
-        cause.verdict = FindingVerdict::Undecided;
-        cause.sentence = format!(
-            "CPU saturation: tasks wait for a CPU {share} of their runnable time although {} of all CPU time is idle: an \
-             affinity, a cpuset or load balancing keeps them off idle CPUs.",
-            words::percent(idle.value)
-        );
-    } else if watched.of_collector(SECTIONS).next().is_none() {
-        let missing = watched.why_missing(SECTIONS);
-        cause.verdict = FindingVerdict::Undecided;
-        cause.sentence = format!(
-            "CPU saturation: tasks wait for a CPU {share} of their runnable time; whether a lock is the reason is not \
-             known without {SECTIONS} ({}).",
-            missing.why
-        );
-        cause.missing.push(missing);
-    } else {
-        let (runnable, cpus) = (runnable(watched), watched.cpus);
-        cause.sentence = format!(
-            "CPU-bound: the watched tasks spend {share} of their runnable time waiting for a CPU; {} runnable on {}.",
-            words::number((runnable * 10.0).round() / 10.0),
-            words::count(cpus as usize, "CPU")
-        );
-        let fits = runnable <= cpus;
-        if fits {
-            cause.details.push("They alone would fit on the CPUs. Other work uses the rest.".to_owned());
-        }
-        if idle.is_none() {
-            cause.details.push("Whether CPUs were idle is not known: --collect cpu.".to_owned());
-        }
-        cause.advice = advices();
-        if fits {
-            // Fewer watched tasks change nothing where other work is too much.
-            cause.advice.remove(0);
-        }
-    }
-    cause
+    idle.ok().and_then(|p| share_of_sums(&p.pieces, CONFIDENCE).ok())
 }
 
 /// When this few tasks wait at the same time there is no queue, however short they ran.

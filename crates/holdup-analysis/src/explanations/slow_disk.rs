@@ -1,9 +1,11 @@
 //! Tasks that wait for a disk.
 
 use super::{Context, Kind, advice, judge, share_in_words, split};
+use crate::account::{self, Entry};
+use crate::waits::{self, Waits};
 use crate::watched::{Watched, seconds_in, window_s};
 use crate::words;
-use holdup_model::explanation::{Cause, Missing};
+use holdup_model::explanation::{Advice, Cause, Missing};
 use holdup_model::outcome::FindingVerdict;
 use holdup_model::{Meta, Trial};
 use holdup_stats::{CONFIDENCE, share_of_sums};
@@ -24,8 +26,19 @@ static KIND: Kind = Kind { meta: &META, name: "I/O wait", of: "one task's time",
 /// The host waits for I/O for at least this part of the time where a disk is the reason.
 const HOST_MINIMUM: f64 = 0.02;
 
+static BACKENDS: Waits = Waits {
+    meta: &META,
+    name: "I/O wait",
+    accept: |entry: &Entry<'_>| entry.waits_for.starts_with("IO:") && !super::wal::is_wal(entry.waits_for),
+    subject: |_| "I/O wait",
+    advice: |_| vec![advices()],
+};
+
 pub(super) fn explain(context: &Context<'_>) -> Cause {
     let watched = context.watched;
+    if account::has_backends(watched) {
+        return waits::explain(&BACKENDS, watched);
+    }
     let tasks = watched.pieces(|trial| Ok((waiting_s(watched, trial)?, window_s(trial))));
     let host = watched.pieces(|trial| Ok((host_s(watched, trial)?, window_s(trial))));
     let host_share = host.as_ref().ok().and_then(|p| share_of_sums(&p.pieces, CONFIDENCE).ok());
@@ -80,14 +93,18 @@ fn found(watched: &Watched<'_>, cause: &mut Cause) {
     if let Some(io) = split(&io, 3) {
         cause.details.push(format!("In the wait events {io}."));
     }
-    cause.advice.push(advice(
+    cause.advice.push(advices());
+}
+
+fn advices() -> Advice {
+    advice(
         "a larger shared_buffers or page cache, or a faster disk",
         "reads that hit memory do not wait; writes and fsyncs (IO:WALSync) only get faster with the disk. No scheduler \
          setting changes it",
         "memory for it",
         "holdup run pgbench --vary postgres.shared_buffers=128MB,1GB",
         "set it back and restart",
-    ));
+    )
 }
 
 fn is_by_wait_events(watched: &Watched<'_>) -> bool {

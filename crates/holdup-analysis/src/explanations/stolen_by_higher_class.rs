@@ -1,6 +1,7 @@
 //! Tasks of a higher scheduling class that take the CPU.
 
 use super::{Context, Kind, advice, grouped, judge, share_in_words, split};
+use crate::account;
 use crate::watched::Watched;
 use crate::words;
 use holdup_model::explanation::{Cause, Missing};
@@ -13,8 +14,9 @@ pub static META: Meta = Meta {
     summary: "real-time, deadline or stop tasks that take the CPU",
     docs: "A task of SCHED_FIFO, SCHED_RR or SCHED_DEADLINE preempts ordinary tasks immediately, in every preemption model, and \
            keeps the CPU for as long as it wants it (a real-time one 95 % of the time by default). What is lost is the \
-           time off the CPU after such a preemption (switches), as a share of the time in which the watched tasks ran or \
-           were kept from it. 2 % and more is named.",
+           part of the time of sessions at work in which they wait for a CPU that such a task has (account); without the \
+           account the time off the CPU after such a preemption (switches), as a share of the time in which the watched \
+           tasks ran or were kept from it. 2 % and more is named.",
     references: &["sched(7)", "kernel/sched/core.c:wakeup_preempt (v6.18)"],
 };
 
@@ -27,15 +29,26 @@ static KIND: Kind = Kind {
 
 const SWITCHES: &str = "switches";
 const HIGHER: &str = ": higher class";
+/// The state of the account.
+const CLASS: &str = "behind a higher class";
 
 pub(super) fn explain(context: &Context<'_>) -> Cause {
     let watched = context.watched;
-    let pieces = watched.pieces(|trial| {
-        let stolen = stolen_s(watched, trial)?;
-        Ok((stolen, stolen + watched.required(trial, SWITCHES, "on_cpu_s", |_| true)?))
-    });
-    let mut cause = judge(&KIND, watched, pieces);
+    let by_account = account::pieces(watched, |entry| entry.state == CLASS);
+    let has_account = by_account.is_ok();
+    let by_switches = || {
+        watched.pieces(|trial| {
+            let stolen = stolen_s(watched, trial)?;
+            Ok((stolen, stolen + watched.required(trial, SWITCHES, "on_cpu_s", |_| true)?))
+        })
+    };
+    let mut cause = judge(&KIND, watched, by_account.or_else(|_| by_switches()));
+    if has_account {
+        cause.of = "the time of sessions at work".to_owned();
+    }
     cause.evidence = watched.present(&[
+        (account::ACCOUNT, "account_s"),
+        (account::ACCOUNT, "behind_s"),
         (SWITCHES, "preempted_by_cause"),
         (SWITCHES, "preempted_off_cpu_s"),
         (SWITCHES, "preempted_by_off_cpu_s"),
@@ -44,12 +57,20 @@ pub(super) fn explain(context: &Context<'_>) -> Cause {
     let by = watched.by_label(SWITCHES, "preempted_by_off_cpu_s");
     let who = split(&grouped(&by, |label| label.rsplit_once(" < ").map_or(label, |(_, by)| by)), 3);
     if let (Some(share), FindingVerdict::Supported) = (&cause.share, cause.verdict) {
-        cause.sentence = format!(
-            "Preemption by a higher scheduling class: real-time, deadline or stop tasks kept the CPU from the watched \
-             tasks for {} of the time these ran or waited for it.",
-            share_in_words(share)
-        );
-        if let Some(who) = who {
+        let behind = split(&account::behind(watched, CLASS), 3);
+        cause.sentence = match behind {
+            Some(by) if has_account => format!(
+                "Real-time tasks: {} wait {} of their time for a CPU that a task of a higher scheduling class has ({by}).",
+                account::sessions(watched),
+                share_in_words(share)
+            ),
+            _ => format!(
+                "Real-time tasks: real-time, deadline or stop tasks kept the CPU from the watched tasks for {} of the time \
+                 these ran or waited for it.",
+                share_in_words(share)
+            ),
+        };
+        if let Some(who) = who.filter(|_| !has_account) {
             cause.details.push(format!("Tasks that ran after a preemption, any class, by the time they cost: {who}."));
         }
         cause.advice.push(advice(
@@ -60,7 +81,10 @@ pub(super) fn explain(context: &Context<'_>) -> Cause {
             "chrt with the old policy and priority; taskset with the old list",
         ));
     }
-    if !cause.evidence.iter().any(|e| e.item == "preempted_off_cpu_s") && cause.tasks_held_up.is_some_and(|t| t > 0.0) {
+    if !has_account
+        && !cause.evidence.iter().any(|e| e.item == "preempted_off_cpu_s")
+        && cause.tasks_held_up.is_some_and(|t| t > 0.0)
+    {
         cause.details.push(
             "Its time is estimated: the share that higher classes have of all preemptions, of the time off the CPU \
              after any."

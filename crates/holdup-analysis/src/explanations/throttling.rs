@@ -1,6 +1,7 @@
 //! A control group that used up its CPU limit.
 
 use super::{Context, Kind, advice, judge, share_in_words};
+use crate::account;
 use crate::watched::{Watched, seconds_in, window_s};
 use crate::words;
 use holdup_model::explanation::{Cause, Missing};
@@ -11,25 +12,31 @@ use holdup_model::{Meta, Trial};
 pub static META: Meta = Meta {
     id: "throttling",
     summary: "a control group that used up its CPU limit",
-    docs: "The time for which the control group of the watched processes was throttled (cpu.stat: throttled_usec), as a \
-           share of the windows; with several CPUs it can be above 100 %, because each has its own queue. Where the group \
-           cannot be read, the time off the CPU after a throttled switch-out (switches) is used instead. 1 % and more is \
-           named.",
+    docs: "The part of the time of sessions at work in which they could run, and the group of their processes, or one above \
+           it, had used its CPU limit up (account). Without the account: the time for which the group was throttled \
+           (cpu.stat: throttled_usec, added up over its CPUs), by the windows and CPUs. 1 % and more is named.",
     references: &[
         "Documentation/admin-guide/cgroup-v2.rst: cpu.stat (v6.18)",
         "kernel/sched/fair.c:throttle_cfs_rq (v6.18)",
     ],
 };
 
-static KIND: Kind = Kind { meta: &META, name: "CPU throttling", of: "the time watched", minimum: 0.01 };
+static KIND: Kind = Kind { meta: &META, name: "CPU throttling", of: "the time of sessions at work", minimum: 0.01 };
 
 const GROUP: &str = "cgroup-throttling";
 
 pub(super) fn explain(context: &Context<'_>) -> Cause {
     let watched = context.watched;
-    let pieces = watched.pieces(|trial| Ok((throttled_s(watched, trial)?, window_s(trial))));
+    let by_account = account::pieces(watched, |entry| entry.state == "throttled");
+    let has_account = by_account.is_ok();
+    let pieces = by_account
+        .or_else(|_| watched.pieces(|trial| Ok((throttled_s(watched, trial)?, window_s(trial) * watched.cpus))));
     let mut cause = judge(&KIND, watched, pieces);
+    if !has_account {
+        cause.of = "the CPU time of the windows".to_owned();
+    }
     cause.evidence = watched.present(&[
+        (account::ACCOUNT, "account_s"),
         (GROUP, "cgroup_throttled_share"),
         (GROUP, "cgroup_throttled_periods"),
         (GROUP, "cgroup_periods"),
@@ -45,8 +52,11 @@ pub(super) fn explain(context: &Context<'_>) -> Cause {
         ));
     }
     if let (Some(share), FindingVerdict::Supported) = (&cause.share, cause.verdict) {
+        let (sessions, of) =
+            if has_account { (account::sessions(watched), "their time") } else { ("the group's CPUs", "the time") };
         cause.sentence = format!(
-            "CPU throttling: the control group used up its CPU limit (cpu.max) for {} of the time.",
+            "CPU limit: {sessions} are throttled {} of {of}, because their control group, or one above it, has used up its \
+             cpu.max.",
             share_in_words(share)
         );
         cause.advice.push(advice(

@@ -189,6 +189,37 @@ impl Story {
         self
     }
 
+    /// The same system with an account: eight sessions that mostly wait for their clients.
+    pub fn with_account(mut self) -> Self {
+        for window in &mut self.windows {
+            window.push(collected("account", Vec::new(), 80_000));
+        }
+        self.session("on CPU | ", 1.5)
+            .session("behind own tasks | ", 0.03)
+            .session("behind other tasks | ", 0.005)
+            .session("waking | ", 0.005)
+            .session("asleep | IO:WALSync", 0.02)
+            .session("asleep | Client:ClientRead", 6.4)
+            .set("account", "account_s", "checkpointer | asleep | Activity:CheckpointerMain", 1.0)
+            .set("account", "busiest_thread_s", "postgres (42)", 0.3)
+    }
+
+    /// Time of the sessions in a state of the account.
+    pub fn session(self, state: &str, seconds: f64) -> Self {
+        self.set("account", "account_s", &format!("client backend | {state}"), seconds)
+    }
+
+    /// The sessions are tasks of a program that is no PostgreSQL server, one of which runs all the time.
+    pub fn saturated_thread(mut self) -> Self {
+        for account in self.windows.iter_mut().flatten().filter(|c| c.collector == "account") {
+            account.items.retain(|i| i.name != "account_s" && i.name != "busiest_thread_s");
+            account.items.push(item("account_s", "server | on CPU | ", "s", 0.998));
+            account.items.push(item("account_s", "server | asleep | system call 232", "s", 3.0));
+            account.items.push(item("busiest_thread_s", "redis-server (42)", "s", 0.998));
+        }
+        self
+    }
+
     /// Holders are preempted and others spin meanwhile.
     pub fn preempted_holder(self) -> Self {
         let section = "critical-sections";
@@ -319,7 +350,8 @@ fn stacks(all: &[(&[&str], u64)]) -> StackProfile {
 }
 
 /// The collectors of a story.
-const COLLECTORS: [&str; 9] = [
+const COLLECTORS: [&str; 10] = [
+    "account",
     "switches",
     "critical-sections",
     "faults",

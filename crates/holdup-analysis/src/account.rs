@@ -1,0 +1,137 @@
+//! The account of one arm: the wall time of its sessions at work, by state (collector `account`).
+
+use crate::explanations::grouped;
+use crate::watched::{Pieces, Watched, window_s};
+use crate::words;
+use holdup_model::Trial;
+use holdup_model::explanation::Missing;
+
+/// The collector.
+pub(crate) const ACCOUNT: &str = "account";
+const ITEM: &str = "account_s";
+/// PostgreSQL's processes that serve a client.
+const BACKEND: &str = "client backend";
+/// A backend that waits for its client's next statement is not at work.
+const IDLE: &str = "Client:ClientRead";
+
+/// What an entry of the account is of: `KIND | STATE | FOR`.
+pub(crate) struct Entry<'a> {
+    kind: &'a str,
+    pub(crate) state: &'a str,
+    /// A wait event of PostgreSQL (`Lock:transactionid`), or a system call.
+    pub(crate) waits_for: &'a str,
+}
+
+impl<'a> Entry<'a> {
+    pub(crate) fn of(label: &'a str) -> Self {
+        let mut parts = label.split(" | ");
+        let mut next = || parts.next().unwrap_or_default();
+        Entry { kind: next(), state: next(), waits_for: next() }
+    }
+
+    /// Whether the task sleeps, interruptibly or not.
+    fn sleeps(&self) -> bool {
+        self.state == "asleep" || self.state == "blocked"
+    }
+}
+
+/// Whether a task is runnable and has no CPU.
+pub(crate) fn is_runnable(entry: &Entry<'_>) -> bool {
+    entry.state != "on CPU" && !entry.sleeps()
+}
+
+/// Whether a task waits behind tasks of its own scheduling class.
+pub(crate) fn is_queued(entry: &Entry<'_>) -> bool {
+    matches!(entry.state, "behind own tasks" | "behind other tasks")
+}
+
+/// Whether there is an account.
+pub(crate) fn is_there(watched: &Watched<'_>) -> bool {
+    watched.of_collector(ACCOUNT).flat_map(|c| &c.items).any(|i| i.value.value().is_some())
+}
+
+/// Whether the watched processes are a PostgreSQL server with clients: then sessions are its backends.
+pub(crate) fn has_backends(watched: &Watched<'_>) -> bool {
+    watched.of_collector(ACCOUNT).flat_map(|c| &c.items).any(|i| {
+        let label = i.label.as_deref().unwrap_or_default();
+        i.name == ITEM && Entry::of(label).kind == BACKEND
+    })
+}
+
+/// What the sessions are called.
+pub(crate) fn sessions(watched: &Watched<'_>) -> &'static str {
+    if has_backends(watched) { "sessions" } else { "the watched tasks" }
+}
+
+/// Whether an entry is time of a session at work. A backend is at work unless it waits for its client; of other programs'
+/// tasks it is not known what they sleep for, so those that sleep are not at work.
+fn is_at_work(entry: &Entry<'_>, has_backends: bool) -> bool {
+    if has_backends { entry.kind == BACKEND && entry.waits_for != IDLE } else { entry.state != "asleep" }
+}
+
+/// The time of sessions at work in a trial that is accepted, s, and all of it.
+fn time_s(watched: &Watched<'_>, trial: &Trial, accept: impl Fn(&Entry<'_>) -> bool) -> Result<(f64, f64), Missing> {
+    let has_backends = has_backends(watched);
+    let all = watched.required(trial, ACCOUNT, ITEM, |label| is_at_work(&Entry::of(label), has_backends))?;
+    let part = watched.required(trial, ACCOUNT, ITEM, |label| {
+        let entry = Entry::of(label);
+        is_at_work(&entry, has_backends) && accept(&entry)
+    })?;
+    Ok((part, all))
+}
+
+/// The share of the time of sessions at work that is accepted, in each trial.
+///
+/// # Errors
+/// When there is no account.
+pub(crate) fn pieces(watched: &Watched<'_>, accept: impl Fn(&Entry<'_>) -> bool) -> Result<Pieces, Missing> {
+    watched.pieces(|trial| time_s(watched, trial, &accept))
+}
+
+/// The time of sessions at work by what they wait for, s, largest first.
+pub(crate) fn by_wait(watched: &Watched<'_>, accept: impl Fn(&Entry<'_>) -> bool) -> Vec<(String, f64)> {
+    by_name(watched, "account_s", accept)
+}
+
+fn by_name(watched: &Watched<'_>, item: &str, accept: impl Fn(&Entry<'_>) -> bool) -> Vec<(String, f64)> {
+    let has_backends = has_backends(watched);
+    let all = watched.by_label(ACCOUNT, item);
+    let accepted = all.iter().filter(|(label, _)| {
+        let entry = Entry::of(label);
+        is_at_work(&entry, has_backends) && accept(&entry)
+    });
+    grouped(&accepted.cloned().collect::<Vec<_>>(), |label| Entry::of(label).waits_for)
+}
+
+/// The tasks that sessions waited behind, by name, s, largest first; of one state.
+pub(crate) fn behind(watched: &Watched<'_>, state: &str) -> Vec<(String, f64)> {
+    by_name(watched, "behind_s", |entry| entry.state == state)
+}
+
+/// The part of the time of sessions at work in which they were runnable without a CPU: what the scheduler has in it.
+pub(crate) fn scheduler_share(watched: &Watched<'_>) -> Option<f64> {
+    let pieces = pieces(watched, is_runnable).ok()?;
+    let (part, all) = pieces.pieces.iter().fold((0.0, 0.0), |(p, a), (part, all)| (p + part, a + all));
+    (all > 0.0).then(|| part / all)
+}
+
+/// The part of the time of sessions at work that they are on a CPU, and how many are on average.
+pub(crate) fn on_cpu(watched: &Watched<'_>) -> Option<(f64, f64)> {
+    let on_cpu = pieces(watched, |entry| entry.state == "on CPU").ok()?;
+    let (part, all) = on_cpu.pieces.iter().fold((0.0, 0.0), |(p, a), (part, all)| (p + part, a + all));
+    let of_trials = watched.trials.iter().filter(|t| on_cpu.trials.contains(&t.seq));
+    let watched_s: f64 = of_trials.map(|t| window_s(t)).sum();
+    let share = if all > 0.0 { part / all } else { 0.0 };
+    (watched_s > 0.0).then(|| (share, part / watched_s))
+}
+
+/// `: sessions are on a CPU 93 % of their time at work`; empty without an account.
+pub(crate) fn on_cpu_in_words(watched: &Watched<'_>) -> String {
+    match on_cpu(watched) {
+        Some((_, tasks)) if tasks < 0.01 => format!(": {} hardly run", sessions(watched)),
+        Some((share, _)) => {
+            format!(": {} are on a CPU {} of their time at work", sessions(watched), words::percent(share))
+        }
+        None => String::new(),
+    }
+}

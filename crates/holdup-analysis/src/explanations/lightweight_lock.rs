@@ -1,0 +1,29 @@
+//! Sessions that wait for lightweight locks, but for that of the log.
+
+use super::Context;
+use crate::account::Entry;
+use crate::waits::{self, Waits};
+use holdup_model::Meta;
+use holdup_model::explanation::Cause;
+
+/// What this explanation says about itself.
+pub static META: Meta = Meta {
+    id: "lightweight-lock",
+    summary: "sessions that wait for a lock on a structure in shared memory (LWLock)",
+    docs: "The part of the time of sessions at work in which they sleep for a lightweight lock of PostgreSQL (wait events of \
+           type LWLock), without that of writing the log, from the account. Its holder may be preempted while it holds it: \
+           the sleep is longer by that. 5 % and more is named.",
+    references: &["PostgreSQL 15-18 manual, Wait Events of Type Lwlock", "src/backend/storage/lmgr/lwlock.c (18.6)"],
+};
+
+static WAITS: Waits = Waits {
+    meta: &META,
+    name: "lightweight locks",
+    accept: |entry: &Entry<'_>| entry.waits_for.starts_with("LWLock:") && !super::wal::is_wal(entry.waits_for),
+    subject: |_| "Lightweight locks",
+    advice: |_| Vec::new(),
+};
+
+pub(super) fn explain(context: &Context<'_>) -> Cause {
+    waits::explain(&WAITS, context.watched)
+}

@@ -1,0 +1,54 @@
+//! One thread that uses a whole CPU.
+
+use super::{Context, Kind, advice, judge, share_in_words};
+use crate::account;
+use crate::waits::skipped;
+use crate::watched::window_s;
+use holdup_model::Meta;
+use holdup_model::explanation::Cause;
+use holdup_model::outcome::FindingVerdict;
+
+/// What this explanation says about itself.
+pub static META: Meta = Meta {
+    id: "saturated-thread",
+    summary: "one thread that runs all the time and is the limit of its program",
+    docs: "The part of the windows in which the busiest thread of the watched processes was on a CPU (account: \
+           busiest_thread_s). 90 % and more is named, unless the watched processes are a PostgreSQL server, whose backends \
+           work for one client each. A program that does its work in one thread gets no faster with more CPUs.",
+    references: &["pidstat(1) -t; top(1) -H"],
+};
+
+static KIND: Kind = Kind { meta: &META, name: "one saturated thread", of: "the time watched", minimum: 0.9 };
+
+pub(super) fn explain(context: &Context<'_>) -> Cause {
+    let watched = context.watched;
+    if !account::is_there(watched) {
+        return skipped(KIND.meta, KIND.name);
+    }
+    let pieces = watched.pieces(|trial| {
+        let on_s = watched.required(trial, account::ACCOUNT, "busiest_thread_s", |_| true)?;
+        // The window of the account may be longer by the time that cutting takes.
+        Ok((on_s.min(window_s(trial)), window_s(trial)))
+    });
+    let mut cause = judge(&KIND, watched, pieces);
+    cause.evidence = watched.present(&[(account::ACCOUNT, "busiest_thread_s")]);
+    // It is not delayed, it works: others wait for it.
+    cause.tasks_held_up = cause.tasks_held_up.map(|_| 0.0);
+    let (Some(share), FindingVerdict::Supported) = (&cause.share, cause.verdict) else { return cause };
+    if account::has_backends(watched) {
+        cause.verdict = FindingVerdict::Refuted;
+        cause.sentence = "One saturated thread: each backend works for one client.".to_owned();
+        return cause;
+    }
+    let name = watched.by_label(account::ACCOUNT, "busiest_thread_s");
+    let name = name.first().map_or("a thread", |(label, _)| label.as_str());
+    cause.sentence = format!("One thread is the limit: {name} is on a CPU {} of the time.", share_in_words(share));
+    cause.advice.push(advice(
+        "less work for this thread, or several processes or threads that share it; a CPU with a faster core",
+        "more CPUs change nothing for a single thread",
+        "see what it does: holdup report FILE --html, call stacks on CPU",
+        "",
+        "none needed",
+    ));
+    cause
+}

@@ -1,0 +1,53 @@
+//! What explanations by PostgreSQL's wait events have in common.
+
+use crate::account::{self, Entry};
+use crate::explanations::{Kind, blank, judge, share_in_words, split};
+use crate::watched::Watched;
+use holdup_model::Meta;
+use holdup_model::explanation::{Advice, Cause};
+use holdup_model::outcome::FindingVerdict;
+
+/// A group of wait events.
+pub(crate) struct Waits {
+    pub(crate) meta: &'static Meta,
+    /// In sentences: `heavyweight locks`.
+    pub(crate) name: &'static str,
+    pub(crate) accept: fn(&Entry<'_>) -> bool,
+    /// What the sentence begins with, by the event with most of the time.
+    pub(crate) subject: fn(&str) -> &'static str,
+    pub(crate) advice: fn(&str) -> Vec<Advice>,
+}
+
+/// A cause that only the account shows, without one: it was not looked for.
+pub(crate) fn skipped(meta: &'static Meta, name: &'static str) -> Cause {
+    let kind = Kind { meta, name, of: "the time of sessions at work", minimum: 0.05 };
+    Cause { verdict: FindingVerdict::Skipped, ..blank(&kind) }
+}
+
+/// Judges a group of wait events by its share of the time of sessions at work.
+pub(crate) fn explain(waits: &Waits, watched: &Watched<'_>) -> Cause {
+    if !account::is_there(watched) {
+        return skipped(waits.meta, waits.name);
+    }
+    let kind = Kind { meta: waits.meta, name: waits.name, of: "the time of sessions at work", minimum: 0.05 };
+    let mut cause = judge(&kind, watched, account::pieces(watched, waits.accept));
+    cause.evidence = watched.present(&[(account::ACCOUNT, "account_s")]);
+    if !account::has_backends(watched) && cause.missing.is_empty() {
+        cause.verdict = FindingVerdict::Refuted;
+        cause.share = None;
+        cause.tasks_held_up = Some(0.0);
+        cause.sentence = format!("{}: no PostgreSQL session was watched.", crate::words::capital(waits.name));
+        return cause;
+    }
+    let (Some(share), FindingVerdict::Supported) = (&cause.share, cause.verdict) else { return cause };
+    let events = account::by_wait(watched, waits.accept);
+    let most = events.first().map_or("", |(event, _)| event.as_str());
+    let on = match events.as_slice() {
+        [(only, _)] => only.clone(),
+        all => split(all, 3).unwrap_or_default(),
+    };
+    cause.sentence =
+        format!("{}: sessions spend {} of their time waiting ({on}).", (waits.subject)(most), share_in_words(share));
+    cause.advice = (waits.advice)(most);
+    cause
+}
