@@ -148,6 +148,14 @@ pub trait Collecting: Send {
         None
     }
 
+    /// The window ends now; what it counted is asked for by the next cut or stop.
+    fn edge(&mut self) {}
+
+    /// Whether it can be cut.
+    fn can_be_cut(&self) -> bool {
+        false
+    }
+
     /// Ends watching. A source that broke meanwhile gives absent items, not an error of the trial.
     fn stop(self: Box<Self>) -> Collected;
 }

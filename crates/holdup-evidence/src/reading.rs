@@ -120,6 +120,10 @@ impl<S: Send + 'static, R: Send + 'static> Running<S, R> {
 }
 
 impl<S: Send + 'static, R: Send + 'static> Collecting for Running<S, R> {
+    fn can_be_cut(&self) -> bool {
+        true
+    }
+
     fn cut(&mut self) -> Option<Collected> {
         Some(self.since_last())
     }

@@ -304,7 +304,8 @@ fn open<'a>(
     let mut hooks = CollectorHooks::new(request.host, collectors, request.postgres.clone())
         .with_options(request.options.clone(), request.maps.clone());
     hooks.open(&roots)?;
-    Ok(Watch { hooks, roots, until: Instant::now() })
+    let until = hooks.align()?;
+    Ok(Watch { hooks, roots, until })
 }
 
 fn one_window<'a>(
@@ -322,7 +323,7 @@ fn one_window<'a>(
         Ok(mut watch) => {
             watch.until += Duration::from_nanos(length_ns);
             let cut = wait(request, watch.until, &watch.roots);
-            if is_last || cut.is_some() {
+            if is_last || cut.is_some() || !watch.hooks.can_be_cut() {
                 let closed = watch.hooks.close();
                 (cut, closed.map(|_| watch.hooks.finish()))
             } else {

@@ -94,6 +94,29 @@ impl<'a> CollectorHooks<'a> {
         Ok(())
     }
 
+    /// Has the first window begin now, when all collectors run: what the first of them saw while the last one started is in
+    /// no window. Gives the moment.
+    ///
+    /// # Errors
+    /// When the window cannot begin.
+    pub(crate) fn align(&mut self) -> Result<Instant, Problem> {
+        // It ends with its answer.
+        drop(self.stall_watch.take().map(StallWatch::stop));
+        self.begin_window()?;
+        let begun = Instant::now();
+        for (_, running) in self.running.iter_mut().filter(|(_, running)| running.can_be_cut()) {
+            drop(running.cut());
+        }
+        Ok(begun)
+    }
+
+    /// Whether the window can be cut. The parts of the BPF object are loaded together, so one that cannot be cut there has
+    /// all of it loaded anew.
+    pub(crate) fn can_be_cut(&self) -> bool {
+        let has_part = |id: &str| holdup_evidence::find(id).is_some_and(|collector| collector.part().is_some());
+        self.running.iter().all(|(id, running)| running.can_be_cut() || !has_part(id))
+    }
+
     /// Ends the window and begins the next one, without a gap for the collectors that can. Those that cannot are started
     /// again; what they miss meanwhile is in no window.
     ///
@@ -104,8 +127,11 @@ impl<'a> CollectorHooks<'a> {
         let Some((begin, begin_unix_ns)) = self.begin else {
             return Err(Problem::internal("window", "it was cut before it was opened"));
         };
+        self.running.iter_mut().for_each(|(_, running)| running.edge());
         let stalls = self.stall_watch.take().map(StallWatch::stop).unwrap_or_default();
         self.begin_window()?;
+        // The next window begins where this one ends.
+        self.begin = Some((end, end_unix_ns));
         let mut evidence = self.absent.clone();
         let context = self.context.clone().unwrap_or_default();
         for (id, mut running) in std::mem::take(&mut self.running) {
@@ -174,6 +200,7 @@ impl WindowHooks for CollectorHooks<'_> {
         let Some((begin, begin_unix_ns)) = self.begin else {
             return Err(Problem::internal("window", "it was closed before it was opened"));
         };
+        self.running.iter_mut().for_each(|(_, running)| running.edge());
         self.stalls = self.stall_watch.take().map(StallWatch::stop).unwrap_or_default();
         // Stopped in the reverse order, so that the collector that started last saw least of the others' work.
         for (_, running) in self.running.drain(..).rev() {

@@ -116,6 +116,15 @@ pub(crate) fn judge(kind: &Kind, watched: &Watched<'_>, pieces: Result<Pieces, M
         ));
     }
     cause.trials.clone_from(&pieces.trials);
+    if !pieces.pieces.is_empty() && pieces.pieces.iter().all(|(_, whole)| *whole == 0.0) {
+        cause.verdict = FindingVerdict::Refuted;
+        cause.sentence = format!(
+            "{}: none, because there was {} to lose.",
+            words::capital(kind.name),
+            kind.of.replacen("the ", "no ", 1)
+        );
+        return cause;
+    }
     match share_of_sums(&pieces.pieces, CONFIDENCE) {
         Ok(share) => {
             // A part is no more than its whole, and no less than nothing.

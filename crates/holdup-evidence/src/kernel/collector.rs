@@ -52,6 +52,15 @@ impl Running {
 }
 
 impl Collecting for Running {
+    fn edge(&mut self) {
+        // The next call gets the same answer, or the reason that there is none.
+        drop(self.watch.window(self.windows + 1));
+    }
+
+    fn can_be_cut(&self) -> bool {
+        true
+    }
+
     fn cut(&mut self) -> Option<Collected> {
         Some(self.next())
     }

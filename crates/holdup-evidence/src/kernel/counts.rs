@@ -50,6 +50,7 @@ pub(crate) struct WindowCounts {
     pub(crate) memory_bytes: u64,
     pub(crate) cpu_ns: u64,
     pub(crate) cost_is_reported: AtomicBool,
+    pub(crate) account: Account,
     /// The thread that was on a CPU for longest, with the account.
     pub(crate) busiest: Option<Busiest>,
     pub(crate) versions: Arc<Versions>,
@@ -57,6 +58,13 @@ pub(crate) struct WindowCounts {
 
 /// The bytes of values by map and key.
 type RowsBefore = BTreeMap<(String, Vec<u8>), Vec<u8>>;
+
+/// The rows of the account.
+#[derive(Debug, Default)]
+pub(crate) struct Account {
+    pub(crate) states: Vec<(AccountKey, AccountValue)>,
+    pub(crate) behind: Vec<(BehindKey, AccountValue)>,
+}
 
 /// The object while it counts, and what rows of its hash maps had at the last edge.
 pub(crate) struct Maps {
@@ -69,15 +77,12 @@ impl Maps {
         Arc::new(Maps { object: Mutex::new(object), before: Mutex::default() })
     }
 
-    /// What the account has until now is before the first window.
-    pub(crate) fn begin(self: &Arc<Self>) {
-        let object = self.object.lock().unwrap_or_else(PoisonError::into_inner);
-        let account = rows_of_cpus::<AccountKey, AccountValue>(&object, "account");
-        let behind = rows_of_cpus::<BehindKey, AccountValue>(&object, "behind");
-        drop(object);
-        // A map that cannot be read now is reported when the window ends.
-        let _known = account.map(|rows| self.since_last("account", rows));
-        let _known = behind.map(|rows| self.since_last("behind", rows));
+    /// The account since the last call. Read at the edge of a window, as the tasks are charged until then.
+    pub(crate) fn account(&self, object: &Ebpf) -> Result<Account, String> {
+        Ok(Account {
+            states: self.since_last("account", rows_of_cpus(object, "account")?),
+            behind: self.since_last("behind", rows_of_cpus(object, "behind")?),
+        })
     }
 
     /// The rows of a map with their increase since the last call; those without one are left out.
@@ -120,12 +125,6 @@ impl WindowCounts {
     pub(crate) fn rows<K: Pod, V: Pod>(&self, map: &str) -> Result<Vec<(K, V)>, String> {
         let object = self.maps.object.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(self.maps.since_last(map, rows(object.map(map), map)?))
-    }
-
-    /// The same of a map that has a value for each CPU: their sums.
-    pub(crate) fn rows_of_cpus<K: Pod, V: Pod>(&self, map: &str) -> Result<Vec<(K, V)>, String> {
-        let object = self.maps.object.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(self.maps.since_last(map, rows_of_cpus(&object, map)?))
     }
 
     /// Takes the records out of a ring.
@@ -189,6 +188,7 @@ impl Snapshot {
             memory_bytes: 0,
             cpu_ns: 0,
             cost_is_reported: AtomicBool::new(false),
+            account: Account::default(),
             busiest: None,
             versions: Arc::default(),
         }

@@ -1,6 +1,6 @@
 //! Watching, from loading to the last window. Windows are cut by snapshots of the tables, so nothing is lost between them.
 
-use crate::kernel::counts::{self, Maps, Snapshot, WindowCounts};
+use crate::kernel::counts::{self, Account, Maps, Snapshot, WindowCounts};
 use crate::kernel::layout::{Counts, Entry, Image, ROLES, SectionFilter, Watched};
 use crate::kernel::load::{self, Addresses, Loaded, Purpose};
 use crate::kernel::residuals::Following;
@@ -120,7 +120,8 @@ impl Watch {
         let before = Snapshot::of(&object, shards, roles.len(), images.names().len())?;
         let maps = Maps::new(object);
         if parts.has("want_account") {
-            maps.begin();
+            // What was charged until now is before the first window.
+            drop(maps.account(&maps.object.lock().unwrap_or_else(PoisonError::into_inner))?);
         }
         let runs_before = stats::of(&maps.object.lock().unwrap_or_else(PoisonError::into_inner));
         let running = Running {
@@ -271,9 +272,10 @@ impl Running {
         let begun = thread_cpu_ns();
         let residuals = self.following.as_ref().map(Following::take).unwrap_or_default();
         let mut object = self.maps.object.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut busiest = None;
+        let (mut busiest, mut account) = (None, Account::default());
         if self.parts.has("want_account") {
             load::walk_tasks(&mut object, "cut_tasks")?;
+            account = self.maps.account(&object)?;
             busiest = counts::take_busiest(&mut object)?;
         }
         let names = self.images.names();
@@ -285,7 +287,8 @@ impl Running {
         self.measuring = Measuring::begin();
         let (runs_before, missed_before) = std::mem::replace(&mut self.runs_before, (runs, missed));
         let mut window = now.since(&self.before, &self.roles, self.maps.clone());
-        (window.memory_bytes, window.busiest, window.versions) = (memory_bytes, busiest, self.versions.clone());
+        (window.memory_bytes, window.account, window.busiest) = (memory_bytes, account, busiest);
+        window.versions = self.versions.clone();
         window.bpf = factor.map(|factor| BpfCost {
             runs: ((runs.runs - runs_before.runs) as f64 * factor) as u64,
             run_ns: ((runs.run_ns - runs_before.run_ns) as f64 * factor) as u64,

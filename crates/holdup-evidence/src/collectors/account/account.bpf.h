@@ -98,7 +98,12 @@ INLINE u64 since(struct task_state *state, u64 now)
 {
 	u64 before = __sync_lock_test_and_set(&state->charged_ns, now);
 
-	return before && now > before ? now - before : 0;
+	if (likely(before && now > before))
+		return now - before;
+	/* Another CPU has charged beyond this moment. */
+	if (before > now)
+		state->charged_ns = before;
+	return 0;
 }
 
 INLINE void charge_sleep(struct task_state *state, u64 ns, u64 times, struct counts *c)

@@ -1,6 +1,6 @@
 //! The account: the wall time of the tasks under test, by state, as a sum that adds up.
 
-use crate::kernel::layout::{ACCOUNT_ASLEEP, ACCOUNT_STATES, AccountKey, AccountValue, BehindKey, NO_SYSCALL};
+use crate::kernel::layout::{ACCOUNT_ASLEEP, ACCOUNT_STATES, AccountKey, AccountValue, NO_SYSCALL};
 use crate::kernel::{KernelCollector, Part, WindowCounts, task_name};
 use crate::postgres::backend_type;
 use crate::reading::Produces;
@@ -75,9 +75,9 @@ fn waits_for(window: &WindowCounts, key: &AccountKey) -> String {
 
 fn report(window: &WindowCounts, collected: &mut Collected) -> Result<u64, String> {
     let mut sums: BTreeMap<String, AccountValue> = BTreeMap::new();
-    for (key, value) in window.rows_of_cpus::<AccountKey, AccountValue>("account")? {
+    for (key, value) in &window.account.states {
         let state = STATES.get(usize::from(key.state)).copied().unwrap_or("unknown");
-        let label = format!("{} | {state} | {}", kind(window, key.role, key.kind), waits_for(window, &key));
+        let label = format!("{} | {state} | {}", kind(window, key.role, key.kind), waits_for(window, key));
         let sum = sums.entry(label).or_insert(AccountValue { ns: 0, times: 0 });
         sum.ns += value.ns;
         sum.times += value.times;
@@ -88,7 +88,7 @@ fn report(window: &WindowCounts, collected: &mut Collected) -> Result<u64, Strin
             collected.items.push(EvidenceItem::labelled("account_times", label, "1", value.times as f64));
         }
     }
-    for (key, value) in window.rows_of_cpus::<BehindKey, AccountValue>("behind")? {
+    for (key, value) in &window.account.behind {
         let state = STATES.get(usize::from(key.state)).copied().unwrap_or("unknown");
         let label = format!("{} | {state} | {}", kind(window, key.role, key.kind), task_name(&key.by));
         collected.items.push(EvidenceItem::labelled("behind_s", label, "s", value.ns as f64 / 1e9));

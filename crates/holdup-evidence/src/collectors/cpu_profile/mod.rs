@@ -68,6 +68,10 @@ struct Running {
 }
 
 impl Collecting for Running {
+    fn can_be_cut(&self) -> bool {
+        true
+    }
+
     fn cut(&mut self) -> Option<Collected> {
         // A thread that has ended does not answer, which says why.
         let _ended = self.ask.write_all(&[1]);

@@ -1,0 +1,137 @@
+//! Servers with known causes: a file each says how to start it and what the first sentence must say. Real servers of
+//! PostgreSQL, watched as `holdup record` watches them.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
+
+mod advisory_locks;
+mod hot_row;
+mod idle_server;
+mod locked_table;
+mod lost_standby;
+mod many_readers;
+mod row_of_an_idle_transaction;
+mod server;
+mod sleeping_sessions;
+
+use holdup_analysis::explain;
+use holdup_evidence::CollectContext;
+use holdup_model::explanation::ArmExplanation;
+use holdup_model::outcome::FindingVerdict;
+use holdup_model::{Availability, BundleData};
+use holdup_testkit::ignore;
+
+/// A server and what is wrong with it.
+struct Situation {
+    name: &'static str,
+    /// Statements that prepare the server.
+    setup: &'static [&'static str],
+    /// What a session does before it stays idle, in a transaction or not.
+    held: &'static [&'static str],
+    /// Sessions, and the statement that each of them repeats.
+    sessions: usize,
+    statement: &'static str,
+    /// The causes that may come first.
+    first: &'static [&'static str],
+    /// What the first sentence contains.
+    says: &'static str,
+    /// Causes that are not there.
+    never: &'static [&'static str],
+}
+
+/// All that wait for another session or process wait in the same way.
+const WAITS: [&str; 5] = ["heavyweight-lock", "lightweight-lock", "replication", "wal", "other-wait"];
+
+fn judge(situation: &Situation) {
+    match holdup_evidence::find("account").expect("listed").probe(&CollectContext::default()) {
+        Availability::Ready | Availability::Degraded { .. } => {}
+        Availability::Unavailable { reason, .. } => ignore(format!("account cannot work here: {reason}")),
+    }
+    let bundle = server::watch(situation);
+    let arm = explain(&bundle).arms.remove(0);
+    println!("{}: {}", situation.name, arm.answer);
+    adds_up(situation, &bundle);
+    let found = found(&arm);
+    let first = found.first().copied().unwrap_or("nothing");
+    assert!(situation.first.contains(&first), "{}: {first} {arm:#?}", situation.name);
+    assert!(arm.answer.contains(situation.says), "{}: {}", situation.name, arm.answer);
+    for never in situation.never {
+        assert!(!found.contains(never), "{}: {never} {arm:#?}", situation.name);
+    }
+    for share in arm.causes.iter().filter_map(|c| c.share.as_ref().filter(|_| c.id != "slow-disk")) {
+        assert!(share.high <= 1.0, "{}: {arm:#?}", situation.name);
+    }
+}
+
+/// The causes that were found, the largest first. What the hypervisor takes is no matter of the server.
+fn found(arm: &ArmExplanation) -> Vec<&str> {
+    let is_found = |c: &&holdup_model::explanation::Cause| {
+        c.verdict == FindingVerdict::Supported && c.id != "steal" && c.id != "nothing"
+    };
+    arm.causes.iter().filter(is_found).map(|c| c.id.as_str()).collect()
+}
+
+/// The states of the sessions add up to the length of the windows.
+fn adds_up(situation: &Situation, bundle: &BundleData) {
+    let sessions = situation.sessions + usize::from(!situation.held.is_empty());
+    let (mut accounted_s, mut windows_s) = (0.0, 0.0);
+    for trial in bundle.trials.iter().filter(|t| t.is_done()) {
+        windows_s += trial.window.map_or(0.0, |w| w.length_ns as f64 / 1e9);
+        let account = trial.evidence.iter().find(|c| c.collector == "account").expect("it runs by default");
+        let of_backends = account.items.iter().filter(|i| {
+            i.name == "account_s" && i.label.as_deref().is_some_and(|label| label.starts_with("client backend |"))
+        });
+        if std::env::var_os("SHOW").is_some() {
+            for item in account.items.iter().filter(|i| i.name == "account_s") {
+                println!("    {} {:?} {:?}", trial.seq, item.label, item.value);
+            }
+        }
+        let of_trial = of_backends.filter_map(|i| i.value.value()).sum::<f64>();
+        accounted_s += of_trial;
+    }
+    println!("  {accounted_s:.3} s of {sessions} sessions in {windows_s:.3} s");
+    let off = (accounted_s / (windows_s * sessions as f64) - 1.0).abs();
+    assert!(off < 0.01, "{}: {accounted_s} s of {sessions} sessions in {windows_s} s", situation.name);
+}
+
+fn a_hot_row() {
+    judge(&hot_row::SITUATION);
+}
+
+fn a_row_of_an_idle_transaction() {
+    judge(&row_of_an_idle_transaction::SITUATION);
+}
+
+fn a_locked_table() {
+    judge(&locked_table::SITUATION);
+}
+
+fn advisory_locks_of_an_application() {
+    judge(&advisory_locks::SITUATION);
+}
+
+fn a_lost_standby() {
+    judge(&lost_standby::SITUATION);
+}
+
+fn sessions_that_sleep() {
+    judge(&sleeping_sessions::SITUATION);
+}
+
+fn more_readers_than_cpus() {
+    judge(&many_readers::SITUATION);
+}
+
+fn an_idle_server() {
+    judge(&idle_server::SITUATION);
+}
+
+holdup_testkit::tests!(
+    a_hot_row,
+    a_row_of_an_idle_transaction,
+    a_locked_table,
+    advisory_locks_of_an_application,
+    a_lost_standby,
+    sessions_that_sleep,
+    more_readers_than_cpus,
+    an_idle_server
+);
