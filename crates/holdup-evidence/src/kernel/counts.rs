@@ -50,7 +50,8 @@ pub(crate) struct WindowCounts {
     pub(crate) memory_bytes: u64,
     pub(crate) cpu_ns: u64,
     pub(crate) cost_is_reported: AtomicBool,
-    pub(crate) account: Account,
+    /// The account, or why there is none.
+    pub(crate) account: Result<Account, String>,
     /// The thread that was on a CPU for longest, with the account.
     pub(crate) busiest: Option<Busiest>,
     pub(crate) versions: Arc<Versions>,
@@ -60,7 +61,7 @@ pub(crate) struct WindowCounts {
 type RowsBefore = BTreeMap<(String, Vec<u8>), Vec<u8>>;
 
 /// The rows of the account.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Account {
     pub(crate) states: Vec<(AccountKey, AccountValue)>,
     pub(crate) behind: Vec<(BehindKey, AccountValue)>,
@@ -188,7 +189,7 @@ impl Snapshot {
             memory_bytes: 0,
             cpu_ns: 0,
             cost_is_reported: AtomicBool::new(false),
-            account: Account::default(),
+            account: Err("it was not asked for".to_owned()),
             busiest: None,
             versions: Arc::default(),
         }

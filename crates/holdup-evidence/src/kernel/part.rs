@@ -44,6 +44,11 @@ impl Parts {
         }
     }
 
+    /// Those that do not switch a constant on.
+    pub(crate) fn without(&self, switch: &str) -> Self {
+        Parts(self.0.iter().copied().filter(|part| !part.switches.contains(&switch)).collect())
+    }
+
     /// Whether a constant is switched on.
     pub(crate) fn has(&self, switch: &str) -> bool {
         self.switches().any(|on| on == switch)

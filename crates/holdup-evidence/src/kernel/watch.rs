@@ -1,6 +1,6 @@
 //! Watching, from loading to the last window. Windows are cut by snapshots of the tables, so nothing is lost between them.
 
-use crate::kernel::counts::{self, Account, Maps, Snapshot, WindowCounts};
+use crate::kernel::counts::{self, Maps, Snapshot, WindowCounts};
 use crate::kernel::layout::{Counts, Entry, Image, ROLES, SectionFilter, Watched};
 use crate::kernel::load::{self, Addresses, Loaded, Purpose};
 use crate::kernel::residuals::Following;
@@ -70,6 +70,8 @@ struct Running {
     roles: Vec<String>,
     images: Images,
     versions: Arc<Versions>,
+    /// Why this kernel has no account.
+    no_account: Option<String>,
     /// What was counted until the last edge.
     before: Snapshot,
     /// The runs of programs until then, and those that were left out.
@@ -100,7 +102,14 @@ impl Watch {
         };
         let mut off_cpu = OffCpu { period_ns: OFF_CPU_PERIOD_NS, wait_event_at, has_sched_exit: true };
         let purpose = Purpose { parts, roles: roles.len() as u32, images: &images, cpus, addresses, off_cpu };
-        let mut loaded = load::load(&purpose)?;
+        // A kernel whose checker does not take the account's programs has all others.
+        let less = parts.without("want_account");
+        let (mut loaded, parts, no_account) = match load::load(&purpose) {
+            Err(why) if parts.has("want_account") => {
+                (load::load(&Purpose { parts: &less, ..purpose }).map_err(|_| why.clone())?, &less, Some(why))
+            }
+            loaded => (loaded?, parts, None),
+        };
         off_cpu.has_sched_exit = loaded.has_sched_exit;
         fill(&mut loaded.object, &images)?;
         let lookup = Lookup { context, roles: &roles, images: &images, wait_event_at, backend_type_at };
@@ -134,6 +143,7 @@ impl Watch {
             roles,
             images,
             versions: Arc::new(versions),
+            no_account,
             before,
             runs_before,
             measuring: Measuring::begin(),
@@ -272,10 +282,10 @@ impl Running {
         let begun = thread_cpu_ns();
         let residuals = self.following.as_ref().map(Following::take).unwrap_or_default();
         let mut object = self.maps.object.lock().unwrap_or_else(PoisonError::into_inner);
-        let (mut busiest, mut account) = (None, Account::default());
+        let (mut busiest, mut account) = (None, Err(self.no_account.clone().unwrap_or_default()));
         if self.parts.has("want_account") {
             load::walk_tasks(&mut object, "cut_tasks")?;
-            account = self.maps.account(&object)?;
+            account = Ok(self.maps.account(&object)?);
             busiest = counts::take_busiest(&mut object)?;
         }
         let names = self.images.names();
@@ -325,6 +335,7 @@ fn lost(counts: &Counts, missed: u64) -> Vec<(u64, &'static str)> {
         (counts.no_wakeup, "waits whose wake-up was not seen"),
         (counts.no_storage, "tasks that there was no memory for"),
         (counts.matrix_full, "preemptions between more pairs of names than there is room for"),
+        (counts.account_full_ns / 1_000_000, "ms of the account that there was no room for"),
         (counts.unreadable_stack, "switches in a function whose return address could not be read"),
     ];
     lost.retain(|(count, _)| *count > 0);

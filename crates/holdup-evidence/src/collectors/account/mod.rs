@@ -74,8 +74,9 @@ fn waits_for(window: &WindowCounts, key: &AccountKey) -> String {
 }
 
 fn report(window: &WindowCounts, collected: &mut Collected) -> Result<u64, String> {
+    let account = window.account.as_ref().map_err(|why| format!("this kernel does not take its programs: {why}"))?;
     let mut sums: BTreeMap<String, AccountValue> = BTreeMap::new();
-    for (key, value) in &window.account.states {
+    for (key, value) in &account.states {
         let state = STATES.get(usize::from(key.state)).copied().unwrap_or("unknown");
         let label = format!("{} | {state} | {}", kind(window, key.role, key.kind), waits_for(window, key));
         let sum = sums.entry(label).or_insert(AccountValue { ns: 0, times: 0 });
@@ -88,7 +89,7 @@ fn report(window: &WindowCounts, collected: &mut Collected) -> Result<u64, Strin
             collected.items.push(EvidenceItem::labelled("account_times", label, "1", value.times as f64));
         }
     }
-    for (key, value) in &window.account.behind {
+    for (key, value) in &account.behind {
         let state = STATES.get(usize::from(key.state)).copied().unwrap_or("unknown");
         let label = format!("{} | {state} | {}", kind(window, key.role, key.kind), task_name(&key.by));
         collected.items.push(EvidenceItem::labelled("behind_s", label, "s", value.ns as f64 / 1e9));
