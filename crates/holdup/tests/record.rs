@@ -51,7 +51,15 @@ fn document(text: &str) -> Value {
 fn a_process_is_watched_and_explained() {
     let (place, busy) = (Sandbox::new(), Running::busy());
     let (out, err) = place.expect(0, &watch(&["--pid", &busy.pid()], "3s", "r.holdup"));
-    let answers = ["Undecided:", "No known cause", "CPU", "Preemption by", "I/O wait:", "Delayed kworkers:"];
+    let answers = [
+        "No cause of delay found",
+        "No known cause",
+        "CPU",
+        "Real-time tasks",
+        "One thread",
+        "I/O wait:",
+        "Delayed kworkers:",
+    ];
     let first = out.lines().next().unwrap_or_default();
     assert!(answers.iter().any(|a| first.starts_with(a)), "the answer comes first: {out}");
     let head: Vec<&str> = out.lines().take(12).collect();
