@@ -1,4 +1,5 @@
-//! Many sessions update one row. Which wait is the larger one, for the row or for the table of locks, depends on the CPUs.
+//! Many sessions update one row. Which wait is the largest, for the row, for the table of locks or for a CPU, depends on the
+//! CPUs and on what else runs there.
 
 use crate::Situation;
 
@@ -8,7 +9,7 @@ pub(crate) static SITUATION: Situation = Situation {
     held: &[],
     sessions: 20,
     statement: "UPDATE t SET v = v + 1 WHERE id = 1",
-    first: &["heavyweight-lock", "lightweight-lock"],
+    first: &["heavyweight-lock", "lightweight-lock", "oversubscription"],
     says: "sessions spend",
     never: &["replication", "other-wait", "saturated-thread"],
 };
