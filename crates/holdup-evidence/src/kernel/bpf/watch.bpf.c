@@ -15,20 +15,14 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
 INLINE u32 out_state_of(u64 preempt, u32 state, struct task_struct *prev)
 {
-	struct task_struct___throttled *throttled = (void *)prev;
-
+	/* First, because on a preemptible kernel a throttled task is preempted where it leaves its run queue
+	 * (sched/fair.c:throttle_cfs_rq_work, 6.18). */
+	if ((preempt || state == TASK_RUNNING) && is_throttled(prev))
+		return OUT_THROTTLED;
 	if (preempt)
 		return OUT_KERNEL;
-	if (state == TASK_RUNNING) {
-		if (has_field(throttled->throttled)) {
-			if (throttled->throttled)
-				return OUT_THROTTLED;
-		} else if (has_field(prev->se.cfs_rq->throttle_count)) {
-			if (prev->se.cfs_rq->throttle_count > 0)
-				return OUT_THROTTLED;
-		}
+	if (state == TASK_RUNNING)
 		return OUT_USER;
-	}
 	if (state & TASK_DEAD)
 		return OUT_EXITED;
 	if (state & TASK_UNINTERRUPTIBLE && !(state & TASK_NOLOAD))
