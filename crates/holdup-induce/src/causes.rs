@@ -60,13 +60,7 @@ pub fn nothing() -> Result<Processes, Problem> {
 /// When no such group can be made.
 pub fn throttling(quota: Duration, period: Duration) -> Result<Processes, Problem> {
     Processes::start(c"hu-throttled", vec![spinner()], |_, pids| {
-        let group = Group::new("cpu", "cpu")?;
-        if group.is_v2 {
-            group.set("cpu.max", &format!("{} {}", quota.as_micros(), period.as_micros()))?;
-        } else {
-            group.set("cpu.cfs_period_us", &period.as_micros().to_string())?;
-            group.set("cpu.cfs_quota_us", &quota.as_micros().to_string())?;
-        }
+        let group = Group::with_cpu_limit(quota, period)?;
         pids.iter().try_for_each(|pid| group.take(*pid))?;
         Ok(Some(group))
     })

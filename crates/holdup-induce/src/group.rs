@@ -8,9 +8,12 @@ use rustix::process::{Pid, WaitOptions};
 use std::ffi::CString;
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 /// Where control groups are mounted.
 const MOUNT: &str = "/sys/fs/cgroup";
+/// The name of a group in a group.
+const BELOW: &str = "below";
 /// How often the guard tries to remove a group whose processes are still ending, and how long it waits between, µs.
 const TRIES: u32 = 500;
 const BETWEEN_US: u32 = 10_000;
@@ -39,6 +42,32 @@ impl Group {
         let group = Group { folder: folder.clone(), is_v2, guard: Some(guard) };
         std::fs::create_dir(&folder).map_err(refused)?;
         Ok(group)
+    }
+
+    /// Makes a group with a CPU limit: `quota` of each `period`.
+    ///
+    /// # Errors
+    /// When no such group can be made.
+    pub fn with_cpu_limit(quota: Duration, period: Duration) -> Result<Self, Problem> {
+        let group = Group::new("cpu", "cpu")?;
+        if group.is_v2 {
+            group.set("cpu.max", &format!("{} {}", quota.as_micros(), period.as_micros()))?;
+        } else {
+            group.set("cpu.cfs_period_us", &period.as_micros().to_string())?;
+            group.set("cpu.cfs_quota_us", &quota.as_micros().to_string())?;
+        }
+        Ok(group)
+    }
+
+    /// Makes a group in it, which is removed with it, and gives its folder.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn below(&self) -> Result<String, Problem> {
+        let folder = format!("{}/{BELOW}", self.folder);
+        let refused = |e: io::Error| Problem::host(format!("control group {folder}"), format!("cannot be made: {e}"));
+        std::fs::create_dir(&folder).map_err(refused)?;
+        Ok(folder)
     }
 
     /// Its folder.
@@ -92,7 +121,7 @@ fn hierarchy(host: &Host, v1: &str, v2: &str) -> Result<(String, bool), Problem>
 
 /// Starts the process that removes the folder when the pipe is closed, however this process ends.
 fn guard(folder: &str) -> io::Result<(OwnedFd, Pid)> {
-    let path = CString::new(folder)?;
+    let (path, below) = (CString::new(folder)?, CString::new(format!("{folder}/{BELOW}"))?);
     let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
     // SAFETY: the child makes nothing but system calls on what was made before, and ends in exit.
     let pid = unsafe {
@@ -104,6 +133,7 @@ fn guard(folder: &str) -> io::Result<(OwnedFd, Pid)> {
             let mut byte = 0u8;
             libc::read(read.as_raw_fd(), (&raw mut byte).cast(), 1);
             for _ in 0..TRIES {
+                libc::rmdir(below.as_ptr());
                 if libc::rmdir(path.as_ptr()) == 0 || *libc::__errno_location() == libc::ENOENT {
                     break;
                 }

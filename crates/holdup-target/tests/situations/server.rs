@@ -1,81 +1,140 @@
 //! A server of its own for each situation, its sessions, and the record of it.
 
-use crate::Situation;
-use holdup_evidence::CollectOptions;
-use holdup_host::{Host, Scheduling};
+use crate::{Situation, record};
+use holdup_host::Host;
 use holdup_load::Cancel;
 use holdup_model::BundleData;
-use holdup_model::progress::Silent;
 use holdup_postgres::find::{Need, SearchPath};
+use holdup_postgres::sql::{self, Rows};
 use holdup_postgres::{Binaries, Cluster, ClusterOptions};
-use holdup_sql::Client;
-use holdup_target::{RecordRequest, Watching, default_collectors, record};
+use holdup_sql::{Client, Config};
 use holdup_testkit::ignore;
+use std::any::Any;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
-const WINDOWS: u32 = 4;
-const WINDOW: Duration = Duration::from_millis(700);
+/// How long the sessions run before the record begins.
+const SETTLE: Duration = Duration::from_millis(500);
 
-/// Starts the server and its sessions, and records it.
-pub(crate) fn watch(situation: &Situation) -> BundleData {
-    let folder = tempfile::Builder::new().prefix("h").tempdir_in("/tmp").expect("a folder");
-    std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("ours");
-    let host = Host::real();
-    let bin = Binaries::find(&SearchPath::of_this_host(None), Need::Server).unwrap_or_else(|problem| ignore(problem));
-    let options = ClusterOptions { bin, workdir: folder.path().to_owned(), max_clients: 32, cancel: Cancel::default() };
-    let cluster = Cluster::create(&host, &options).expect("a cluster");
-    let config = cluster.config("postgres");
-    let connect = || Client::connect(&config).expect("the server answers").with_limit(Duration::from_secs(120));
-    {
-        let mut client = connect();
-        situation.setup.iter().for_each(|statement| drop(client.simple_query(statement).expect("set up")));
-    }
-    let stop = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let mut holder = (!situation.held.is_empty()).then(connect);
-        if let Some(holder) = &mut holder {
-            situation.held.iter().for_each(|statement| drop(holder.simple_query(statement).expect("held")));
-        }
-        for _ in 0..situation.sessions {
-            let (stop, mut client) = (&stop, connect());
-            scope.spawn(move || {
-                // The server ends with the situation, and what waits with an error.
-                while !stop.load(Ordering::Relaxed) && client.simple_query(situation.statement).is_ok() {}
-            });
-        }
-        std::thread::sleep(Duration::from_millis(500));
-        let bundle = recorded(&host, cluster.pid().expect("it runs"));
-        stop.store(true, Ordering::Relaxed);
-        cluster.discard().expect("nothing is left");
-        bundle
-    })
+/// A server and its sessions. They end with it.
+pub(crate) struct Server {
+    /// What ends before the server does, because it keeps the server from ending.
+    hindrances: Vec<Box<dyn Any>>,
+    stop: Arc<AtomicBool>,
+    held: Option<Client>,
+    cluster: Option<Cluster>,
+    threads: Vec<JoinHandle<()>>,
+    _folder: tempfile::TempDir,
 }
 
-fn recorded(host: &Host, server: u32) -> BundleData {
-    // Else it takes its turns among those that it watches, and its windows take as long.
-    let wanted = Scheduling { policy: Scheduling::OTHER, reset_on_fork: false, nice: -20, priority: 0 };
-    let tid = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
-    if let Err(error) = host.set_scheduling(tid, wanted) {
-        println!("what else runs here is not kept away: {error}");
+/// Starts the server and its sessions, and what else belongs to the situation, and records the server. Gives the number of
+/// sessions, too.
+pub(crate) fn watch<T>(
+    situation: &Situation,
+    windows: record::Windows,
+    beside: impl FnOnce(&mut Server) -> T,
+) -> (BundleData, T, usize) {
+    let mut server = Server::start(situation);
+    std::thread::sleep(SETTLE);
+    let induced = beside(&mut server);
+    let sessions = server.backends().len();
+    let bundle = record::of(&[server.pid()], windows);
+    (bundle, induced, sessions)
+}
+
+impl Server {
+    fn start(situation: &Situation) -> Self {
+        let folder = tempfile::Builder::new().prefix("h").tempdir_in("/tmp").expect("a folder");
+        std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("ours");
+        let bin =
+            Binaries::find(&SearchPath::of_this_host(None), Need::Server).unwrap_or_else(|problem| ignore(problem));
+        let workdir = folder.path().to_owned();
+        let options = ClusterOptions { bin, workdir, max_clients: 32, cancel: Cancel::default() };
+        let cluster = Some(Cluster::create(&Host::real(), &options).expect("a cluster"));
+        let stop = Arc::default();
+        let mut server =
+            Server { hindrances: Vec::new(), stop, held: None, cluster, threads: Vec::new(), _folder: folder };
+        let mut client = server.connect();
+        situation.setup.iter().for_each(|statement| drop(client.simple_query(statement).expect("set up")));
+        drop(client);
+        if !situation.held.is_empty() {
+            let mut holder = server.connect();
+            situation.held.iter().for_each(|statement| drop(holder.simple_query(statement).expect("held")));
+            server.held = Some(holder);
+        }
+        server.sessions(situation.sessions, |client| client.simple_query(situation.statement).is_ok());
+        server
     }
-    let folder = tempfile::tempdir().expect("a folder");
-    let out = folder.path().join("bundle");
-    let request = RecordRequest {
-        host,
-        watching: &Watching::pids(host, &[server]).expect("it runs"),
-        postgres: None,
-        duration_ns: u64::from(WINDOWS) * WINDOW.as_nanos() as u64,
-        windows: WINDOWS,
-        collectors: &default_collectors(false),
-        options: CollectOptions::default(),
-        maps: None,
-        machine: holdup_host::machine(host),
-        out: &out,
-        command: Vec::new(),
-        wait: Duration::from_secs(600),
-        cancel: Cancel::default(),
-    };
-    record(&request, &mut Silent).expect("it records");
-    holdup_store::read(&out).expect("it reads")
+
+    fn cluster(&self) -> &Cluster {
+        self.cluster.as_ref().expect("it runs")
+    }
+
+    /// The postmaster.
+    pub(crate) fn pid(&self) -> u32 {
+        self.cluster().pid().expect("it runs")
+    }
+
+    /// Its socket.
+    pub(crate) fn socket(&self) -> std::path::PathBuf {
+        self.cluster().socket_folder().join(".s.PGSQL.5432")
+    }
+
+    fn config(&self) -> Config {
+        self.cluster().config("postgres")
+    }
+
+    pub(crate) fn connect(&self) -> Client {
+        connected(&self.config())
+    }
+
+    /// Sessions that do something again and again until it fails, which it does when the server ends.
+    pub(crate) fn sessions(&mut self, count: usize, work: impl Fn(&mut Client) -> bool + Clone + Send + 'static) {
+        for _ in 0..count {
+            let (mut client, work) = (self.connect(), work.clone());
+            self.thread(move |_| work(&mut client));
+        }
+    }
+
+    /// A thread that does something again and again until it fails, or the server ends.
+    pub(crate) fn thread(&mut self, mut work: impl FnMut(&Config) -> bool + Send + 'static) {
+        let (stop, config) = (self.stop.clone(), self.config());
+        let thread = move || while !stop.load(Ordering::Relaxed) && work(&config) {};
+        self.threads.push(std::thread::spawn(thread));
+    }
+
+    /// Holds what ends before the server does.
+    pub(crate) fn hinder(&mut self, by: impl Any) {
+        self.hindrances.push(Box::new(by));
+    }
+
+    /// The rows of a statement.
+    pub(crate) fn ask(&self, statement: &str) -> Rows {
+        sql::rows(&mut self.connect(), statement).expect("the server answers")
+    }
+
+    /// The processes that serve clients, but for that which is asked.
+    pub(crate) fn backends(&self) -> Vec<u32> {
+        let rows = self
+            .ask("SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()");
+        rows.iter().map(|row| row[0].as_deref().expect("a pid").parse().expect("a number")).collect()
+    }
+}
+
+pub(crate) fn connected(config: &Config) -> Client {
+    Client::connect(config).expect("the server answers").with_limit(Duration::from_secs(120))
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.hindrances.clear();
+        self.stop.store(true, Ordering::Relaxed);
+        self.held = None;
+        // What waits ends with an error.
+        let is_discarded = self.cluster.take().is_none_or(|cluster| cluster.discard().is_ok());
+        let have_ended = self.threads.drain(..).map(JoinHandle::join).filter(Result::is_err).count() == 0;
+        assert!(std::thread::panicking() || is_discarded && have_ended, "a server or its sessions are left");
+    }
 }

@@ -1,0 +1,125 @@
+//! Programs that are no server of PostgreSQL.
+
+use crate::{Situation, WAITS, answer, needs_account, record};
+use holdup_host::{Host, Scheduling};
+use holdup_testkit::ignore;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+
+static SATURATED: Situation = Situation {
+    name: "saturated thread",
+    setup: &[],
+    held: &[],
+    sessions: 0,
+    statement: "",
+    first: &["saturated-thread"],
+    says: "One thread is the limit: hu-busy",
+    never: &WAITS,
+};
+
+static IDLE: Situation = Situation {
+    name: "idle program",
+    setup: &[],
+    held: &[],
+    sessions: 0,
+    statement: "",
+    first: &["nothing"],
+    says: "No known cause of delay",
+    never: &WAITS,
+};
+
+static IDLE_JAVA: Situation = Situation {
+    name: "idle Java program",
+    setup: &[],
+    held: &[],
+    sessions: 0,
+    statement: "",
+    first: &["nothing"],
+    says: "No known cause of delay",
+    never: &WAITS,
+};
+
+static COLLECTING_JAVA: Situation = Situation {
+    name: "Java program that allocates",
+    setup: &[],
+    held: &[],
+    sessions: 0,
+    statement: "",
+    first: &["saturated-thread"],
+    says: "One thread is the limit:",
+    never: &WAITS,
+};
+
+/// Each of its threads has a CPU before what else runs here.
+fn prefer(pid: u32) {
+    let wanted = Scheduling { policy: Scheduling::OTHER, reset_on_fork: false, nice: -15, priority: 0 };
+    let host = Host::real();
+    let threads = host.list(&format!("/proc/{pid}/task")).expect("it runs");
+    for thread in threads.iter().filter_map(|name| name.parse().ok()) {
+        if let Err(error) = host.set_scheduling(thread, wanted) {
+            println!("what else runs here is not kept away: {error}");
+        }
+    }
+}
+
+pub(crate) fn a_program_with_one_saturated_thread() {
+    needs_account();
+    let busy = holdup_induce::oversubscription(1).unwrap_or_else(|problem| ignore(problem));
+    let idle = holdup_induce::nothing().unwrap_or_else(|problem| ignore(problem));
+    prefer(busy.pids()[0]);
+    prefer(idle.pids()[0]);
+    answer(&SATURATED, &record::of(&[busy.pids()[0], idle.pids()[0]], record::MANY));
+}
+
+pub(crate) fn an_idle_program() {
+    needs_account();
+    let idle = holdup_induce::nothing().unwrap_or_else(|problem| ignore(problem));
+    prefer(idle.pids()[0]);
+    answer(&IDLE, &record::of(idle.pids(), record::USUAL));
+}
+
+/// A program that ends with the test.
+struct Ending(Child);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        let _has_ended = self.0.kill();
+        let _status = self.0.wait();
+    }
+}
+
+/// A Java program that has begun to run `body`.
+fn java(folder: &std::path::Path, body: &str) -> Ending {
+    let source = folder.join("Program.java");
+    let text = format!(
+        "class Program {{ static volatile Object kept;\n\
+         public static void main(String[] a) throws Exception {{ System.out.println(\"begun\"); {body} }} }}\n"
+    );
+    std::fs::write(&source, text).expect("a file");
+    let mut command = Command::new("java");
+    command.args(["-XX:+UseSerialGC", "-Xmx64m"]).arg(&source).current_dir(folder);
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+    let mut child = child.map(Ending).unwrap_or_else(|error| ignore(format!("java: {error}")));
+    let mut line = String::new();
+    let output = child.0.stdout.take().expect("piped");
+    if BufReader::new(output).read_line(&mut line).expect("it writes") == 0 {
+        ignore("java cannot run a source file here");
+    }
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    child
+}
+
+pub(crate) fn an_idle_java_program() {
+    needs_account();
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = java(folder.path(), "Thread.sleep(60000);");
+    answer(&IDLE_JAVA, &record::of(&[program.0.id()], record::USUAL));
+}
+
+pub(crate) fn a_java_program_that_allocates() {
+    needs_account();
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = java(folder.path(), "while (true) { kept = new int[100]; }");
+    prefer(program.0.id());
+    answer(&COLLECTING_JAVA, &record::of(&[program.0.id()], record::MANY));
+}

@@ -1,0 +1,29 @@
+//! Clients think between short statements: nothing is wrong.
+
+use crate::{Situation, USUAL, WAITS, judge_beside};
+use holdup_model::outcome::FindingVerdict;
+use std::time::Duration;
+
+static SITUATION: Situation = Situation {
+    name: "think time",
+    setup: &[],
+    held: &[],
+    sessions: 0,
+    statement: "",
+    first: &["nothing"],
+    says: "No known cause of delay",
+    never: &WAITS,
+};
+
+pub(crate) fn sessions_that_think() {
+    let (_, arm, ()) = judge_beside(&SITUATION, USUAL, |server| {
+        server.sessions(10, |client| {
+            std::thread::sleep(Duration::from_millis(20));
+            client.simple_query("SELECT 1").is_ok()
+        });
+    });
+    for cause in arm.causes.iter().filter(|c| c.verdict == FindingVerdict::Refuted) {
+        let contradicts = cause.share.as_ref().is_some_and(|share| share.high >= cause.minimum);
+        assert!(!contradicts || !arm.answer.contains(&cause.name), "{} {cause:#?}", arm.answer);
+    }
+}
