@@ -1,5 +1,4 @@
-//! Many sessions update one row. Which wait is the largest, for the row, for the table of locks or for a CPU, depends on the
-//! CPUs and on what else runs there.
+//! Many sessions update one row. Which wait is the larger one, for the row or for the table of locks, depends on the CPUs.
 
 use crate::server::Server;
 use crate::{Situation, USUAL, judge_beside};
@@ -14,7 +13,7 @@ static SITUATION: Situation = Situation {
     held: &[],
     sessions: 20,
     statement: "UPDATE t SET v = v + 1 WHERE id = 1",
-    first: &["heavyweight-lock", "lightweight-lock", "oversubscription"],
+    first: &["heavyweight-lock", "lightweight-lock"],
     says: "sessions spend",
     never: &["replication", "other-wait", "saturated-thread"],
 };
