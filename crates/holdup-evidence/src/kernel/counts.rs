@@ -2,7 +2,7 @@
 
 use crate::kernel::layout::{
     AccountKey, AccountValue, BUCKETS, BehindKey, Busiest, COMM, Counts, HISTOGRAMS, Histogram, SECTION_HISTOGRAMS,
-    SectionCounts, SectionPreempter, bounds_ns, bytes_of, name, read, zeroed,
+    SectionCounts, SectionPreempter, bounds_ns, bytes_of, name, plus, read, since, zeroed,
 };
 use crate::kernel::residuals::Residuals;
 use crate::kernel::watch::{array, array_mut};
@@ -91,12 +91,11 @@ impl Maps {
         let mut before = self.before.lock().unwrap_or_else(PoisonError::into_inner);
         let mut increased = Vec::new();
         for (mut key, mut value) in rows {
-            let now = bytes_of(&mut value).to_vec();
             let at = (map.to_owned(), bytes_of(&mut key).to_vec());
-            let then = before.insert(at, now.clone()).unwrap_or_else(|| vec![0; now.len()]);
-            if then != now {
-                subtract(bytes_of(&mut value), &then);
-                increased.push((key, value));
+            let then = before.insert(at, bytes_of(&mut value).to_vec()).unwrap_or_default();
+            let mut increase = since(value, read(&then));
+            if bytes_of(&mut increase).iter().any(|byte| *byte != 0) {
+                increased.push((key, increase));
             }
         }
         increased
@@ -106,13 +105,6 @@ impl Maps {
 impl std::fmt::Debug for Maps {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Maps").finish_non_exhaustive()
-    }
-}
-
-/// Numbers of 64 bits less others.
-fn subtract(from: &mut [u8], other: &[u8]) {
-    for (mine, theirs) in from.as_chunks_mut().0.iter_mut().zip(other.as_chunks().0) {
-        *mine = u64::from_ne_bytes(*mine).wrapping_sub(u64::from_ne_bytes(*theirs)).to_ne_bytes();
     }
 }
 
@@ -138,13 +130,6 @@ impl WindowCounts {
             records.push(read(&record));
         }
         Ok(records)
-    }
-}
-
-/// Numbers of 64 bits and others.
-fn add(to: &mut [u8], other: &[u8]) {
-    for (mine, theirs) in to.as_chunks_mut().0.iter_mut().zip(other.as_chunks().0) {
-        *mine = u64::from_ne_bytes(*mine).wrapping_add(u64::from_ne_bytes(*theirs)).to_ne_bytes();
     }
 }
 
@@ -177,7 +162,7 @@ impl Snapshot {
         let pairs = self.histograms.iter().zip(&before.histograms);
         WindowCounts {
             span_ns: before.at_ns..self.at_ns,
-            counts: self.counts.since(before.counts),
+            counts: since(self.counts, before.counts),
             histograms: pairs.map(|(now, then)| increases(now, then)).collect(),
             roles: roles.to_vec(),
             sections: Vec::new(),
@@ -208,10 +193,8 @@ impl Snapshot {
         let tables = self.sections.iter().zip(&before.sections);
         let of_section = |(section, (name, (now, then))): (usize, (&String, (&SectionTable, &SectionTable)))| {
             let ((now, buckets), (then, buckets_then)) = (now, then);
-            let (mut counts, mut earlier) = (*now, *then);
-            subtract(bytes_of(&mut counts), bytes_of(&mut earlier));
-            // Not a sum: those that are off the CPU at the edge.
-            counts.off_cpu = now.off_cpu;
+            // Those that are off the CPU at the edge are no sum.
+            let counts = SectionCounts { off_cpu: now.off_cpu, ..since(*now, *then) };
             SectionStats {
                 name: name.clone(),
                 counts,
@@ -243,13 +226,7 @@ fn rows<K: Pod, V: Pod>(map: Option<&Map>, name: &str) -> Result<Vec<(K, V)>, St
 fn rows_of_cpus<K: Pod, V: Pod>(object: &Ebpf, map: &str) -> Result<Vec<(K, V)>, String> {
     let rows = object.map(map).ok_or_else(|| format!("the object has no map {map}"))?;
     let rows: PerCpuHashMap<_, K, V> = PerCpuHashMap::try_from(rows).map_err(|e| e.to_string())?;
-    let sum = |values: aya::maps::PerCpuValues<V>| {
-        let mut sum = zeroed::<V>();
-        for mut value in values.iter().copied() {
-            add(bytes_of(&mut sum), bytes_of(&mut value));
-        }
-        sum
-    };
+    let sum = |values: aya::maps::PerCpuValues<V>| values.iter().copied().fold(zeroed(), plus);
     rows.iter().map(|row| row.map(|(key, values)| (key, sum(values))).map_err(|e| e.to_string())).collect()
 }
 
@@ -281,11 +258,7 @@ fn histogram(buckets: &[u64; BUCKETS]) -> SparseHistogram {
 /// The counts of all shards.
 fn counts(object: &Ebpf, shards: u32) -> Result<Counts, String> {
     let counts = array::<Counts>(object, "counts")?;
-    let mut sum = zeroed::<Counts>();
-    for shard in 0..shards {
-        sum = sum.plus(counts.get(&shard, 0).map_err(|e| e.to_string())?);
-    }
-    Ok(sum)
+    (0..shards).try_fold(zeroed(), |sum, shard| Ok(plus(sum, counts.get(&shard, 0).map_err(|e| e.to_string())?)))
 }
 
 /// The histograms of each role.

@@ -31,24 +31,22 @@ pub(crate) fn read<T: Pod>(record: &[u8]) -> T {
     value
 }
 
-impl Counts {
-    /// The sum of two.
-    pub(crate) fn plus(self, other: Self) -> Self {
-        self.each(other, u64::wrapping_add)
-    }
+/// The sum of two values that are numbers of 64 bits.
+pub(crate) fn plus<T: Pod>(one: T, other: T) -> T {
+    each(one, other, u64::wrapping_add)
+}
 
-    /// What was counted since `before`.
-    pub(crate) fn since(self, before: Self) -> Self {
-        self.each(before, u64::wrapping_sub)
-    }
+/// What was counted since `before`, in values that are numbers of 64 bits.
+pub(crate) fn since<T: Pod>(now: T, before: T) -> T {
+    each(now, before, u64::wrapping_sub)
+}
 
-    fn each(mut self, mut other: Self, change: impl Fn(u64, u64) -> u64) -> Self {
-        let (mine, theirs) = (bytes_of(&mut self).as_chunks_mut().0, bytes_of(&mut other).as_chunks().0);
-        for (mine, theirs) in mine.iter_mut().zip(theirs) {
-            *mine = change(u64::from_ne_bytes(*mine), u64::from_ne_bytes(*theirs)).to_ne_bytes();
-        }
-        self
+fn each<T: Pod>(mut one: T, mut other: T, change: impl Fn(u64, u64) -> u64) -> T {
+    let (mine, theirs) = (bytes_of(&mut one).as_chunks_mut().0, bytes_of(&mut other).as_chunks().0);
+    for (mine, theirs) in mine.iter_mut().zip(theirs) {
+        *mine = change(u64::from_ne_bytes(*mine), u64::from_ne_bytes(*theirs)).to_ne_bytes();
     }
+    one
 }
 
 /// The lowest value of a bucket and the first one behind it, ns (`state.h:bucket_of`).
