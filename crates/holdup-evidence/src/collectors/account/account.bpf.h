@@ -131,6 +131,18 @@ INLINE void charge_behind(struct task_state *state, const char *by, u64 ns, stru
 	}
 }
 
+/* Whether the task sleeps, interruptibly or not. */
+INLINE u32 is_asleep(struct task_state *state)
+{
+	return state->account_state >= ACCOUNT_ASLEEP;
+}
+
+/* The number in the register of system calls, of a task that may not be in one. */
+INLINE u32 syscall_of(s64 number)
+{
+	return number >= 0 ? (u32)number : NO_SYSCALL;
+}
+
 /* Time on a CPU or in a run queue is added up in the task's own state, and by the cut to the others'. */
 INLINE void charge_own(struct task_state *state, u64 ns)
 {
@@ -150,16 +162,15 @@ INLINE u32 behind_of(struct task_struct *task, u32 is_idle, u32 is_watched, s32 
 	return is_watched ? ACCOUNT_BEHIND_OWN : ACCOUNT_BEHIND_OTHER;
 }
 
-/* Whether the task's group, or one above it, has used its CPU time up (sched/fair.c:throttled_hierarchy). */
-INLINE u32 is_throttled(struct task_struct *task)
+/* Charges time in a run queue to what the task's CPU runs; a task that is throttled waits for nothing else. */
+INLINE void charge_wait(struct task_struct *task, struct task_state *state, u32 is_idle, u32 is_watched, s32 prio,
+			const char *comm, u64 ns, struct counts *c)
 {
-	struct task_struct___throttled *throttled = (void *)task;
-
-	if (has_field(throttled->throttled))
-		return throttled->throttled;
-	if (has_field(task->se.cfs_rq->throttle_count))
-		return task->se.cfs_rq->throttle_count > 0;
-	return 0;
+	if (state->account_state != ACCOUNT_THROTTLED)
+		state->account_state = behind_of(task, is_idle, is_watched, prio);
+	charge_own(state, ns);
+	if (state->account_state == ACCOUNT_BEHIND_OTHER || state->account_state == ACCOUNT_BEHIND_CLASS)
+		charge_behind(state, comm, ns, c);
 }
 
 /* What the current task, PostgreSQL's, is and waits for. */
@@ -201,10 +212,9 @@ INLINE void account_leaves(struct task_struct *prev, struct task_struct *next, s
 	charge_own(state, since(state, now));
 	if (out_state == OUT_SLEEPING || out_state == OUT_BLOCKED) {
 		void *regs = (void *)bpf_task_pt_regs(bpf_get_current_task_btf());
-		s64 syscall = prev->flags & PF_KTHREAD ? -1 : (s64)fixed_register_of(regs, regs_syscall);
 
 		state->account_state = out_state == OUT_BLOCKED ? ACCOUNT_BLOCKED : ACCOUNT_ASLEEP;
-		state->syscall = syscall >= 0 ? (u32)syscall : NO_SYSCALL;
+		state->syscall = prev->flags & PF_KTHREAD ? NO_SYSCALL : syscall_of(fixed_register_of(regs, regs_syscall));
 		read_backend(state);
 	} else if (out_state == OUT_EXITED) {
 		state->charged_ns = 0;
@@ -218,11 +228,9 @@ INLINE void account_leaves(struct task_struct *prev, struct task_struct *next, s
 
 INLINE void account_wakes(struct task_struct *task, struct task_state *state, u64 now)
 {
-	struct counts *c = my_counts(shard());
-
-	if (state->account_state != ACCOUNT_ASLEEP && state->account_state != ACCOUNT_BLOCKED)
+	if (!is_asleep(state))
 		return;
-	charge_sleep(state, since(state, now), 1, c);
+	charge_sleep(state, since(state, now), 1, my_counts(shard()));
 	state->account_state = is_throttled(task) ? ACCOUNT_THROTTLED : ACCOUNT_WAKING;
 }
 
@@ -231,16 +239,11 @@ INLINE void account_arrives(struct task_struct *prev, struct task_struct *next, 
 {
 	u64 ns = since(state, now);
 
-	if (state->account_state == ACCOUNT_ASLEEP || state->account_state == ACCOUNT_BLOCKED) {
-		/* Its wake-up was not seen. */
+	/* It is asleep where its wake-up was not seen. */
+	if (is_asleep(state))
 		charge_sleep(state, ns, 1, c);
-	} else {
-		if (state->account_state != ACCOUNT_THROTTLED)
-			state->account_state = behind_of(next, !prev->pid, prev_is_watched, prev->prio);
-		charge_own(state, ns);
-		if (state->account_state == ACCOUNT_BEHIND_OTHER || state->account_state == ACCOUNT_BEHIND_CLASS)
-			charge_behind(state, prev->comm, ns, c);
-	}
+	else
+		charge_wait(next, state, !prev->pid, prev_is_watched, prev->prio, prev->comm, ns, c);
 	state->account_state = ACCOUNT_ON;
 }
 
@@ -255,31 +258,26 @@ INLINE void cpu_runs(struct task_struct *next, u32 is_watched)
 	here->is_idle = !next->pid;
 	here->is_watched = is_watched;
 	here->prio = next->prio;
-	bpf_probe_read_kernel(here->comm, COMM, next->comm);
+	/* Of others no wait is charged to the name. */
+	if (next->pid && (!is_watched || next->prio < MAX_RT_PRIO))
+		bpf_probe_read_kernel(here->comm, COMM, next->comm);
 }
 
-/* The state of a task when watching begins. */
-INLINE void account_begins(struct task_struct *task, struct task_state *state, struct watched *w)
+/* The state of a task when watching begins, and where its variables lie. */
+INLINE void account_begins(struct task_struct *task, struct task_state *state, u64 wait_event_at, u64 backend_type_at)
 {
 	u32 of = task->__state;
 
 	state->charged_ns = bpf_ktime_get_ns();
 	state->syscall = NO_SYSCALL;
-	if (w) {
-		state->wait_event_at = w->wait_event_at;
-		state->backend_type_at = w->backend_type_at;
-	}
+	state->wait_event_at = wait_event_at;
+	state->backend_type_at = backend_type_at;
 	if (of == TASK_RUNNING || of & TASK_NEW)
 		state->account_state = task->on_cpu ? ACCOUNT_ON : is_throttled(task) ? ACCOUNT_THROTTLED : ACCOUNT_WAKING;
-	else if (of & TASK_UNINTERRUPTIBLE && !(of & TASK_NOLOAD))
-		state->account_state = ACCOUNT_BLOCKED;
 	else
-		state->account_state = ACCOUNT_ASLEEP;
-	if (state->account_state >= ACCOUNT_ASLEEP && !(task->flags & PF_KTHREAD)) {
-		s64 syscall = register_of((void *)bpf_task_pt_regs(task), regs_syscall);
-
-		state->syscall = syscall >= 0 ? (u32)syscall : NO_SYSCALL;
-	}
+		state->account_state = is_blocked(of) ? ACCOUNT_BLOCKED : ACCOUNT_ASLEEP;
+	if (is_asleep(state) && !(task->flags & PF_KTHREAD))
+		state->syscall = syscall_of(register_of((void *)bpf_task_pt_regs(task), regs_syscall));
 }
 
 INLINE u32 cpu_of(struct task_struct *task, struct task_state *state)
@@ -309,20 +307,16 @@ int cut_tasks(struct bpf_iter__task *ctx)
 	if (!c)
 		return 0;
 	ns = since(state, bpf_ktime_get_ns());
-	if (state->account_state == ACCOUNT_ASLEEP || state->account_state == ACCOUNT_BLOCKED) {
+	if (is_asleep(state)) {
 		charge_sleep(state, ns, 0, c);
 	} else {
-		if (state->account_state != ACCOUNT_ON && state->account_state != ACCOUNT_THROTTLED) {
-			u32 cpu = cpu_of(task, state);
-			struct on_cpu *there = bpf_map_lookup_elem(&on_cpus, &cpu);
+		u32 cpu = cpu_of(task, state);
+		struct on_cpu *there = bpf_map_lookup_elem(&on_cpus, &cpu);
 
-			if (there) {
-				state->account_state = behind_of(task, there->is_idle, there->is_watched, there->prio);
-				if (state->account_state == ACCOUNT_BEHIND_OTHER || state->account_state == ACCOUNT_BEHIND_CLASS)
-					charge_behind(state, there->comm, ns, c);
-			}
-		}
-		charge_own(state, ns);
+		if (there && state->account_state != ACCOUNT_ON)
+			charge_wait(task, state, there->is_idle, there->is_watched, there->prio, there->comm, ns, c);
+		else
+			charge_own(state, ns);
 	}
 	most = bpf_map_lookup_elem(&busiest, &zero);
 	if (most && state->charged[ACCOUNT_ON] > most->ns) {

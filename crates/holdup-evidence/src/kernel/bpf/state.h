@@ -247,6 +247,24 @@ struct {
 	__type(value, struct histogram);
 } histograms SEC(".maps");
 
+/* Whether the task's group, or one above it, has used its CPU time up (sched/fair.c:throttled_hierarchy). */
+INLINE u32 is_throttled(struct task_struct *task)
+{
+	struct task_struct___throttled *throttled = (void *)task;
+
+	if (has_field(throttled->throttled))
+		return throttled->throttled;
+	if (has_field(task->se.cfs_rq->throttle_count))
+		return task->se.cfs_rq->throttle_count > 0;
+	return 0;
+}
+
+/* Whether a task that sleeps in this state does so uninterruptibly. */
+INLINE u32 is_blocked(u32 state)
+{
+	return state & TASK_UNINTERRUPTIBLE && !(state & TASK_NOLOAD);
+}
+
 INLINE struct task_state *state_of(struct task_struct *task)
 {
 	return bpf_task_storage_get(&tasks, task, NULL, 0);

@@ -25,7 +25,7 @@ INLINE u32 out_state_of(u64 preempt, u32 state, struct task_struct *prev)
 		return OUT_USER;
 	if (state & TASK_DEAD)
 		return OUT_EXITED;
-	if (state & TASK_UNINTERRUPTIBLE && !(state & TASK_NOLOAD))
+	if (is_blocked(state))
 		return OUT_BLOCKED;
 	return OUT_SLEEPING;
 }
@@ -238,7 +238,7 @@ int find_tasks(struct bpf_iter__task *ctx)
 		if (!state) {
 			state = begin_watching(task, w->role, w->image, 0);
 			if (want_account && state) {
-				account_begins(task, state, w);
+				account_begins(task, state, w->wait_event_at, w->backend_type_at);
 				state->wait_event = w->wait_event;
 				state->kind = w->kind;
 			}
@@ -259,11 +259,8 @@ int new_task(u64 *ctx)
 	if (state && !state->is_kernel_worker) {
 		struct task_state *child = begin_watching(task, state->role, image_of(state, parent), 0);
 
-		if (want_account && child) {
-			account_begins(task, child, NULL);
-			child->wait_event_at = state->wait_event_at;
-			child->backend_type_at = state->backend_type_at;
-		}
+		if (want_account && child)
+			account_begins(task, child, state->wait_event_at, state->backend_type_at);
 		if (want_stacks && task->pid == task->tgid)
 			report_process(STACK_FORK, task->tgid, parent->tgid);
 	} else {
@@ -274,7 +271,7 @@ int new_task(u64 *ctx)
 			struct task_state *child = begin_watching(task, w->role, w->image, 0);
 
 			if (want_account && child)
-				account_begins(task, child, w);
+				account_begins(task, child, w->wait_event_at, w->backend_type_at);
 		}
 	}
 	return 0;
