@@ -142,22 +142,22 @@ pub trait Collector: Sync {
 
 /// A collector at work.
 pub trait Collecting: Send {
-    /// The evidence since the start or the last cut; the collector continues without a gap. `None` where it cannot: then it
-    /// is stopped and started again.
-    fn cut(&mut self) -> Option<Collected> {
+    /// The collector as one that continues from window to window; `None` where it is stopped and started again.
+    fn continuous(&mut self) -> Option<&mut dyn Continuous> {
         None
-    }
-
-    /// The window ends now; what it counted is asked for by the next cut or stop.
-    fn edge(&mut self) {}
-
-    /// Whether it can be cut.
-    fn can_be_cut(&self) -> bool {
-        false
     }
 
     /// Ends watching. A source that broke meanwhile gives absent items, not an error of the trial.
     fn stop(self: Box<Self>) -> Collected;
+}
+
+/// A collector at work that continues from one window to the next without a gap.
+pub trait Continuous {
+    /// The window ends now; what it counted is asked for by the next cut or stop.
+    fn edge(&mut self) {}
+
+    /// The evidence since the start or the last cut.
+    fn cut(&mut self) -> Collected;
 }
 
 /// The collector with this id.

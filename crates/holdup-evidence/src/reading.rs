@@ -1,7 +1,7 @@
 //! Readings at the two edges of a window, and what they cost.
 
 pub(crate) use crate::Produces;
-use crate::{About, CollectContext, Collecting, Collector};
+use crate::{About, CollectContext, Collecting, Collector, Continuous};
 use holdup_host::Host;
 use holdup_model::{
     Availability, Collected, Coverage, EvidenceHistogram, EvidenceItem, Meta, Problem, SelfCost, SparseHistogram,
@@ -97,8 +97,8 @@ struct Running<S: 'static, R: 'static> {
     meter: Meter,
 }
 
-impl<S: Send + 'static, R: Send + 'static> Running<S, R> {
-    fn since_last(&mut self) -> Collected {
+impl<S: Send + 'static, R: Send + 'static> Continuous for Running<S, R> {
+    fn cut(&mut self) -> Collected {
         let &TwoReadings { meta, produces, read, compare, .. } = self.collector;
         let mut meter = std::mem::take(&mut self.meter);
         let elapsed = self.begun.elapsed();
@@ -120,16 +120,12 @@ impl<S: Send + 'static, R: Send + 'static> Running<S, R> {
 }
 
 impl<S: Send + 'static, R: Send + 'static> Collecting for Running<S, R> {
-    fn can_be_cut(&self) -> bool {
-        true
-    }
-
-    fn cut(&mut self) -> Option<Collected> {
-        Some(self.since_last())
+    fn continuous(&mut self) -> Option<&mut dyn Continuous> {
+        Some(self)
     }
 
     fn stop(mut self: Box<Self>) -> Collected {
-        self.since_last()
+        self.cut()
     }
 }
 

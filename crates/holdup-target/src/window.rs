@@ -1,6 +1,6 @@
 //! The window of a trial: when it opens, the collectors start; when it closes, they stop.
 
-use holdup_evidence::{CollectContext, CollectOptions, Collecting, Subject};
+use holdup_evidence::{CollectContext, CollectOptions, Collecting, Collector, Continuous, Subject};
 use holdup_host::Host;
 use holdup_host::stalls::{StallWatch, Stalls};
 use holdup_load::WindowHooks;
@@ -87,11 +87,35 @@ impl<'a> CollectorHooks<'a> {
         self
     }
 
-    fn begin_window(&mut self) -> Result<(), Problem> {
+    fn begin_window(&mut self) -> Result<Instant, Problem> {
+        self.watch_for_stalls()?;
+        let begun = Instant::now();
+        self.begin = Some((begun, unix_ns()));
+        Ok(begun)
+    }
+
+    fn watch_for_stalls(&mut self) -> Result<(), Problem> {
         let watch = StallWatch::start(self.host);
         self.stall_watch = Some(watch.map_err(|e| Problem::trial("the watch for stalls", e.to_string()))?);
-        self.begin = Some((Instant::now(), unix_ns()));
         Ok(())
+    }
+
+    /// Ends the window. The next one, if there is one, begins where this one ends.
+    fn end_window(&mut self) -> Result<(Window, Stalls), Problem> {
+        let end @ (at, end_unix_ns) = (Instant::now(), unix_ns());
+        let Some((begin, begin_unix_ns)) = self.begin.replace(end) else {
+            self.begin = None;
+            return Err(Problem::internal("window", "it was closed before it was opened"));
+        };
+        self.running.iter_mut().filter_map(|(_, running)| running.continuous()).for_each(Continuous::edge);
+        let stalls = self.stall_watch.take().map(StallWatch::stop).unwrap_or_default();
+        let length_ns = u64::try_from(at.saturating_duration_since(begin).as_nanos()).unwrap_or(u64::MAX);
+        Ok((Window { begin_unix_ns, end_unix_ns, length_ns }, stalls))
+    }
+
+    /// Sorts evidence as the collectors were asked for.
+    fn sort(&self, evidence: &mut [Collected]) {
+        evidence.sort_by_key(|c| self.collectors.iter().position(|id| *id == c.collector));
     }
 
     /// Has the first window begin now, when all collectors run: what the first of them saw while the last one started is in
@@ -102,19 +126,18 @@ impl<'a> CollectorHooks<'a> {
     pub(crate) fn align(&mut self) -> Result<Instant, Problem> {
         // It ends with its answer.
         drop(self.stall_watch.take().map(StallWatch::stop));
-        self.begin_window()?;
-        let begun = Instant::now();
-        for (_, running) in self.running.iter_mut().filter(|(_, running)| running.can_be_cut()) {
-            drop(running.cut());
+        let begun = self.begin_window()?;
+        for (_, running) in &mut self.running {
+            drop(running.continuous().map(Continuous::cut));
         }
         Ok(begun)
     }
 
     /// Whether the window can be cut. The parts of the BPF object are loaded together, so one that cannot be cut there has
     /// all of it loaded anew.
-    pub(crate) fn can_be_cut(&self) -> bool {
+    pub(crate) fn can_be_cut(&mut self) -> bool {
         let has_part = |id: &str| holdup_evidence::find(id).is_some_and(|collector| collector.part().is_some());
-        self.running.iter().all(|(id, running)| running.can_be_cut() || !has_part(id))
+        self.running.iter_mut().all(|(id, running)| running.continuous().is_some() || !has_part(id))
     }
 
     /// Ends the window and begins the next one, without a gap for the collectors that can. Those that cannot are started
@@ -123,36 +146,31 @@ impl<'a> CollectorHooks<'a> {
     /// # Errors
     /// When the next window cannot begin.
     pub(crate) fn cut(&mut self) -> Result<Watched, Problem> {
-        let (end, end_unix_ns) = (Instant::now(), unix_ns());
-        let Some((begin, begin_unix_ns)) = self.begin else {
-            return Err(Problem::internal("window", "it was cut before it was opened"));
-        };
-        self.running.iter_mut().for_each(|(_, running)| running.edge());
-        let stalls = self.stall_watch.take().map(StallWatch::stop).unwrap_or_default();
-        self.begin_window()?;
-        // The next window begins where this one ends.
-        self.begin = Some((end, end_unix_ns));
+        let (window, stalls) = self.end_window()?;
+        self.watch_for_stalls()?;
         let mut evidence = self.absent.clone();
         let context = self.context.clone().unwrap_or_default();
         for (id, mut running) in std::mem::take(&mut self.running) {
-            if let Some(collected) = running.cut() {
-                evidence.push(collected);
+            if let Some(continuous) = running.continuous() {
+                evidence.push(continuous.cut());
                 self.running.push((id, running));
                 continue;
             }
             evidence.push(running.stop());
-            let again = holdup_evidence::find(id).map(|collector| (collector.start(&context), collector.produces()));
-            match again {
-                Some((Ok(running), _)) => self.running.push((id, running)),
-                Some((Err(problem), produces)) => self.absent.push(absent(id, produces, &problem)),
-                None => {}
+            if let Some(collector) = holdup_evidence::find(id) {
+                self.start(id, collector, &context);
             }
         }
-        evidence.sort_by_key(|c| self.collectors.iter().position(|id| *id == c.collector));
-        let length = end.saturating_duration_since(begin);
-        let window =
-            Window { begin_unix_ns, end_unix_ns, length_ns: u64::try_from(length.as_nanos()).unwrap_or(u64::MAX) };
+        self.sort(&mut evidence);
         Ok(Watched { evidence, window: Some(window), stalls })
+    }
+
+    /// Starts a collector; one that cannot start is absent from each window.
+    fn start(&mut self, id: &'a str, collector: &dyn Collector, context: &CollectContext) {
+        match collector.start(context) {
+            Ok(running) => self.running.push((id, running)),
+            Err(problem) => self.absent.push(absent(id, collector.produces(), &problem)),
+        }
     }
 
     /// What was collected, and the window if it was opened and closed.
@@ -186,32 +204,24 @@ impl WindowHooks for CollectorHooks<'_> {
                     "the checked plan names one that does not exist",
                 ));
             };
-            match collector.start(&context) {
-                Ok(running) => self.running.push((id, running)),
-                Err(problem) => self.absent.push(absent(id, collector.produces(), &problem)),
-            }
+            self.start(id, collector, &context);
         }
         self.context = Some(context);
-        self.begin_window()
+        self.begin_window().map(|_| ())
     }
 
     fn close(&mut self) -> Result<Window, Problem> {
-        let (end, end_unix_ns) = (Instant::now(), unix_ns());
-        let Some((begin, begin_unix_ns)) = self.begin else {
-            return Err(Problem::internal("window", "it was closed before it was opened"));
-        };
-        self.running.iter_mut().for_each(|(_, running)| running.edge());
-        self.stalls = self.stall_watch.take().map(StallWatch::stop).unwrap_or_default();
+        let (window, stalls) = self.end_window()?;
+        self.stalls = stalls;
         // Stopped in the reverse order, so that the collector that started last saw least of the others' work.
         for (_, running) in self.running.drain(..).rev() {
             self.collected.push(running.stop());
         }
         self.context = None;
-        self.collected.append(&mut self.absent);
-        self.collected.sort_by_key(|c| self.collectors.iter().position(|id| *id == c.collector));
-        let length = end.saturating_duration_since(begin);
-        let window =
-            Window { begin_unix_ns, end_unix_ns, length_ns: u64::try_from(length.as_nanos()).unwrap_or(u64::MAX) };
+        let mut collected = std::mem::take(&mut self.collected);
+        collected.append(&mut self.absent);
+        self.sort(&mut collected);
+        self.collected = collected;
         self.window = Some(window);
         Ok(window)
     }

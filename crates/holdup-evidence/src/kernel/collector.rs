@@ -2,7 +2,7 @@
 
 use crate::kernel::{Part, Watch, WindowCounts, cost, coverage, probe};
 use crate::reading::{Produces, all_absent, thread_cpu_ns};
-use crate::{About, CollectContext, Collecting, Collector};
+use crate::{About, CollectContext, Collecting, Collector, Continuous};
 use holdup_model::{Availability, Collected, Meta, Problem, SelfCost};
 use std::sync::Arc;
 #[derive(Clone, Copy)]
@@ -41,8 +41,13 @@ impl Running {
     }
 }
 
-impl Running {
-    fn next(&mut self) -> Collected {
+impl Continuous for Running {
+    fn edge(&mut self) {
+        // The next call gets the same answer, or the reason that there is none.
+        drop(self.watch.window(self.windows + 1));
+    }
+
+    fn cut(&mut self) -> Collected {
         self.windows += 1;
         match self.watch.window(self.windows) {
             Ok(counts) => self.collect(&counts),
@@ -52,21 +57,12 @@ impl Running {
 }
 
 impl Collecting for Running {
-    fn edge(&mut self) {
-        // The next call gets the same answer, or the reason that there is none.
-        drop(self.watch.window(self.windows + 1));
-    }
-
-    fn can_be_cut(&self) -> bool {
-        true
-    }
-
-    fn cut(&mut self) -> Option<Collected> {
-        Some(self.next())
+    fn continuous(&mut self) -> Option<&mut dyn Continuous> {
+        Some(self)
     }
 
     fn stop(mut self: Box<Self>) -> Collected {
-        self.next()
+        self.cut()
     }
 }
 

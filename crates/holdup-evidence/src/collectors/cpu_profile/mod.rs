@@ -3,7 +3,7 @@
 mod watch;
 
 use crate::reading::{Produces, all_absent};
-use crate::{About, CollectContext, Collecting, Collector};
+use crate::{About, CollectContext, Collecting, Collector, Continuous};
 use holdup_host::online_cpus;
 use holdup_host::perf_samples::{Sampler, Sampling};
 use holdup_model::{Availability, Collected, Meta, Problem, SelfCost};
@@ -67,15 +67,17 @@ struct Running {
     thread: JoinHandle<()>,
 }
 
-impl Collecting for Running {
-    fn can_be_cut(&self) -> bool {
-        true
-    }
-
-    fn cut(&mut self) -> Option<Collected> {
+impl Continuous for Running {
+    fn cut(&mut self) -> Collected {
         // A thread that has ended does not answer, which says why.
         let _ended = self.ask.write_all(&[1]);
-        Some(answer(&self.answers))
+        answer(&self.answers)
+    }
+}
+
+impl Collecting for Running {
+    fn continuous(&mut self) -> Option<&mut dyn Continuous> {
+        Some(self)
     }
 
     fn stop(self: Box<Self>) -> Collected {
