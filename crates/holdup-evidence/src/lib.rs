@@ -14,7 +14,7 @@
 mod background;
 pub mod collectors;
 mod kernel;
-pub mod postgres;
+mod postgres;
 mod processes;
 mod reading;
 mod table;

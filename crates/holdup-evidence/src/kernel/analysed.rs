@@ -160,29 +160,36 @@ impl Analysis {
 }
 const PAGE: u64 = 4096;
 
-/// Where a variable of this name lies in the programs of each role; 0 where none is exported, or not at the same place in
-/// all programs of the role.
-pub(crate) fn variable(context: &CollectContext, roles: &[String], name: &str) -> [u64; ROLES] {
-    let mut places = [0; ROLES];
-    for (place, role) in places.iter_mut().zip(roles) {
+/// Where variables lie in the programs of each role, by name; 0 where one is not exported, or they are not at the same places
+/// in all programs of the role. Each program is read once.
+pub(crate) fn variables<const N: usize>(
+    context: &CollectContext,
+    roles: &[String],
+    names: [&str; N],
+) -> [[u64; ROLES]; N] {
+    let mut places = [[0; ROLES]; N];
+    for (number, role) in roles.iter().enumerate() {
         let of_role = context.subjects.iter().filter(|subject| subject.role == *role);
-        let mut found: Vec<u64> = of_role.map(|s| variable_of(&context.host, s.pid, name).unwrap_or(0)).collect();
+        let mut found: Vec<[u64; N]> =
+            of_role.map(|s| variables_of(&context.host, s.pid, names).unwrap_or([0; N])).collect();
         found.dedup();
         if let [only] = found.as_slice() {
-            *place = *only;
+            places.iter_mut().zip(only).for_each(|(of_name, at)| of_name[number] = *at);
         }
     }
     places
 }
 
-/// Where a process has a variable that its program exports.
-pub fn variable_of(host: &Host, pid: u32, name: &str) -> Option<u64> {
+fn variables_of<const N: usize>(host: &Host, pid: u32, names: [&str; N]) -> Option<[u64; N]> {
     let (file, bytes) = program(host, pid).ok()?;
     let elf = object::File::parse(bytes.as_slice()).ok()?;
-    let symbol = elf.dynamic_symbols().find(|symbol| symbol.name() == Ok(name) && symbol.is_definition())?;
     let bias =
         Analysis { map: Arc::default(), callees: Arc::default(), segments: Arc::new(segments(&elf)) }.bias(&file)?;
-    Some(bias.wrapping_add(symbol.address()))
+    let place = |name: &str| {
+        let symbol = elf.dynamic_symbols().find(|symbol| symbol.name() == Ok(name) && symbol.is_definition());
+        symbol.map_or(0, |symbol| bias.wrapping_add(symbol.address()))
+    };
+    Some(names.map(place))
 }
 
 /// The program of a process, as it is mapped: where, and its bytes.

@@ -93,13 +93,12 @@ impl Watch {
         let cpus = possible_cpus(context)?;
         let addresses = Addresses::of_host(&context.host);
         let has_postgres = parts.has("want_stacks") || parts.has("want_account");
-        let variable = |name| if has_postgres { analysed::variable(context, &roles, name) } else { [0; ROLES] };
-        let (wait_event_at, backend_type_at) = (variable(WAIT_EVENT), variable(BACKEND_TYPE));
-        let versions = if parts.has("want_account") {
-            Versions::read(context, &roles, |role| wait_event_at[role] != 0)
+        let [wait_event_at, backend_type_at] = if has_postgres {
+            analysed::variables(context, &roles, [WAIT_EVENT, BACKEND_TYPE])
         } else {
-            Versions::default()
+            Default::default()
         };
+        let versions = Versions::read(context, &roles, |role| wait_event_at[role] != 0);
         let mut off_cpu = OffCpu { period_ns: OFF_CPU_PERIOD_NS, wait_event_at, has_sched_exit: true };
         let purpose = Purpose { parts, roles: roles.len() as u32, images: &images, cpus, addresses, off_cpu };
         // A kernel whose checker does not take the account's programs has all others.

@@ -83,7 +83,7 @@ const SINCE_18: &[&str] = &[
 
 /// What `backend_type` of `pg_stat_activity` says of a process with this `MyBackendType`; `background worker` where
 /// that has the name that the worker gave itself. `None` where the version or the number is not known.
-pub fn backend_type(major: u32, number: u32) -> Option<&'static str> {
+pub(crate) fn backend_type(major: u32, number: u32) -> Option<&'static str> {
     let (_, types) = TYPES.iter().find(|(of, _)| *of == major)?;
     types.get((number as usize).checked_sub(1)?).copied()
 }

@@ -5,14 +5,11 @@ mod version;
 mod wait_events;
 
 use crate::CollectContext;
-pub use crate::kernel::analysed::variable_of;
-pub use backend_types::backend_type;
+pub(crate) use backend_types::backend_type;
 use holdup_model::Availability;
 use holdup_sql::{Client, Config};
 use std::time::Duration;
 pub(crate) use version::Versions;
-pub use version::server_version;
-pub use wait_events::{WaitEvent, wait_event, wait_event_label};
 
 /// How often PostgreSQL is asked: this costs far below 1 % of a CPU, and gives 20 samples in a window of two seconds.
 pub(crate) const ASKING: Duration = Duration::from_millis(100);

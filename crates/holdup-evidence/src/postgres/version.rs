@@ -18,7 +18,7 @@ const BEFORE: &[u8] = b"postgres (PostgreSQL) ";
 ///
 /// # Errors
 /// Why it is not known. Betas number wait events as they like: a version that is not released is not known.
-pub fn server_version(host: &Host, pid: u32) -> Result<u32, String> {
+pub(crate) fn server_version(host: &Host, pid: u32) -> Result<u32, String> {
     let (file, bytes) = program(host, pid)?;
     of_program(&bytes).map_err(|why| format!("{}: {why}", file.name()))
 }

@@ -8,11 +8,11 @@
 
 /// What a backend waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WaitEvent {
+pub(crate) struct WaitEvent {
     /// `LWLock`, `IO`: `wait_event_type` of `pg_stat_activity`.
-    pub class: &'static str,
+    pub(crate) class: &'static str,
     /// `WALWrite`, `DataFileRead`: its `wait_event`.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
 }
 
 /// The tables by version, the newest last.
@@ -35,14 +35,14 @@ fn table(major: u32) -> Option<&'static str> {
 
 /// The wait event with this number; `None` where the version is not known, or has none of this number: extensions number
 /// theirs when they are loaded.
-pub fn wait_event(major: u32, number: u32) -> Option<WaitEvent> {
+pub(crate) fn wait_event(major: u32, number: u32) -> Option<WaitEvent> {
     let (class, mut names) = class(table(major)?, number)?;
     let name = names.nth(place(number)).filter(|name| *name != "-")?;
     Some(WaitEvent { class, name })
 }
 
 /// `LWLock:WALWrite`; `IO number 7` where the server's version or the event is not known.
-pub fn wait_event_label(major: Option<u32>, number: u32) -> String {
+pub(crate) fn wait_event_label(major: Option<u32>, number: u32) -> String {
     if let Some(WaitEvent { class, name }) = major.and_then(|major| wait_event(major, number)) {
         return format!("{class}:{name}");
     }

@@ -8,7 +8,6 @@ use crate::kernel::layout::{
     USER_OTHER, name as comm_name, read,
 };
 use crate::kernel::{self, OffCpu, WindowCounts, roles};
-use crate::postgres::Versions;
 use crate::processes::{Processes, followed_note, kernel_symbols};
 use crate::reading::{Meter, thread_cpu_ns};
 use crate::{CollectContext, tasks};
@@ -93,7 +92,6 @@ pub(super) struct Samples {
     left: BTreeMap<u32, Left>,
     /// Weight by wakee and waker, ns.
     pairs: BTreeMap<(String, String), u64>,
-    versions: Versions,
     /// Weight by role and wait event, ns.
     by_wait_event: BTreeMap<(u32, u32), u64>,
     /// When the code of a process was last read again, in rounds of the watcher.
@@ -106,7 +104,6 @@ pub(super) struct Samples {
 impl Watcher {
     pub(super) fn new(context: &CollectContext, programs: Programs, how: OffCpu, ring: RingBuf<MapData>) -> Self {
         let roles = roles(context);
-        let versions = Versions::read(context, &roles, |role| how.wait_event_at[role] != 0);
         let samples = Samples {
             programs,
             how,
@@ -116,7 +113,6 @@ impl Watcher {
             roles,
             wakers: Counts::default(),
             pairs: BTreeMap::new(),
-            versions,
             by_wait_event: BTreeMap::new(),
             read_again: BTreeMap::new(),
             other_code: 0,
@@ -268,7 +264,7 @@ impl Samples {
     pub(super) fn report(mut self, window: &WindowCounts) -> Collected {
         let mut collected = Collected { collector: META.id.to_owned(), ..Collected::default() };
         self.add_items(window, &mut collected);
-        self.add_wait_events(&mut collected);
+        self.add_wait_events(window, &mut collected);
         let samples = self.by_role.iter().map(|followed| followed.samples).sum::<u64>() + self.wakers.samples;
         let mut coverage = kernel::coverage(window, samples);
         let mut cost = kernel::cost(window, &mut coverage);
@@ -322,13 +318,13 @@ impl Samples {
         }
     }
 
-    fn add_wait_events(&mut self, collected: &mut Collected) {
+    fn add_wait_events(&mut self, window: &WindowCounts, collected: &mut Collected) {
         if self.how.wait_event_at.iter().all(|at| *at == 0) {
             return;
         }
         let mut by_name: BTreeMap<String, u64> = BTreeMap::new();
         for ((role, event), ns) in &self.by_wait_event {
-            let name = if *event == 0 { NOT_WAITING.to_owned() } else { self.versions.wait_event(*role, *event) };
+            let name = if *event == 0 { NOT_WAITING.to_owned() } else { window.versions.wait_event(*role, *event) };
             *by_name.entry(name).or_default() += ns;
         }
         for (event, ns) in by_name {
@@ -339,7 +335,7 @@ impl Samples {
             "wait events were read from each backend's memory (my_wait_event_info) at the moment of its sample"
                 .to_owned(),
         );
-        self.programs.notes.append(&mut self.versions.notes);
+        self.programs.notes.extend(window.versions.notes.iter().cloned());
     }
 
     fn notes(&self) -> Vec<String> {
