@@ -1,14 +1,15 @@
 //! The account of one arm: the wall time of its sessions at work, by state (collector `account`).
 
 use crate::explanations::grouped;
-use crate::watched::{Pieces, Watched, window_s};
+use crate::watched::{Pieces, Watched};
 use crate::words;
-use holdup_model::Trial;
 use holdup_model::explanation::Missing;
 
 /// The collector.
 pub(crate) const ACCOUNT: &str = "account";
 const ITEM: &str = "account_s";
+/// What its shares are of.
+pub(crate) const OF: &str = "the time of sessions at work";
 /// PostgreSQL's processes that serve a client.
 const BACKEND: &str = "client backend";
 /// A backend that waits for its client's next statement is not at work.
@@ -69,28 +70,26 @@ fn is_at_work(entry: &Entry<'_>, has_backends: bool) -> bool {
     if has_backends { entry.kind == BACKEND && entry.waits_for != IDLE } else { entry.state != "asleep" }
 }
 
-/// The time of sessions at work in a trial that is accepted, s, and all of it.
-fn time_s(watched: &Watched<'_>, trial: &Trial, accept: impl Fn(&Entry<'_>) -> bool) -> Result<(f64, f64), Missing> {
-    let has_backends = has_backends(watched);
-    let all = watched.required(trial, ACCOUNT, ITEM, |label| is_at_work(&Entry::of(label), has_backends))?;
-    let part = watched.required(trial, ACCOUNT, ITEM, |label| {
-        let entry = Entry::of(label);
-        is_at_work(&entry, has_backends) && accept(&entry)
-    })?;
-    Ok((part, all))
-}
-
 /// The share of the time of sessions at work that is accepted, in each trial.
 ///
 /// # Errors
 /// When there is no account.
 pub(crate) fn pieces(watched: &Watched<'_>, accept: impl Fn(&Entry<'_>) -> bool) -> Result<Pieces, Missing> {
-    watched.pieces(|trial| time_s(watched, trial, &accept))
+    let has_backends = has_backends(watched);
+    watched.pieces(|trial| {
+        let seconds = |accept: &dyn Fn(&Entry<'_>) -> bool| {
+            watched.required(trial, ACCOUNT, ITEM, |label| {
+                let entry = Entry::of(label);
+                is_at_work(&entry, has_backends) && accept(&entry)
+            })
+        };
+        Ok((seconds(&accept)?, seconds(&|_| true)?))
+    })
 }
 
 /// The time of sessions at work by what they wait for, s, largest first.
 pub(crate) fn by_wait(watched: &Watched<'_>, accept: impl Fn(&Entry<'_>) -> bool) -> Vec<(String, f64)> {
-    by_name(watched, "account_s", accept)
+    by_name(watched, ITEM, accept)
 }
 
 fn by_name(watched: &Watched<'_>, item: &str, accept: impl Fn(&Entry<'_>) -> bool) -> Vec<(String, f64)> {
@@ -110,17 +109,14 @@ pub(crate) fn behind(watched: &Watched<'_>, state: &str) -> Vec<(String, f64)> {
 
 /// The part of the time of sessions at work in which they were runnable without a CPU: what the scheduler has in it.
 pub(crate) fn scheduler_share(watched: &Watched<'_>) -> Option<f64> {
-    let pieces = pieces(watched, is_runnable).ok()?;
-    let (part, all) = pieces.pieces.iter().fold((0.0, 0.0), |(p, a), (part, all)| (p + part, a + all));
+    let (part, all) = pieces(watched, is_runnable).ok()?.sums();
     (all > 0.0).then(|| part / all)
 }
 
 /// The part of the time of sessions at work that they are on a CPU, and how many are on average.
 pub(crate) fn on_cpu(watched: &Watched<'_>) -> Option<(f64, f64)> {
     let on_cpu = pieces(watched, |entry| entry.state == "on CPU").ok()?;
-    let (part, all) = on_cpu.pieces.iter().fold((0.0, 0.0), |(p, a), (part, all)| (p + part, a + all));
-    let of_trials = watched.trials.iter().filter(|t| on_cpu.trials.contains(&t.seq));
-    let watched_s: f64 = of_trials.map(|t| window_s(t)).sum();
+    let ((part, all), watched_s) = (on_cpu.sums(), watched.length_s(&on_cpu.trials));
     let share = if all > 0.0 { part / all } else { 0.0 };
     (watched_s > 0.0).then(|| (share, part / watched_s))
 }

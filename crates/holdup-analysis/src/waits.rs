@@ -19,17 +19,16 @@ pub(crate) struct Waits {
 }
 
 /// A cause that only the account shows, without one: it was not looked for.
-pub(crate) fn skipped(meta: &'static Meta, name: &'static str) -> Cause {
-    let kind = Kind { meta, name, of: "the time of sessions at work", minimum: 0.05 };
-    Cause { verdict: FindingVerdict::Skipped, ..blank(&kind) }
+pub(crate) fn skipped(kind: &Kind) -> Cause {
+    Cause { verdict: FindingVerdict::Skipped, ..blank(kind) }
 }
 
 /// Judges a group of wait events by its share of the time of sessions at work.
 pub(crate) fn explain(waits: &Waits, watched: &Watched<'_>) -> Cause {
+    let kind = Kind { meta: waits.meta, name: waits.name, of: account::OF, minimum: 0.05 };
     if !account::is_there(watched) {
-        return skipped(waits.meta, waits.name);
+        return skipped(&kind);
     }
-    let kind = Kind { meta: waits.meta, name: waits.name, of: "the time of sessions at work", minimum: 0.05 };
     let mut cause = judge(&kind, watched, account::pieces(watched, waits.accept));
     cause.evidence = watched.present(&[(account::ACCOUNT, "account_s")]);
     if !account::has_backends(watched) && cause.missing.is_empty() {

@@ -33,6 +33,13 @@ pub(crate) struct Pieces {
     pub(crate) left_out: Option<Missing>,
 }
 
+impl Pieces {
+    /// The parts and the wholes of all trials together.
+    pub(crate) fn sums(&self) -> Piece {
+        self.pieces.iter().fold((0.0, 0.0), |(parts, wholes), (part, whole)| (parts + part, wholes + whole))
+    }
+}
+
 impl<'a> Watched<'a> {
     pub(crate) fn new(bundle: &'a BundleData, arm: &'a Arm) -> Self {
         // The baseline and its A/A twin are the same thing.
@@ -51,6 +58,11 @@ impl<'a> Watched<'a> {
     /// The length of all windows, s.
     pub(crate) fn watched_s(&self) -> f64 {
         self.trials.iter().map(|t| window_s(t)).sum()
+    }
+
+    /// The length of the windows of these trials, s.
+    pub(crate) fn length_s(&self, trials: &[u32]) -> f64 {
+        self.trials.iter().filter(|t| trials.contains(&t.seq)).map(|t| window_s(t)).sum()
     }
 
     /// What a collector brought from a trial.

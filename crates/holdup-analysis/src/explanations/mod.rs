@@ -104,10 +104,7 @@ pub(crate) fn judge(kind: &Kind, watched: &Watched<'_>, pieces: Result<Pieces, M
             return cause;
         }
     };
-    let lost_s: f64 = pieces.pieces.iter().map(|(lost, _)| lost).sum();
-    let watched_s: f64 =
-        watched.trials.iter().filter(|t| pieces.trials.contains(&t.seq)).map(|t| crate::watched::window_s(t)).sum();
-    cause.tasks_held_up = Some(lost_s / watched_s).filter(|held| held.is_finite());
+    cause.tasks_held_up = Some(pieces.sums().0 / watched.length_s(&pieces.trials)).filter(|held| held.is_finite());
     if let Some(left_out) = &pieces.left_out {
         let (used, all) = (pieces.trials.len(), watched.trials.len());
         cause.details.push(format!(

@@ -23,7 +23,7 @@ static KIND: Kind = Kind { meta: &META, name: "one saturated thread", of: "the t
 pub(super) fn explain(context: &Context<'_>) -> Cause {
     let watched = context.watched;
     if !account::is_there(watched) {
-        return skipped(KIND.meta, KIND.name);
+        return skipped(&KIND);
     }
     let pieces = watched.pieces(|trial| {
         let on_s = watched.required(trial, account::ACCOUNT, "busiest_thread_s", |_| true)?;

@@ -44,7 +44,7 @@ pub(super) fn explain(context: &Context<'_>) -> Cause {
     };
     let mut cause = judge(&KIND, watched, by_account.or_else(|_| by_switches()));
     if has_account {
-        cause.of = "the time of sessions at work".to_owned();
+        cause.of = account::OF.to_owned();
     }
     cause.evidence = watched.present(&[
         (account::ACCOUNT, "account_s"),

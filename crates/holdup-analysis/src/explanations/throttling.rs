@@ -21,7 +21,7 @@ pub static META: Meta = Meta {
     ],
 };
 
-static KIND: Kind = Kind { meta: &META, name: "CPU throttling", of: "the time of sessions at work", minimum: 0.01 };
+static KIND: Kind = Kind { meta: &META, name: "CPU throttling", of: account::OF, minimum: 0.01 };
 
 const GROUP: &str = "cgroup-throttling";
 
