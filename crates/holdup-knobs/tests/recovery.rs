@@ -45,6 +45,16 @@ fn what_a_running_process_changed_is_not_touched() {
     assert_eq!((world.state("autogroup").as_str(), world.fs.get(JOURNAL)), ("1", None));
 }
 
+/// The kernel fills in a task's slice from the host's default when the task is put back.
+#[test]
+fn the_default_slice_is_back_before_any_task_is() {
+    let world = killed(&[("base-slice", Value::Integer(4_000_000)), ("sched-policy", text("idle"))]);
+    let recovered = world.recover().unwrap();
+    assert_eq!(recovered.left, []);
+    let factors: Vec<&str> = recovered.notes.iter().filter_map(|note| note.split(' ').next()).collect();
+    assert_eq!(factors, ["base-slice", "sched-policy"]);
+}
+
 #[test]
 fn after_a_boot_the_kernel_has_forgotten_and_the_server_has_not() {
     let world = killed(&[
@@ -61,8 +71,8 @@ fn after_a_boot_the_kernel_has_forgotten_and_the_server_has_not() {
     assert_eq!(
         recovered.notes,
         [
-            "sched-policy went back by itself: the host was booted since",
             "autogroup went back by itself: the host was booted since",
+            "sched-policy went back by itself: the host was booted since",
             "postgres.work_mem is 4MB again",
         ]
     );

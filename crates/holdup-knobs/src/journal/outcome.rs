@@ -188,12 +188,19 @@ fn left(entry: &Entry, found: Option<Value>, why: impl Into<String>) -> Outcome 
 /// How long the host may take to put one thing back: huge pages of a large host are freed one by one.
 const LONGEST: Duration = Duration::from_secs(120);
 
-/// The order in which entries are undone: the last change first, and all of the host before those of servers, which may
-/// not answer.
+/// The order in which entries are undone: the last change first, but what is the whole host's before what single
+/// processes have, and settings of servers, which may not answer, at the end. The kernel fills in a task's slice from
+/// the host's default when the task is put back, and a task that sleeps keeps showing that one
+/// (kernel/sched/syscalls.c:get_params, kernel/sched/fair.c:place_entity, v6.18).
 pub(super) fn order(entries: &[Entry]) -> Vec<usize> {
-    let (servers, host): (Vec<usize>, Vec<usize>) =
-        (0..entries.len()).rev().partition(|index| entries[*index].server.is_some());
-    host.into_iter().chain(servers).collect()
+    let rank = |entry: &Entry| match crate::find(&entry.factor) {
+        _ if entry.server.is_some() => 2,
+        Some((knob, _)) if knob.is_of_processes() => 1,
+        _ => 0,
+    };
+    let mut order: Vec<usize> = (0..entries.len()).rev().collect();
+    order.sort_by_key(|index| rank(&entries[*index]));
+    order
 }
 
 /// Servers that did not answer while things were put back: they are not asked again for each of their settings.
