@@ -183,9 +183,7 @@ fn a_pinned_page() {
     judge(&buffer_pin::SITUATION);
 }
 
-// By hand are those whose answer is not right, or not each time: a wait is charged to what ran last and not to the hog that it
-// was behind; threads that take turns are not seen as one that is saturated, and neither is one that the record itself kept
-// waiting in a window.
+// By hand is the one whose answer is not right: threads that take turns are not seen as one that is saturated.
 holdup_testkit::tests!(
     hot_row::a_hot_row,
     a_row_of_an_idle_transaction,
@@ -206,9 +204,9 @@ holdup_testkit::tests!(
     connection_storm::a_storm_of_connections,
     a_pinned_page,
     queue_behind_ddl::a_queue_behind_ddl,
-    busy_neighbours::busy_neighbours_on_each_cpu;
-    by_hand: programs::a_program_with_one_saturated_thread,
+    busy_neighbours::busy_neighbours_on_each_cpu,
+    programs::a_program_with_one_saturated_thread,
     real_time_hog::a_real_time_hog_in_short_windows,
-    real_time_hog::a_real_time_hog_in_long_windows,
-    programs::a_java_program_that_allocates
+    real_time_hog::a_real_time_hog_in_long_windows;
+    by_hand: programs::a_java_program_that_allocates
 );

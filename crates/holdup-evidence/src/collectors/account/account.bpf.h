@@ -52,8 +52,10 @@ struct {
 /* The thread that was on a CPU for longest in a window. */
 struct busiest {
 	u64 ns;
-	u32 pid;
+	/* For how long it waited for a CPU. */
+	u64 wait_ns;
 	u32 tid;
+	u32 unused;
 	char comm[COMM];
 };
 SHARED(struct, busiest);
@@ -65,13 +67,15 @@ struct {
 	__type(value, struct busiest);
 } busiest SEC(".maps");
 
-/* What each CPU runs. */
+/* What each CPU runs, and how long it has run tasks of each kind since watching began. Until its first switch is seen it is
+ * taken for idle, unless find_tasks found a task on it. */
 struct on_cpu {
-	char comm[COMM];
-	s32 prio;
-	u8 is_idle;
-	u8 is_watched;
-	u8 unused[2];
+	u64 since_ns;
+	u64 clocks[CLOCKS];
+	/* The last task of each kind. */
+	char comm[CLOCKS][COMM];
+	u32 runs;
+	u32 unused;
 };
 
 struct {
@@ -116,19 +120,17 @@ INLINE void charge_sleep(struct task_state *state, u64 ns, u64 times, struct cou
 	charge(&key, ns, times, c);
 }
 
-INLINE void charge_behind(struct task_state *state, const char *by, u64 ns, struct counts *c)
+INLINE void charge_behind(struct task_state *state, u32 of, const char *by, u64 ns, struct counts *c)
 {
-	struct behind_key key = { .role = state->role, .kind = state->kind, .state = state->account_state };
-	struct account_value *known, one = { .ns = ns, .times = 1 };
+	struct behind_key key = { .role = state->role, .kind = state->kind, .state = of };
+	struct account_value *known, one = { .ns = ns };
 
 	bpf_probe_read_kernel(key.by, COMM, by);
 	known = bpf_map_lookup_elem(&behind, &key);
-	if (likely(known)) {
+	if (likely(known))
 		known->ns += ns;
-		known->times += 1;
-	} else if (bpf_map_update_elem(&behind, &key, &one, BPF_NOEXIST)) {
+	else if (bpf_map_update_elem(&behind, &key, &one, BPF_NOEXIST))
 		add(&c->matrix_full, 1);
-	}
 }
 
 /* Whether the task sleeps, interruptibly or not. */
@@ -152,25 +154,89 @@ INLINE void charge_own(struct task_state *state, u64 ns)
 		__sync_fetch_and_add(&state->charged[of], ns);
 }
 
-/* What a runnable task waits behind, from what its CPU runs. */
-INLINE u32 behind_of(struct task_struct *task, u32 is_idle, u32 is_watched, s32 prio)
+INLINE u32 clock_of(struct task_struct *task, u32 is_watched)
 {
-	if (is_idle)
-		return ACCOUNT_WAKING;
-	if (prio < MAX_RT_PRIO && task->prio >= MAX_RT_PRIO)
-		return ACCOUNT_BEHIND_CLASS;
-	return is_watched ? ACCOUNT_BEHIND_OWN : ACCOUNT_BEHIND_OTHER;
+	if (!task->pid)
+		return CLOCKS;
+	if (task->prio < MAX_RT_PRIO)
+		return is_watched ? CLOCK_OWN_CLASS : CLOCK_OTHER_CLASS;
+	return is_watched ? CLOCK_OWN : CLOCK_OTHER;
 }
 
-/* Charges time in a run queue to what the task's CPU runs; a task that is throttled waits for nothing else. */
-INLINE void charge_wait(struct task_struct *task, struct task_state *state, u32 is_idle, u32 is_watched, s32 prio,
-			const char *comm, u64 ns, struct counts *c)
+/* From `now` on the CPU runs this task. */
+INLINE void cpu_runs(u32 cpu, struct task_struct *task, u32 is_watched, u64 now)
 {
-	if (state->account_state != ACCOUNT_THROTTLED)
-		state->account_state = behind_of(task, is_idle, is_watched, prio);
+	struct on_cpu *there = bpf_map_lookup_elem(&on_cpus, &cpu);
+	u32 runs = clock_of(task, is_watched);
+
+	if (!there)
+		return;
+	if (there->since_ns && there->runs < CLOCKS && now > there->since_ns)
+		there->clocks[there->runs & (CLOCKS - 1)] += now - there->since_ns;
+	there->since_ns = now;
+	there->runs = runs;
+	if (runs < CLOCKS && runs != CLOCK_OWN)
+		bpf_probe_read_kernel(there->comm[runs & (CLOCKS - 1)], COMM, task->comm);
+}
+
+/* The clock as it is now. */
+INLINE u64 clock_at(struct on_cpu *cpu, u32 i, u64 now)
+{
+	u64 since = cpu->since_ns;
+
+	return cpu->clocks[i] + (since && cpu->runs == i && now > since ? now - since : 0);
+}
+
+/* A task begins to wait for this CPU. */
+INLINE void wait_begins(struct task_state *state, u32 cpu, u64 now)
+{
+	struct on_cpu *there = bpf_map_lookup_elem(&on_cpus, &cpu);
+
+	state->wait_cpu = cpu;
+	if (!there)
+		return;
+	for (u32 i = 0; i < CLOCKS; i++)
+		state->clocks[i] = clock_at(there, i, now);
+}
+
+/* What a runnable task waits behind while its CPU runs a task of this kind. */
+INLINE u32 behind_of(struct task_struct *task, u32 clock)
+{
+	if (clock == CLOCK_OWN || (clock == CLOCK_OWN_CLASS && task->prio < MAX_RT_PRIO))
+		return ACCOUNT_BEHIND_OWN;
+	if (clock == CLOCK_OTHER || task->prio < MAX_RT_PRIO)
+		return ACCOUNT_BEHIND_OTHER;
+	return ACCOUNT_BEHIND_CLASS;
+}
+
+/* Charges a wait for a CPU until now to what that CPU has run meanwhile, and to waking for as long as it was idle; a task that
+ * is throttled waits for nothing else. */
+INLINE void charge_wait(struct task_struct *task, struct task_state *state, u64 now, struct counts *c)
+{
+	u64 ns = since(state, now);
+	u32 cpu = state->wait_cpu;
+	struct on_cpu *there = bpf_map_lookup_elem(&on_cpus, &cpu);
+
+	if (there && state->account_state != ACCOUNT_THROTTLED) {
+		for (u32 i = 0; i < CLOCKS; i++) {
+			u64 clock = clock_at(there, i, now), ran = clock - state->clocks[i];
+			u32 of = behind_of(task, i);
+
+			/* It is read while the other CPU may write it. */
+			if (clock <= state->clocks[i])
+				continue;
+			state->clocks[i] = clock;
+			if (ran > ns)
+				ran = ns;
+			if (!ran)
+				continue;
+			ns -= ran;
+			__sync_fetch_and_add(&state->charged[of], ran);
+			if (of != ACCOUNT_BEHIND_OWN)
+				charge_behind(state, of, there->comm[i], ran, c);
+		}
+	}
 	charge_own(state, ns);
-	if (state->account_state == ACCOUNT_BEHIND_OTHER || state->account_state == ACCOUNT_BEHIND_CLASS)
-		charge_behind(state, comm, ns, c);
 }
 
 /* What the current task, PostgreSQL's, is and waits for. */
@@ -200,12 +266,11 @@ INLINE void flush(struct task_state *state, struct counts *c)
 		if (!ns)
 			continue;
 		key.state = i;
-		charge(&key, ns, 1, c);
+		charge(&key, ns, 0, c);
 	}
 }
 
-INLINE void account_leaves(struct task_struct *prev, struct task_struct *next, struct task_state *state, u32 next_is_watched,
-			   u64 now, struct counts *c)
+INLINE void account_leaves(struct task_struct *prev, struct task_state *state, u64 now, struct counts *c)
 {
 	u32 out_state = state->out_state;
 
@@ -220,10 +285,16 @@ INLINE void account_leaves(struct task_struct *prev, struct task_struct *next, s
 		state->charged_ns = 0;
 		flush(state, c);
 	} else {
-		state->account_state = out_state == OUT_THROTTLED ?
-					       ACCOUNT_THROTTLED :
-					       behind_of(prev, !next->pid, next_is_watched, next->prio);
+		state->account_state = out_state == OUT_THROTTLED ? ACCOUNT_THROTTLED : ACCOUNT_WAKING;
+		wait_begins(state, bpf_get_smp_processor_id(), now);
 	}
+}
+
+INLINE u32 cpu_of(struct task_struct *task, struct task_state *state)
+{
+	if (has_field(task->thread_info.cpu))
+		return task->thread_info.cpu;
+	return state->cpu;
 }
 
 INLINE void account_wakes(struct task_struct *task, struct task_state *state, u64 now)
@@ -232,35 +303,35 @@ INLINE void account_wakes(struct task_struct *task, struct task_state *state, u6
 		return;
 	charge_sleep(state, since(state, now), 1, my_counts(shard()));
 	state->account_state = is_throttled(task) ? ACCOUNT_THROTTLED : ACCOUNT_WAKING;
+	wait_begins(state, cpu_of(task, state), now);
 }
 
-INLINE void account_arrives(struct task_struct *prev, struct task_struct *next, struct task_state *state, u32 prev_is_watched,
-			    u64 now, struct counts *c)
+/* A task that waits moves to the queue of another CPU. */
+SEC("tp_btf/sched_migrate_task")
+int migrates(u64 *ctx)
 {
-	u64 ns = since(state, now);
+	struct task_struct *task = (void *)ctx[0];
+	struct task_state *state = state_of(task);
+	struct counts *c = my_counts(shard());
+	u64 now;
 
+	if (!state || !c || state->is_kernel_worker || !state->charged_ns || state->account_state == ACCOUNT_ON ||
+	    is_asleep(state))
+		return 0;
+	now = bpf_ktime_get_ns();
+	charge_wait(task, state, now, c);
+	wait_begins(state, (u32)ctx[1], now);
+	return 0;
+}
+
+INLINE void account_arrives(struct task_struct *next, struct task_state *state, u64 now, struct counts *c)
+{
 	/* It is asleep where its wake-up was not seen. */
 	if (is_asleep(state))
-		charge_sleep(state, ns, 1, c);
+		charge_sleep(state, since(state, now), 1, c);
 	else
-		charge_wait(next, state, !prev->pid, prev_is_watched, prev->prio, prev->comm, ns, c);
+		charge_wait(next, state, now, c);
 	state->account_state = ACCOUNT_ON;
-}
-
-/* At every switch of any task: what this CPU runs from now on. */
-INLINE void cpu_runs(struct task_struct *next, u32 is_watched)
-{
-	u32 cpu = bpf_get_smp_processor_id();
-	struct on_cpu *here = bpf_map_lookup_elem(&on_cpus, &cpu);
-
-	if (!here)
-		return;
-	here->is_idle = !next->pid;
-	here->is_watched = is_watched;
-	here->prio = next->prio;
-	/* Of others no wait is charged to the name. */
-	if (next->pid && (!is_watched || next->prio < MAX_RT_PRIO))
-		bpf_probe_read_kernel(here->comm, COMM, next->comm);
 }
 
 /* The state of a task when watching begins, and where its variables lie. */
@@ -278,13 +349,7 @@ INLINE void account_begins(struct task_struct *task, struct task_state *state, u
 		state->account_state = is_blocked(of) ? ACCOUNT_BLOCKED : ACCOUNT_ASLEEP;
 	if (is_asleep(state) && !(task->flags & PF_KTHREAD))
 		state->syscall = syscall_of(register_of((void *)bpf_task_pt_regs(task), regs_syscall));
-}
-
-INLINE u32 cpu_of(struct task_struct *task, struct task_state *state)
-{
-	if (has_field(task->thread_info.cpu))
-		return task->thread_info.cpu;
-	return state->cpu;
+	wait_begins(state, cpu_of(task, state), state->charged_ns);
 }
 
 /* The edge of a window: what each task has been doing since its last change of state counts before it. */
@@ -296,7 +361,7 @@ int cut_tasks(struct bpf_iter__task *ctx)
 	struct busiest *most;
 	struct counts *c;
 	u32 zero = 0;
-	u64 ns;
+	u64 now;
 
 	if (!task)
 		return 0;
@@ -306,22 +371,19 @@ int cut_tasks(struct bpf_iter__task *ctx)
 	c = my_counts(shard());
 	if (!c)
 		return 0;
-	ns = since(state, bpf_ktime_get_ns());
-	if (is_asleep(state)) {
-		charge_sleep(state, ns, 0, c);
-	} else {
-		u32 cpu = cpu_of(task, state);
-		struct on_cpu *there = bpf_map_lookup_elem(&on_cpus, &cpu);
-
-		if (there && state->account_state != ACCOUNT_ON)
-			charge_wait(task, state, there->is_idle, there->is_watched, there->prio, there->comm, ns, c);
-		else
-			charge_own(state, ns);
-	}
+	now = bpf_ktime_get_ns();
+	if (is_asleep(state))
+		charge_sleep(state, since(state, now), 0, c);
+	else if (state->account_state == ACCOUNT_ON)
+		charge_own(state, since(state, now));
+	else
+		charge_wait(task, state, now, c);
 	most = bpf_map_lookup_elem(&busiest, &zero);
 	if (most && state->charged[ACCOUNT_ON] > most->ns) {
 		most->ns = state->charged[ACCOUNT_ON];
-		most->pid = task->tgid;
+		most->wait_ns = 0;
+		for (u32 i = ACCOUNT_ON + 1; i < ACCOUNT_ASLEEP; i++)
+			most->wait_ns += state->charged[i];
 		most->tid = task->pid;
 		bpf_probe_read_kernel(most->comm, COMM, task->comm);
 	}

@@ -1,7 +1,7 @@
 //! The account: the wall time of the tasks under test, by state, as a sum that adds up.
 
 use crate::kernel::layout::{ACCOUNT_ASLEEP, ACCOUNT_STATES, AccountKey, AccountValue, NO_SYSCALL};
-use crate::kernel::{KernelCollector, Part, WindowCounts, task_name};
+use crate::kernel::{At, KernelCollector, Part, Program, WindowCounts, task_name};
 use crate::postgres::backend_type;
 use crate::reading::Produces;
 use holdup_model::{Collected, EvidenceItem, Meta};
@@ -9,7 +9,11 @@ use std::collections::BTreeMap;
 
 pub(crate) static ACCOUNT: KernelCollector = KernelCollector { meta: &META, produces: PRODUCES, part: &PART, report };
 
-static PART: Part = Part { switches: &["want_account"], programs: &[], rings: &[] };
+static PART: Part = Part {
+    switches: &["want_account"],
+    programs: &[Program { name: "migrates", at: At::Tracepoint("sched_migrate_task") }],
+    rings: &[],
+};
 
 static META: Meta = Meta {
     id: "account",
@@ -18,14 +22,16 @@ static META: Meta = Meta {
            edge of a window: the states add up to the wall time. On a CPU; runnable behind tasks under test, behind \
            others (`behind_s` names them), behind a higher class (real-time), throttled by its cgroup or one above it, or \
            waking on a CPU that was idle; asleep (interruptible) or blocked (uninterruptible).\n\n\
-           What a runnable task waited behind is what its CPU ran when the wait ended, or at the edge of the window. A \
+           What a runnable task waited behind is what its CPU ran meanwhile: each CPU has clocks of the time that it ran \
+           tasks under test, others, and real-time ones, which are read when a wait begins, moves to another CPU and \
+           ends. The names in `behind_s` are those of the last task of each kind. A \
            task of PostgreSQL that sleeps is charged to its wait event, which is read from its memory as it leaves the CPU \
            (the exported variable my_wait_event_info): exact, without a connection and for all processes. Others are \
            charged to the system call that they sleep in.\n\n\
            `account_s` has a label of three parts: kind of process | state | what it waits for. Needs root (or CAP_BPF \
            and CAP_PERFMON) and a kernel with BTF, 5.15 or later.",
     references: &[
-        "kernel/sched/core.c:__schedule, ttwu_do_wakeup; kernel/sched/fair.c:throttled_hierarchy (v6.18)",
+        "kernel/sched/core.c:__schedule, ttwu_do_wakeup; set_task_cpu; kernel/sched/fair.c:throttled_hierarchy (v6.18)",
         "src/backend/utils/activity/wait_event.c, src/backend/utils/init/miscinit.c (PostgreSQL 15-18)",
     ],
 };
@@ -34,6 +40,7 @@ const PRODUCES: Produces = &[
     ("account_s", "s", "wall time by kind of process, state and what it waited for (KIND | STATE | FOR)"),
     ("account_times", "1", "waits that ended in the window, with the same labels"),
     ("busiest_thread_s", "s", "time on a CPU of the thread that had most of it, by name (tid)"),
+    ("busiest_thread_wait_s", "s", "time that the same thread was runnable and on no CPU"),
     ("behind_s", "s", "time runnable behind tasks that are not under test (KIND | STATE | NAME)"),
 ];
 
@@ -97,7 +104,8 @@ fn report(window: &WindowCounts, collected: &mut Collected) -> Result<u64, Strin
     collected.coverage.notes.extend(window.versions.notes.iter().cloned());
     if let Some(busiest) = &window.busiest {
         let label = format!("{} ({})", task_name(&busiest.comm), busiest.tid);
-        collected.items.push(EvidenceItem::labelled("busiest_thread_s", label, "s", busiest.ns as f64 / 1e9));
+        let both = [("busiest_thread_s", busiest.ns), ("busiest_thread_wait_s", busiest.wait_ns)];
+        collected.items.extend(both.map(|(name, ns)| EvidenceItem::labelled(name, &label, "s", ns as f64 / 1e9)));
     }
     Ok(window.counts.switches)
 }

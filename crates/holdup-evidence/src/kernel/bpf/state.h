@@ -43,6 +43,9 @@ enum account_state {
 };
 SHARED(enum, account_state);
 
+/* What a CPU runs, for the account. A power of two of clocks. */
+enum cpu_clock { CLOCK_OWN, CLOCK_OTHER, CLOCK_OWN_CLASS, CLOCK_OTHER_CLASS, CLOCKS };
+
 struct task_state {
 	u64 off_since_ns;
 	u64 on_since_ns;
@@ -90,6 +93,8 @@ struct task_state {
 	/* Until when the account has the task's time, and what it has not yet flushed. */
 	u64 charged_ns;
 	u64 charged[ACCOUNT_ASLEEP];
+	/* Of a task that waits for a CPU: its clocks when the wait began or was last charged. */
+	u64 clocks[CLOCKS];
 	/* Where PostgreSQL keeps the pointer to what the task waits for, and what kind of process it is; 0 elsewhere. */
 	u64 wait_event_at;
 	u64 backend_type_at;
@@ -97,7 +102,8 @@ struct task_state {
 	u32 syscall;
 	u8 account_state;
 	u8 kind;
-	u8 unused2[6];
+	u8 unused2[2];
+	u32 wait_cpu;
 };
 
 enum image_number { IMAGE_NONE = 0 };

@@ -165,8 +165,9 @@ int switched(u64 *ctx)
 
 	if (want_kworkers)
 		runs_until_now(ctx, prev);
+	now = bpf_ktime_get_ns();
 	if (want_account)
-		cpu_runs(next, to && !to->is_kernel_worker);
+		cpu_runs(bpf_get_smp_processor_id(), next, to && !to->is_kernel_worker, now);
 	if (!from) {
 		/* The checker of programs does not know the logical or of two pointers, which this would be compiled to. */
 		barrier(to);
@@ -177,18 +178,17 @@ int switched(u64 *ctx)
 	c = my_counts(here);
 	if (!c)
 		return 0;
-	now = bpf_ktime_get_ns();
 	add(&c->switches, 1);
 	if (from) {
 		leaves(ctx, prev, next, from, c, (here * roles + from->role) * HISTOGRAMS, now);
 		if (want_account && !from->is_kernel_worker)
-			account_leaves(prev, next, from, to && !to->is_kernel_worker, now, c);
+			account_leaves(prev, from, now, c);
 	}
 	if (want_timeline)
 		event_switch(prev, next, from, now, c);
 	if (to) {
 		if (want_account && !to->is_kernel_worker)
-			account_arrives(prev, next, to, from && !from->is_kernel_worker, now, c);
+			account_arrives(next, to, now, c);
 		arrives(ctx, prev, next, to, c, (here * roles + to->role) * HISTOGRAMS, now);
 	}
 	return 0;
@@ -232,6 +232,8 @@ int find_tasks(struct bpf_iter__task *ctx)
 		return 0;
 	tgid = task->tgid;
 	w = bpf_map_lookup_elem(&processes, &tgid);
+	if (want_account && task->on_cpu && has_field(task->thread_info.cpu))
+		cpu_runs(task->thread_info.cpu, task, !!w, bpf_ktime_get_ns());
 	if (w) {
 		struct task_state *state = state_of(task);
 
