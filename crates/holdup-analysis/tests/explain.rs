@@ -43,7 +43,7 @@ const OF_THE_ACCOUNT: [(&str, Induce); 6] = [
     ("replication", |s| s.session("asleep | IPC:SyncRep", 4.0)),
     ("wal", |s| s.session("asleep | IO:WALSync", 2.0).session("asleep | LWLock:WALWrite", 2.0)),
     ("other-wait", |s| s.session("asleep | Timeout:PgSleep", 4.0)),
-    ("saturated-thread", Story::saturated_thread),
+    ("saturated-thread", |story| story.saturated_thread(0.0)),
 ];
 
 /// Causes that the account shows better than other evidence does.
@@ -86,6 +86,15 @@ fn sessions_that_hardly_use_a_cpu_do_not_spin() {
     let arm = only(&story.without("critical-sections").without("faults").without("cpu-profile"));
     assert_eq!(with(&arm, FindingVerdict::Undecided), [""; 0], "{arm:#?}");
     assert_eq!(with(&arm, FindingVerdict::Supported), ["heavyweight-lock"]);
+}
+
+#[test]
+fn a_thread_that_waits_for_a_cpu_now_and_then_is_saturated_and_one_that_mostly_waits_is_not() {
+    let with_wait = |wait_s| only(&Story::quiet().with_account().saturated_thread(wait_s));
+    let now_and_then = with_wait(0.3);
+    assert!(with(&now_and_then, FindingVerdict::Supported).contains(&"saturated-thread"), "{now_and_then:#?}");
+    let mostly = with_wait(0.7);
+    assert!(!with(&mostly, FindingVerdict::Supported).contains(&"saturated-thread"), "{mostly:#?}");
 }
 
 #[test]

@@ -12,13 +12,13 @@ use holdup_model::outcome::FindingVerdict;
 pub static META: Meta = Meta {
     id: "saturated-thread",
     summary: "one thread that runs all the time and is the limit of its program",
-    docs: "The part of the windows in which the busiest thread of the watched processes was on a CPU (account: \
-           busiest_thread_s). 90 % and more is named, unless the watched processes are a PostgreSQL server, whose backends \
+    docs: "The part of the windows, without the time that it waited for a CPU, in which the busiest thread of the \
+           watched processes was on a CPU (account: busiest_thread_s, busiest_thread_wait_s). 90 % and more is named, unless the watched processes are a PostgreSQL server, whose backends \
            work for one client each. A program that does its work in one thread gets no faster with more CPUs.",
     references: &["pidstat(1) -t; top(1) -H"],
 };
 
-static KIND: Kind = Kind { meta: &META, name: "one saturated thread", of: "the time watched", minimum: 0.9 };
+static KIND: Kind = Kind { meta: &META, name: "one saturated thread", of: "the time that it could run", minimum: 0.9 };
 
 pub(super) fn explain(context: &Context<'_>) -> Cause {
     let watched = context.watched;
@@ -26,9 +26,13 @@ pub(super) fn explain(context: &Context<'_>) -> Cause {
         return skipped(&KIND);
     }
     let pieces = watched.pieces(|trial| {
-        let on_s = watched.required(trial, account::ACCOUNT, "busiest_thread_s", |_| true)?;
+        let of = |name| watched.required(trial, account::ACCOUNT, name, |_| true);
+        let (on_s, wait_s) = (of("busiest_thread_s")?, of("busiest_thread_wait_s")?);
+        // One that mostly waits for a CPU is delayed by others, and not the limit.
+        let wait_s = if on_s * 2.0 >= window_s(trial) { wait_s } else { 0.0 };
+        let could_s = window_s(trial) - wait_s;
         // The window of the account may be longer by the time that cutting takes.
-        Ok((on_s.min(window_s(trial)), window_s(trial)))
+        Ok((on_s.min(could_s), could_s))
     });
     let mut cause = judge(&KIND, watched, pieces);
     cause.evidence = watched.present(&[(account::ACCOUNT, "busiest_thread_s")]);
@@ -42,7 +46,8 @@ pub(super) fn explain(context: &Context<'_>) -> Cause {
     }
     let name = watched.by_label(account::ACCOUNT, "busiest_thread_s");
     let name = name.first().map_or("a thread", |(label, _)| label.as_str());
-    cause.sentence = format!("One thread is the limit: {name} is on a CPU {} of the time.", share_in_words(share));
+    cause.sentence =
+        format!("One thread is the limit: {name} is on a CPU {} of the time that it could run.", share_in_words(share));
     cause.advice.push(advice(
         "less work for this thread, or several processes or threads that share it; a CPU with a faster core",
         "more CPUs change nothing for a single thread",

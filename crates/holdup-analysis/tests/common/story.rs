@@ -202,6 +202,7 @@ impl Story {
             .session("asleep | Client:ClientRead", 6.4)
             .set("account", "account_s", "checkpointer | asleep | Activity:CheckpointerMain", 1.0)
             .set("account", "busiest_thread_s", "postgres (42)", 0.3)
+            .set("account", "busiest_thread_wait_s", "postgres (42)", 0.0)
     }
 
     /// Time of the sessions in a state of the account.
@@ -210,12 +211,14 @@ impl Story {
     }
 
     /// The sessions are tasks of a program that is no PostgreSQL server, one of which runs all the time.
-    pub fn saturated_thread(mut self) -> Self {
+    pub fn saturated_thread(mut self, wait_s: f64) -> Self {
         for account in self.windows.iter_mut().flatten().filter(|c| c.collector == "account") {
-            account.items.retain(|i| i.name != "account_s" && i.name != "busiest_thread_s");
-            account.items.push(item("account_s", "server | on CPU | ", "s", 0.998));
+            account.items.retain(|i| i.name != "account_s" && !i.name.starts_with("busiest_thread"));
+            account.items.push(item("account_s", "server | on CPU | ", "s", 0.998 - wait_s));
+            account.items.push(item("account_s", "server | behind other tasks | ", "s", wait_s));
             account.items.push(item("account_s", "server | asleep | system call 232", "s", 3.0));
-            account.items.push(item("busiest_thread_s", "redis-server (42)", "s", 0.998));
+            account.items.push(item("busiest_thread_s", "redis-server (42)", "s", 0.998 - wait_s));
+            account.items.push(item("busiest_thread_wait_s", "redis-server (42)", "s", wait_s));
         }
         self
     }
