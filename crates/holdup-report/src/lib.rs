@@ -44,4 +44,5 @@ pub use history::{history_json, history_terminal};
 pub use merge::{Choice, profile as stack_profile, timeline};
 pub use packets::{counts_terminal, flow_line, flows, packets_html, packets_json, packets_terminal};
 pub use predict::{predict_json, predict_terminal};
+pub use screen::list;
 pub use trace::perfetto;

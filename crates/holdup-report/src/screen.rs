@@ -1,9 +1,13 @@
 //! One screen: the answer in 24 lines, and where the rest is.
 
+use crate::matrix::shorten;
 use crate::text::{columns, count};
 
 /// The lines of a screen.
 const LINES: usize = 24;
+
+/// The columns of a screen.
+const COLUMNS: usize = 80;
 
 /// Blocks from the top, as far as there is room above an end that is always shown.
 pub(crate) struct Screen {
@@ -73,6 +77,14 @@ pub(crate) fn cut(text: String) -> String {
     format!("{}\n\n{} with --details.\n", shown.join("\n"), count(lines.len() - shown.len(), "more line"))
 }
 
+/// A list of rows: all of them, or as many as a screen has, each on one line of it.
+pub fn list(rows: &str, has_details: bool) -> String {
+    if has_details {
+        return rows.to_owned();
+    }
+    cut(rows.lines().map(|row| shorten(row, COLUMNS) + "\n").collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -89,5 +101,10 @@ mod tests {
         let short = cut(format!("{}\nhead\nrow\n", "line\n".repeat(20)) + &many);
         assert_eq!((short.lines().count(), short.contains("head")), (22, false), "{short}");
         assert_eq!(cut("few\n".to_owned()), "few\n");
+        let wide = format!("{}\n", "x".repeat(90)).repeat(40);
+        let text = list(&wide, false);
+        assert!(text.lines().count() <= LINES && text.lines().all(|line| columns(line) <= COLUMNS), "{text}");
+        assert!(text.ends_with("\n18 more lines with --details.\n"), "{text}");
+        assert_eq!(list(&wide, true), wide);
     }
 }

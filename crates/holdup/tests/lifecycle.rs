@@ -165,7 +165,7 @@ fn a_full_disk_ends_in_a_clear_error_and_loses_nothing() {
     std::fs::create_dir(place.path("small")).expect("a folder");
     let line = format!(
         "mount -t tmpfs -o size=400k tmpfs small && {} {} --blocks 2000 --out small/l.holdup; echo code $?; \
-         {} verify small/l.holdup; {} list trials small/l.holdup | wc -l",
+         {} verify small/l.holdup; {} list trials small/l.holdup --details | wc -l",
         env!("CARGO_BIN_EXE_holdup"),
         LOCKS.join(" "),
         env!("CARGO_BIN_EXE_holdup"),

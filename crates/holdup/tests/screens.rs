@@ -41,6 +41,37 @@ fn each_list_of_a_catalogue_fits_one_screen() {
 }
 
 #[test]
+fn lists_of_a_bundle_fit_one_screen() {
+    let place = Sandbox::new();
+    place.expect(
+        0,
+        &[
+            "run",
+            "lock-contention",
+            "--target",
+            "sim:server-8",
+            "--threads",
+            "2",
+            "--vary",
+            "algorithm=tas,ticket,mcs",
+            "--duration",
+            "1ms",
+            "--warmup",
+            "0s",
+            "--blocks",
+            "10",
+            "--out",
+            "b.holdup",
+        ],
+    );
+    for kind in ["arms", "trials", "boots", "logs"] {
+        one_screen(&place, &["list", kind, "b.holdup"]);
+    }
+    let (all, _) = place.expect(0, &["list", "trials", "b.holdup", "--details"]);
+    assert!(all.lines().count() > 24, "{all}");
+}
+
+#[test]
 fn kernels_fit_one_screen_and_hold_to_their_schema() {
     let place = Sandbox::new();
     one_screen(&place, &["kernels", "list"]);

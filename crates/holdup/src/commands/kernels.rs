@@ -43,6 +43,9 @@ enum What {
         /// List Debian's kernels that can be fetched, newest first
         #[arg(long)]
         available: bool,
+        /// Print all rows, in full
+        #[arg(long)]
+        details: bool,
         #[command(flatten)]
         source: Source,
     },
@@ -115,7 +118,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     let mut progress = Progress::new(quiet);
     let parse = |texts: &[String]| texts.iter().map(|text| Spec::parse(text)).collect::<Result<Vec<_>, Problem>>();
     match &args.what {
-        What::List { available, .. } => list(*available, source.json, &cache, &options, &mut progress)?,
+        What::List { available, details, .. } => {
+            list(*available, *details, source.json, &cache, &options, &mut progress)?;
+        }
         What::Fetch { specs, .. } => fetch(&parse(specs)?, source.json, &cache, &options, &mut progress)?,
         What::Build { specs, .. } => {
             // `build debian:7.2,RSEQ_SLICE_EXTENSION=y` means `build:debian:7.2,…`.
@@ -130,6 +135,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
 
 fn list(
     available: bool,
+    details: bool,
     as_json: bool,
     cache: &Cache,
     options: &Options,
@@ -167,7 +173,7 @@ fn list(
     for (path, why) in &damaged {
         let _infallible = writeln!(text, "damaged: {}: {why}", path.display());
     }
-    output::data(&text)?;
+    output::data(&holdup_report::list(&text, details))?;
     Ok(())
 }
 

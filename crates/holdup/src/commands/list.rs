@@ -51,6 +51,9 @@ pub(crate) struct Args {
     /// With `logs`: only those of this boot, in full
     #[arg(long, value_name = "N")]
     boot: Option<u32>,
+    /// Print all rows of a bundle, in full
+    #[arg(long)]
+    details: bool,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
@@ -95,7 +98,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
             .into());
     }
     let text = match kind {
-        Kind::Arms | Kind::Trials | Kind::Boots | Kind::Logs => of_bundle(kind, what, boot, json)?,
+        Kind::Arms | Kind::Trials | Kind::Boots | Kind::Logs => {
+            let rows = of_bundle(kind, what, boot, json)?;
+            holdup_report::list(&rows, args.details || json || boot.is_some())
+        }
         Kind::Schemas => schemas(what, json)?,
         Kind::Machines => machines(what, json)?,
         Kind::Formats => formats(json),
