@@ -14,7 +14,7 @@ words! {
 
 words! {
     /// Where the two sides of a workload run. Whether the two share a run queue, a core, a cache or nothing decides most
-    /// of what is measured.
+    /// of the measured value.
     Placement {
         /// Anywhere.
         None,

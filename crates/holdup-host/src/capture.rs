@@ -1,4 +1,4 @@
-//! Copies of what is read, as a tree that [`crate::Host::at`] can look at elsewhere.
+//! Copies of the files that are read, as a tree that [`crate::Host::at`] can look at elsewhere.
 
 use crate::fs::{CAPTURED_LOG, CAPTURED_UNREADABLE, HostFs, RealFs};
 use crate::system::Scheduling;

@@ -245,11 +245,11 @@ pub struct RateRatio {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Moved {
-    /// More of what is trouble.
+    /// More of a problem.
     Worse,
     /// Less of it.
     Better,
-    /// More of what is no trouble.
+    /// More of something harmless.
     More,
     /// Less of it.
     Less,

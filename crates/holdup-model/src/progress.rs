@@ -27,7 +27,7 @@ pub enum Event<'a> {
         of: u32,
         /// Its arm.
         arm: &'a Arm,
-        /// Honest estimate of what is left, this trial included, ns.
+        /// Estimate of the remaining time, this trial included, ns.
         left_ns: u64,
     },
     /// A trial is over, whether it counts or not.

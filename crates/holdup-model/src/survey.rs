@@ -120,7 +120,7 @@ pub struct PreemptSource {
     pub note: String,
 }
 
-/// The preemption model in force, with all who were asked.
+/// The active preemption model, with all its sources.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Preemption {
     /// The model that the best source names.

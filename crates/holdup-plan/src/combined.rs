@@ -1,4 +1,4 @@
-//! Workloads that are made of other workloads: who takes part, and what they bring.
+//! Workloads that are made of other workloads: their parts, and the metrics of each.
 
 use crate::checker::Checker;
 use crate::draft::find;

@@ -41,7 +41,7 @@ pub fn schedule(plan: &Plan) -> Result<Schedule, Problem> {
     Ok(Schedule { arms, trials })
 }
 
-/// What boots: the values of what is chosen then, and whether it is for the A/A arms alone.
+/// A boot: the values of the factors that are chosen then, and whether it is for the A/A arms alone.
 type Choice<'a> = (Vec<(&'a str, String)>, bool);
 
 /// The boot of each arm among those of a session, numbered in the order of the arms, and how many there are.

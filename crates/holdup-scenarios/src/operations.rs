@@ -280,7 +280,7 @@ impl<'a, 'n> Writer<'a, 'n> {
     }
 }
 
-/// A share in 2^32 of what is written in percent.
+/// A percentage as a share of 2^32.
 fn chance(text: &str) -> Option<u32> {
     let number = text.strip_suffix('%')?;
     let is_number = number.bytes().all(|b| b.is_ascii_digit() || b == b'.');

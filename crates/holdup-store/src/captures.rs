@@ -85,7 +85,7 @@ pub(crate) fn read(part: &Loaded, runs: usize) -> Decoded<Vec<Option<CaptureReco
     Ok(all)
 }
 
-/// The JSON. The error follows the name of what is written.
+/// The JSON. The error follows the name of the file.
 fn encode(kept: &CaptureRecord) -> Result<Vec<u8>, String> {
     let body = Body {
         flows: Cow::Borrowed(&kept.flows),
@@ -96,7 +96,7 @@ fn encode(kept: &CaptureRecord) -> Result<Vec<u8>, String> {
     serde_json::to_vec(&body).map_err(|e| e.to_string())
 }
 
-/// Reads the JSON. The error follows the name of what is read.
+/// Reads the JSON. The error follows the name of the file.
 fn decode(json: &[u8]) -> Result<CaptureRecord, String> {
     let body: Body<'_> = serde_json::from_slice(json).map_err(|e| format!("is not the JSON of it ({e})"))?;
     Ok(CaptureRecord {

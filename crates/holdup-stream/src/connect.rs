@@ -110,7 +110,7 @@ pub(crate) fn listen(address: IpAddr, options: &SocketOptions) -> io::Result<Own
     Ok(listener)
 }
 
-/// Connects; the kernel completes it without anybody who accepts.
+/// Connects; the kernel completes the handshake before accept(2) is called.
 pub(crate) fn call(target: SocketAddr, options: &SocketOptions) -> io::Result<OwnedFd> {
     let socket = sockets::open(SocketType::STREAM, options)?;
     sockets::wait_at_most(socket.as_fd(), None, Some(PATIENCE))?;

@@ -179,7 +179,7 @@ impl Many<'_> {
         let moved = stream.send(&mut self.job.buffer, flow, libc::MSG_DONTWAIT);
         let moved = moved.map_err(|e| Failure::new(What::Send, stream.connection, &e))?;
         if moved == Moved::Whole {
-            // A moment that is over by now is kept: the load does not wait for those who are slow.
+            // A moment that is over by now is kept: the load does not wait for slow connections.
             let next_ns = self.job.room.quiet_since_ns[place] + self.job.interval_ns;
             self.job.room.due.push(Reverse((next_ns, place as u32)));
         }

@@ -216,7 +216,7 @@ fn reckon(done: &Done<'_>, notes: &mut Vec<String>) -> Result<(Life, u64), Probl
     Ok((life, life.sent - life.received))
 }
 
-/// Datagrams that did not arrive must have been dropped by somebody who counts.
+/// Datagrams that did not arrive must stand in a counter of drops.
 pub(crate) fn datagrams(
     life: &Life,
     socket_drops: u64,

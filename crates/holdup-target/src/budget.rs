@@ -1,4 +1,4 @@
-//! Honest estimates of what is left, from what trials really took.
+//! Estimates of the remaining time, from the times that trials took.
 
 /// Learns how long trials take beyond their planned load.
 #[derive(Debug, Clone)]

@@ -12,7 +12,7 @@ use holdup_model::{Meta, Trial};
 pub static META: Meta = Meta {
     id: "fault-under-lock",
     summary: "page faults of tasks that hold a lock, and the waiting behind them",
-    docs: "A page fault inside a critical section makes the section longer by as long as the fault takes, for all who wait. \
+    docs: "A page fault inside a critical section makes the section longer by as long as the fault takes, for all that wait. \
            What is lost is the time of the faults (faults), and of the waiting for the same lock (critical-sections) the \
            part that the faults have of the time for which it was held. That part is an estimate: it takes waiters to be \
            as many during a fault as during the rest of the section, and they are more. Where critical-sections is \

@@ -74,7 +74,7 @@ pub(super) fn explain(context: &Context<'_>) -> Cause {
     cause
 }
 
-/// Missing when no section of what is watched is known.
+/// Missing when no section of the watched programs is known.
 pub(super) fn mapped(watched: &Watched<'_>, trial: &holdup_model::Trial) -> Result<(), Missing> {
     let mapped = watched.required(trial, SECTIONS, "sections_mapped", |_| true)?;
     if mapped > 0.0 {

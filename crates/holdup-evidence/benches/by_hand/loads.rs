@@ -63,7 +63,7 @@ impl Ready {
 pub(crate) struct Program(Child);
 
 impl Program {
-    /// The shell becomes the program, so those who watch it have the pid before it begins.
+    /// The shell becomes the program, so a tool that watches it has the pid before it begins.
     fn ready(command: &[String]) -> Result<Ready, String> {
         let child = Command::new("sh")
             .args(["-c", "read go && exec \"$@\"", "sh"])

@@ -208,7 +208,7 @@ impl PgbenchSession {
     fn log_folder_for(&mut self, load_ns: u64) -> Result<PathBuf, Problem> {
         let cpus = u64::from(super::parameters::cpus());
         let bytes = (load_ns / 1_000_000_000 + 1).saturating_mul(cpus).saturating_mul(LOG_BYTES_PER_CPU_SECOND);
-        // Half of what is free: memory is the server's in the first place.
+        // Half of the free memory: memory is the server's in the first place.
         if self.logs.path().starts_with(TMPFS) && free_bytes(self.logs.path()).is_some_and(|free| bytes > free / 2) {
             if self.large_logs.is_none() {
                 let user = self.server.user().cloned();

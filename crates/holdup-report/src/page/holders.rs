@@ -29,7 +29,7 @@ fn of<'a>(placed: &Placed<'a>, name: &'a str) -> impl Iterator<Item = (&'a ArmEv
     all.iter().filter(move |e| e.name == name).filter_map(|e| e.mean.map(|mean| (e, mean)))
 }
 
-/// For each arm of a workload that has such evidence: who preempted whom, and by whom holders were preempted.
+/// For each arm of a workload that has such evidence: preempted tasks by the task that ran next, and holders among them.
 pub(crate) fn matrices(layout: &Layout<'_>, names: &Names) -> Vec<Titled> {
     let mut all = Vec::new();
     for (item, first, title) in [

@@ -1,4 +1,4 @@
-//! A timeline as what each CPU did: slices that do not overlap, and beside them who held a lock.
+//! A timeline as what each CPU did: slices that do not overlap, and beside them the holders of locks.
 
 use holdup_model::timeline::{Timeline, TimelineDoing, TimelineKind};
 use std::collections::BTreeMap;

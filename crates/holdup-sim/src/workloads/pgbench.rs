@@ -24,7 +24,7 @@ pub(super) struct Pgbench;
 const TRANSACTION: u8 = 0;
 /// The lock of the list of free buffers.
 const FREE_LIST: u32 = 0;
-/// The lock of who writes the log.
+/// The lock of the backend that writes the log.
 const WAL_WRITE: u32 = 1;
 /// The region of buffer descriptors.
 const DESCRIPTORS: u32 = 0;
@@ -65,7 +65,7 @@ struct Setup {
     buffers: u64,
     pages: u64,
     flushes: bool,
-    /// The lock that those who wait for the log wait for.
+    /// The lock that backends wait for until the log is written.
     wait_list: Option<&'static str>,
 }
 

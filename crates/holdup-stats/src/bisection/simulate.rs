@@ -57,7 +57,7 @@ pub struct Outcome {
     pub end: Next,
     /// Whether that is right: the culprit is among the named, or there is none and none was named.
     pub found: bool,
-    /// Whether someone was named who was not the culprit.
+    /// Whether a commit was named that was not the culprit.
     pub false_accusation: bool,
     /// Trials taken.
     pub trials: usize,

@@ -316,7 +316,7 @@ fn project_out(basis: &[Vec<f64>], vector: &mut [f64]) {
 fn unit_beside(basis: &[Vec<f64>], vector: &[f64], least: f64) -> Option<Vec<f64>> {
     let before = dot(vector, vector).sqrt();
     let mut rest = vector.to_vec();
-    // Twice, because once leaves rounding errors of the size of what is left.
+    // Twice, because once leaves rounding errors as large as the remainder.
     project_out(basis, &mut rest);
     project_out(basis, &mut rest);
     let size = dot(&rest, &rest).sqrt();

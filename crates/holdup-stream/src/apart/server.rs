@@ -30,7 +30,7 @@ enum State {
     Working(Box<Working>),
 }
 
-/// Ends connections at both ends when it is dropped, so that workers who wait for the other machine come to an end. One
+/// Ends connections at both ends when it is dropped, so that workers that wait for the other machine end. One
 /// that has stopped to receive leaves a sender waiting for a minute (tcp(7), tcp_fin_timeout).
 pub(super) struct HangUp(pub(super) Vec<RawFd>);
 

@@ -180,7 +180,7 @@ impl Size {
 /// The options of a flowop; which of them matter depends on its kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// `remotehost`: who is at the other end; in lower case, unless a variable held it.
+    /// `remotehost`: the other host; in lower case, unless a variable held it.
     pub remotehost: Option<String>,
     /// `localhost`: the own address; uperf 1.0.8 uses it for RDS only.
     pub localhost: Option<String>,

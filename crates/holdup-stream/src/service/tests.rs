@@ -158,7 +158,7 @@ fn silent_connections_do_not_block_others() {
     assert!(logged.iter().any(|line| line.contains("refused")), "{logged:#?}");
 }
 
-/// A stranger who answers each connection with these bytes.
+/// A server of another kind, which answers each connection with these bytes.
 fn why_refused(answer: &'static [u8]) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

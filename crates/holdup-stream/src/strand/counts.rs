@@ -44,7 +44,7 @@ impl Gates {
         }
     }
 
-    /// Lets those who wait look whether they are to end.
+    /// Wakes the waiting threads, which look whether they are to end.
     pub(crate) fn wake(&self) {
         let _woken = rustix::thread::futex::wake(&self.open, rustix::thread::futex::Flags::empty(), u32::MAX >> 1);
     }

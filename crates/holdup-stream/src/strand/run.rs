@@ -170,7 +170,7 @@ impl Strand {
         let after_ns = if self.is_client {
             number / u64::from(rate / 2).max(1) * BURST_NS
         } else if phase.steps.iter().any(|step| matches!(step.action, Action::Receive(_))) {
-            // Who receives is paced by who sends.
+            // The receiver is paced by the sender.
             return true;
         } else {
             (u128::from(number) * 1_000_000_000 / u128::from(rate)) as u64

@@ -18,7 +18,7 @@ const META: Meta = Meta {
     id: "ping",
     summary: "messages between a client and a server (sockperf)",
     docs: "The client sends, the server receives and answers. In `ping-pong` a burst is sent, then its answers are \
-           awaited, then the next burst is sent: a closed loop, in which somebody who is slow delays the next question \
+           awaited, then the next burst is sent: a closed loop, in which a slow server delays the next request \
            and so hides what others would have waited. `under-load` and `playback` send by the clock regardless of what the server \
            end does, and one of `reply_every` messages is answered. `throughput` sends as fast as it can, or at a \
            rate, and nothing is answered.\n\n\

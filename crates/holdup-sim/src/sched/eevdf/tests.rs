@@ -163,7 +163,7 @@ fn who_yields_gives_its_slice_up_since_6_18() {
     }
 }
 
-/// The virtual time advances with what runs, advances or stays with who leaves under DELAY_DEQUEUE, and who comes moves it
+/// The virtual time advances with what runs, advances or stays with a task that leaves under DELAY_DEQUEUE, and a task that comes moves it
 /// by no more than its lag.
 #[test]
 fn virtual_time_does_not_go_back_while_the_same_tasks_run() {
