@@ -3,7 +3,10 @@
 use crate::explanations::grouped;
 use crate::watched::{Pieces, Watched};
 use crate::words;
+use holdup_model::Estimate;
 use holdup_model::explanation::Missing;
+use holdup_stats::{CONFIDENCE, share_of_sums};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The collector.
 pub(crate) const ACCOUNT: &str = "account";
@@ -28,6 +31,17 @@ impl<'a> Entry<'a> {
         let mut parts = label.split(" | ");
         let mut next = || parts.next().unwrap_or_default();
         Entry { kind: next(), state: next(), waits_for: next() }
+    }
+
+    /// What it is in a sentence.
+    fn name(&self) -> String {
+        match self.state {
+            "on CPU" => "on a CPU".to_owned(),
+            "throttled" => "throttled".to_owned(),
+            _ if self.sleeps() => self.waits_for.to_owned(),
+            "waking" => "waking up".to_owned(),
+            state => format!("runnable {state}"),
+        }
     }
 
     /// Whether the task sleeps, interruptibly or not.
@@ -100,6 +114,25 @@ fn by_name(watched: &Watched<'_>, item: &str, accept: impl Fn(&Entry<'_>) -> boo
         is_at_work(&entry, has_backends) && accept(&entry)
     });
     grouped(&accepted.cloned().collect::<Vec<_>>(), |label| Entry::of(label).waits_for)
+}
+
+/// The states that sessions at work have been in: on a CPU, runnable behind what, or the wait event or system call of those
+/// that sleep.
+pub(crate) fn states(watched: &Watched<'_>) -> BTreeSet<String> {
+    let has_backends = has_backends(watched);
+    let labels = watched.by_label(ACCOUNT, ITEM);
+    let entries = labels.iter().map(|(label, _)| Entry::of(label));
+    entries.filter(|entry| is_at_work(entry, has_backends)).map(|entry| entry.name()).collect()
+}
+
+/// The shares of these states in the time of sessions at work, with intervals that hold together.
+pub(crate) fn shares(watched: &Watched<'_>, names: &BTreeSet<String>) -> BTreeMap<String, Estimate> {
+    let confidence = 1.0 - (1.0 - CONFIDENCE) / names.len().max(1) as f64;
+    let share = |name: &String| {
+        let pieces = pieces(watched, |entry| entry.name() == *name).ok()?;
+        share_of_sums(&pieces.pieces, confidence).ok()
+    };
+    names.iter().filter_map(|name| share(name).map(|share| (name.clone(), share))).collect()
 }
 
 /// The tasks that sessions waited behind, by name, s, largest first; of one state.

@@ -66,9 +66,15 @@ impl<'a> Index<'a> {
 
     /// The metrics of a workload that are compared: all but the diagnostics.
     pub(crate) fn compared(&self, workload: &str) -> Vec<(Metric, bool)> {
-        let used = self.bundle.plan.workload(workload);
-        let is_diagnostic = |id: &String| used.is_some_and(|w| w.semantics.diagnostics.contains(id));
-        self.metrics(workload).into_iter().filter(|(m, primary)| *primary || !is_diagnostic(&m.id)).collect()
+        self.metrics(workload)
+            .into_iter()
+            .filter(|(m, primary)| *primary || !self.is_diagnostic(workload, &m.id))
+            .collect()
+    }
+
+    /// Whether a metric shows what happened, and not how well.
+    pub(crate) fn is_diagnostic(&self, workload: &str, metric: &str) -> bool {
+        self.bundle.plan.workload(workload).is_some_and(|w| w.semantics.diagnostics.iter().any(|id| id == metric))
     }
 
     /// The measured values of an arm with their blocks and trials.

@@ -1,6 +1,6 @@
 //! Comparisons that a user names: two arms of a bundle, or two bundles.
 
-use crate::analyses::{effect, note};
+use crate::analyses::{effect, note, time_shift};
 use crate::arms;
 use crate::compare::{Draft, judge_family, margin, side, undecided};
 use crate::index::{Index, labels};
@@ -44,7 +44,9 @@ pub fn compare_arms(bundle: &BundleData, a: &str, b: &str) -> Result<Analysis, P
     judge_family(&mut drafts, index.level());
     let comparisons: Vec<Comparison> = drafts.into_iter().map(|d| d.comparison).collect();
     let asked = comparisons.iter().filter(|c| c.headline);
-    let findings: Vec<Finding> = asked.map(|c| effect::finding(c, &comparisons, Some(index.blocks_run()))).collect();
+    let mut findings: Vec<Finding> =
+        asked.map(|c| effect::finding(c, &comparisons, Some(index.blocks_run()))).collect();
+    findings.extend(time_shift::between((bundle, a), (bundle, b)));
     let arms = arms::summaries(&index).into_iter().filter(|s| s.arm == a.id || s.arm == b.id).collect();
     let shifts = shifts::between(&index, a, b).into_iter().collect();
     Ok(Analysis { caution: words::caution(&bundle.head), findings, comparisons, arms, shifts, explanation: None })
@@ -102,6 +104,10 @@ pub fn compare_bundles(a: &BundleData, b: &BundleData) -> Result<Analysis, Probl
             finding
         })
         .collect();
+    let shifts = matched.iter().filter_map(|(of_a, of_b)| time_shift::between((a, of_a), (b, of_b)));
+    // Of what was only watched it is the answer.
+    let is_answer = findings.is_empty();
+    findings.extend(shifts.map(|shift| Finding { headline: is_answer, ..shift }));
     findings.extend(differences(a, b));
     findings.extend(unmatched(&ia, &ib, &matched));
     let caution = words::caution(&b.head);
@@ -207,6 +213,7 @@ fn unpaired(
     };
     let mut drafts = Vec::new();
     let single = arms.len() == 1;
+    let is_diagnostic = arms.first().is_some_and(|(_, b)| ib.is_diagnostic(&b.workload, &metric.id));
     if !single && !arms.is_empty() {
         let a: Vec<Vec<BlockValue>> = arms.iter().map(|(a, _)| values(ia, a.id)).collect();
         let b: Vec<Vec<BlockValue>> = arms.iter().map(|(_, b)| values(ib, b.id)).collect();
@@ -221,7 +228,7 @@ fn unpaired(
         }
         let comparison = Comparison {
             cell: if single { BTreeMap::new() } else { cell },
-            headline: single && blank().primary,
+            headline: single && blank().primary && !is_diagnostic,
             pooled: single,
             baseline: side(ia, a.id, &metric.id),
             level: side(ib, b.id, &metric.id),

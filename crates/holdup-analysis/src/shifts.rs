@@ -19,7 +19,7 @@ pub(crate) fn all(index: &Index<'_>) -> Vec<LatencyShift> {
     index.arms().filter_map(|arm| between(index, partner(index, arm)?, arm)).collect()
 }
 
-fn partner<'a>(index: &Index<'a>, arm: &Arm) -> Option<&'a Arm> {
+pub(crate) fn partner<'a>(index: &Index<'a>, arm: &Arm) -> Option<&'a Arm> {
     let workload = index.bundle.plan.workload(&arm.workload)?;
     let drawn = workload.curve_axis().map(|a| a.name.as_str());
     let is_kept = |name: &str| {

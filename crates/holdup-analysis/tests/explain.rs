@@ -3,11 +3,11 @@
 mod common;
 
 use common::story::{Story, bundle};
-use holdup_analysis::{explain, explanations};
+use holdup_analysis::{compare_bundles, explain, explanations};
 use holdup_model::bundle::Ending;
 use holdup_model::explanation::{ArmExplanation, Cause};
 use holdup_model::outcome::FindingVerdict;
-use holdup_model::{Availability, TrialStatus};
+use holdup_model::{Availability, EvidenceItem, Finding, TrialStatus};
 
 fn only(story: &Story) -> ArmExplanation {
     explain(&story.bundle()).arms.remove(0)
@@ -95,6 +95,56 @@ fn a_thread_that_waits_for_a_cpu_now_and_then_is_saturated_and_one_that_mostly_w
     assert!(with(&now_and_then, FindingVerdict::Supported).contains(&"saturated-thread"), "{now_and_then:#?}");
     let mostly = with_wait(0.7);
     assert!(!with(&mostly, FindingVerdict::Supported).contains(&"saturated-thread"), "{mostly:#?}");
+}
+
+/// What two records say of where time goes.
+fn time_shift(before: &Story, after: &Story) -> Option<Finding> {
+    let (before, mut after) = (before.bundle(), after.bundle());
+    after.head.run_id = "00000000feed000000000002".into();
+    let compared = compare_bundles(&before, &after).expect("one arm in both");
+    let mut shifts = compared.findings.into_iter().filter(|f| f.analysis == "time-shift");
+    let first = shifts.next();
+    assert!(shifts.next().is_none(), "{first:#?}");
+    first
+}
+
+#[test]
+fn two_records_differ_in_the_states_that_changed_and_in_no_other() {
+    let quiet = Story::quiet().with_account();
+    let locked = quiet.clone().session("asleep | Lock:transactionid", 1.5);
+    let shift = time_shift(&quiet, &locked).expect("both have an account");
+    assert_eq!((shift.verdict, shift.headline), (FindingVerdict::Supported, true));
+    // 1.5 of 1.56 s are 96 %, 1.5 of 3.06 s are 49 %.
+    assert!(
+        shift.sentence.contains("Lock:transactionid 0 % → 49 % (+49 to +49 points); on a CPU 96 % → 49 %"),
+        "{shift:#?}"
+    );
+    assert!(!shift.sentence.contains("WALSync"), "{shift:#?}");
+    let same = time_shift(&quiet, &quiet).expect("both have an account");
+    assert_eq!(same.verdict, FindingVerdict::Refuted, "{same:#?}");
+    assert!(time_shift(&Story::quiet(), &locked).is_none(), "one side has no account");
+}
+
+/// Shares that differ by less than their intervals.
+#[test]
+fn a_difference_within_the_intervals_is_none() {
+    let noisy = |seed: u32| {
+        let mut story = Story::quiet().with_account();
+        for (n, window) in (0_u32..).zip(&mut story.windows) {
+            let seconds = f64::from((n * 7 + seed * 3) % 10) / 5.0;
+            let account = window.iter_mut().find(|c| c.collector == "account").expect("it has one");
+            account.items.push(EvidenceItem::labelled(
+                "account_s",
+                "client backend | asleep | Lock:tuple",
+                "s",
+                seconds,
+            ));
+        }
+        story.windows.truncate(7);
+        story
+    };
+    let shift = time_shift(&noisy(1), &noisy(2)).expect("both have an account");
+    assert_eq!(shift.verdict, FindingVerdict::Refuted, "{shift:#?}");
 }
 
 #[test]

@@ -155,10 +155,17 @@ fn probe(request: &RecordRequest<'_>, subjects: &[Subject]) -> Vec<CollectorStat
     found.map(|c| CollectorState { id: c.meta().id.to_owned(), availability: c.probe(&context) }).collect()
 }
 
+/// The metric that needs no connection.
+const CPUS_USED: &str = "cpus_used";
+
 /// One arm, and a block for each window.
 fn plan(request: &RecordRequest<'_>) -> (Plan, Schedule) {
     let question = format!("What holds up {}?", request.watching.in_words());
-    let blank = Plan::observational("record", question, OBSERVED, "local");
+    let mut blank = Plan::observational("record", question, OBSERVED, "local");
+    for workload in &mut blank.workloads {
+        // More or less of it is neither better nor worse.
+        workload.semantics.diagnostics.push(CPUS_USED.to_owned());
+    }
     let plan = Plan {
         design: Design {
             blocks: request.windows,
@@ -193,7 +200,7 @@ fn metrics(request: &RecordRequest<'_>) -> Vec<(String, Metric)> {
         all.push(metric("tps", "1/s", Direction::Higher, "transactions committed each second (pg_stat_database)"));
     }
     if has("cpu") {
-        all.push(metric("cpus_used", "cpus", Direction::Lower, "CPUs that the watched processes used"));
+        all.push(metric(CPUS_USED, "cpus", Direction::Lower, "CPUs that the watched processes used"));
     }
     all
 }

@@ -19,6 +19,7 @@ pub mod noise_floor;
 pub mod observer_cost;
 pub mod scaling;
 pub mod thin_tails;
+pub mod time_shift;
 pub mod treatment;
 pub mod virtualisation;
 pub mod void_trials;
@@ -35,6 +36,7 @@ pub static ALL: &[Analysis] = &[
     of_runs(&negative_control::META, negative_control::run),
     of_runs(&noise_floor::META, noise_floor::run),
     of_runs(&latency_shift::META, latency_shift::run),
+    of_runs(&time_shift::META, time_shift::run),
     of_runs(&littles_law::META, littles_law::run),
     of_runs(&direction::META, direction::run),
     of_runs(&scaling::META, scaling::run),

@@ -4,11 +4,12 @@
 //! windows (trials): `supported` when the whole interval lies at or above a stated minimum, `refuted` when the whole of
 //! it lies below, `undecided` when it holds the minimum or when evidence is missing.
 
+use crate::account::{self, Entry};
 use crate::watched::{Pieces, Watched};
 use crate::words;
 use holdup_model::explanation::{Advice, Cause, Missing};
 use holdup_model::outcome::FindingVerdict;
-use holdup_model::{Estimate, Meta};
+use holdup_model::{Estimate, Meta, Trial};
 use holdup_stats::{CONFIDENCE, share_of_sums};
 
 pub mod fault_under_lock;
@@ -73,6 +74,7 @@ pub struct Explainer {
 }
 
 /// The words and the bound of a cause.
+#[derive(Clone, Copy)]
 pub(crate) struct Kind {
     pub(crate) meta: &'static Meta,
     /// Its name in sentences, without an article: `lock-holder preemption`.
@@ -115,11 +117,7 @@ pub(crate) fn judge(kind: &Kind, watched: &Watched<'_>, pieces: Result<Pieces, M
     cause.trials.clone_from(&pieces.trials);
     if !pieces.pieces.is_empty() && pieces.pieces.iter().all(|(_, whole)| *whole == 0.0) {
         cause.verdict = FindingVerdict::Refuted;
-        cause.sentence = format!(
-            "{}: none, because there was {} to lose.",
-            words::capital(kind.name),
-            kind.of.replacen("the ", "no ", 1)
-        );
+        cause.sentence = format!("{}: none ({}: 0 s).", words::capital(kind.name), kind.of);
         return cause;
     }
     match share_of_sums(&pieces.pieces, CONFIDENCE) {
@@ -135,6 +133,20 @@ pub(crate) fn judge(kind: &Kind, watched: &Watched<'_>, pieces: Result<Pieces, M
         Err(no) => cause.sentence = format!("{} cannot be judged: {}.", words::capital(kind.name), no.reason),
     }
     cause
+}
+
+/// Judges a cause by states of the account where there is one, else by other evidence; and whether there is one. `kind`
+/// says what the share is of without it.
+pub(crate) fn judge_by_account(
+    kind: &Kind,
+    watched: &Watched<'_>,
+    accept: impl Fn(&Entry<'_>) -> bool,
+    otherwise: impl Fn(&Trial) -> Result<(f64, f64), Missing>,
+) -> (Cause, bool) {
+    match account::pieces(watched, accept) {
+        Ok(pieces) => (judge(&Kind { of: account::OF, ..*kind }, watched, Ok(pieces)), true),
+        Err(_) => (judge(kind, watched, watched.pieces(otherwise)), false),
+    }
 }
 
 fn by_interval(share: &Estimate, minimum: f64) -> FindingVerdict {

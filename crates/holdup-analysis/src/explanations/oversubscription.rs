@@ -1,7 +1,7 @@
 //! More runnable tasks than CPUs.
 
 use super::stolen_by_higher_class::in_words;
-use super::{Context, Kind, advice, judge, share_in_words, split};
+use super::{Context, Kind, advice, judge_by_account, share_in_words, split};
 use crate::account;
 use crate::watched::{Watched, window_s};
 use crate::words;
@@ -38,18 +38,11 @@ const EXPLAINS: [&str; 5] =
 
 pub(super) fn explain(context: &Context<'_>) -> Cause {
     let watched = context.watched;
-    let by_account = account::pieces(watched, account::is_queued);
-    let has_account = by_account.is_ok();
-    let by_switches = || {
-        watched.pieces(|trial| {
-            let (wait_s, on_s) = waiting_and_running(watched, trial)?;
-            Ok((wait_s, wait_s + on_s))
-        })
+    let by_switches = |trial: &Trial| {
+        let (wait_s, on_s) = waiting_and_running(watched, trial)?;
+        Ok((wait_s, wait_s + on_s))
     };
-    let mut cause = judge(&KIND, watched, by_account.or_else(|_| by_switches()));
-    if has_account {
-        cause.of = account::OF.to_owned();
-    }
+    let (mut cause, has_account) = judge_by_account(&KIND, watched, account::is_queued, by_switches);
     let of = if has_account { "of their time" } else { "of their runnable time" };
     cause.evidence = watched.present(&[
         (account::ACCOUNT, "account_s"),

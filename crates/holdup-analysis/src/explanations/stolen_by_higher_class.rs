@@ -1,6 +1,6 @@
 //! Tasks of a higher scheduling class that take the CPU.
 
-use super::{Context, Kind, advice, grouped, judge, share_in_words, split};
+use super::{Context, Kind, advice, grouped, judge_by_account, share_in_words, split};
 use crate::account;
 use crate::watched::Watched;
 use crate::words;
@@ -34,18 +34,12 @@ const CLASS: &str = "behind a higher class";
 
 pub(super) fn explain(context: &Context<'_>) -> Cause {
     let watched = context.watched;
-    let by_account = account::pieces(watched, |entry| entry.state == CLASS);
-    let has_account = by_account.is_ok();
-    let by_switches = || {
-        watched.pieces(|trial| {
-            let stolen = stolen_s(watched, trial)?;
-            Ok((stolen, stolen + watched.required(trial, SWITCHES, "on_cpu_s", |_| true)?))
-        })
+    let is_behind = |entry: &account::Entry<'_>| entry.state == CLASS;
+    let by_switches = |trial: &Trial| {
+        let stolen = stolen_s(watched, trial)?;
+        Ok((stolen, stolen + watched.required(trial, SWITCHES, "on_cpu_s", |_| true)?))
     };
-    let mut cause = judge(&KIND, watched, by_account.or_else(|_| by_switches()));
-    if has_account {
-        cause.of = account::OF.to_owned();
-    }
+    let (mut cause, has_account) = judge_by_account(&KIND, watched, is_behind, by_switches);
     cause.evidence = watched.present(&[
         (account::ACCOUNT, "account_s"),
         (account::ACCOUNT, "behind_s"),

@@ -1,6 +1,6 @@
 //! A control group that used up its CPU limit.
 
-use super::{Context, Kind, advice, judge, share_in_words};
+use super::{Context, Kind, advice, judge_by_account, share_in_words};
 use crate::account;
 use crate::watched::{Watched, seconds_in, window_s};
 use crate::words;
@@ -21,20 +21,15 @@ pub static META: Meta = Meta {
     ],
 };
 
-static KIND: Kind = Kind { meta: &META, name: "CPU throttling", of: account::OF, minimum: 0.01 };
+static KIND: Kind = Kind { meta: &META, name: "CPU throttling", of: "the CPU time of the windows", minimum: 0.01 };
 
 const GROUP: &str = "cgroup-throttling";
 
 pub(super) fn explain(context: &Context<'_>) -> Cause {
     let watched = context.watched;
-    let by_account = account::pieces(watched, |entry| entry.state == "throttled");
-    let has_account = by_account.is_ok();
-    let pieces = by_account
-        .or_else(|_| watched.pieces(|trial| Ok((throttled_s(watched, trial)?, window_s(trial) * watched.cpus))));
-    let mut cause = judge(&KIND, watched, pieces);
-    if !has_account {
-        cause.of = "the CPU time of the windows".to_owned();
-    }
+    let is_throttled = |entry: &account::Entry<'_>| entry.state == "throttled";
+    let by_group = |trial: &Trial| Ok((throttled_s(watched, trial)?, window_s(trial) * watched.cpus));
+    let (mut cause, has_account) = judge_by_account(&KIND, watched, is_throttled, by_group);
     cause.evidence = watched.present(&[
         (account::ACCOUNT, "account_s"),
         (GROUP, "cgroup_throttled_share"),
