@@ -3,8 +3,8 @@
 use crate::explanations::grouped;
 use crate::watched::{Pieces, Watched};
 use crate::words;
-use holdup_model::Estimate;
 use holdup_model::explanation::Missing;
+use holdup_model::{Estimate, Trial};
 use holdup_stats::{CONFIDENCE, share_of_sums};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -82,6 +82,20 @@ pub(crate) fn sessions(watched: &Watched<'_>) -> &'static str {
 /// tasks it is not known what they sleep for, so those that sleep are not at work.
 fn is_at_work(entry: &Entry<'_>, has_backends: bool) -> bool {
     if has_backends { entry.kind == BACKEND && entry.waits_for != IDLE } else { entry.state != "asleep" }
+}
+
+/// Whether a kind of process is a session of PostgreSQL.
+pub(crate) fn is_backend(kind: &str) -> bool {
+    kind == BACKEND
+}
+
+/// The CPU time of sessions in a trial, s.
+pub(crate) fn on_cpu_s(watched: &Watched<'_>, trial: &Trial) -> Result<f64, Missing> {
+    let has_backends = has_backends(watched);
+    watched.required(trial, ACCOUNT, ITEM, |label| {
+        let entry = Entry::of(label);
+        entry.state == "on CPU" && is_at_work(&entry, has_backends)
+    })
 }
 
 /// The share of the time of sessions at work that is accepted, in each trial.

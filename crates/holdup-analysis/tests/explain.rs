@@ -37,12 +37,13 @@ const CAUSES: &[Induced] = &[
 ];
 
 /// Causes that only the account shows.
-const OF_THE_ACCOUNT: [(&str, Induce); 6] = [
+const OF_THE_ACCOUNT: [(&str, Induce); 7] = [
     ("heavyweight-lock", |s| s.session("asleep | Lock:transactionid", 4.0)),
     ("lightweight-lock", |s| s.session("asleep | LWLock:LockManager", 4.0)),
     ("replication", |s| s.session("asleep | IPC:SyncRep", 4.0)),
     ("wal", |s| s.session("asleep | IO:WALSync", 2.0).session("asleep | LWLock:WALWrite", 2.0)),
     ("other-wait", |s| s.session("asleep | Timeout:PgSleep", 4.0)),
+    ("short-connections", |s| s.short_connections(0.003)),
     ("saturated-thread", |story| story.saturated_thread(0.0)),
 ];
 
@@ -145,6 +146,12 @@ fn a_difference_within_the_intervals_is_none() {
     };
     let shift = time_shift(&noisy(1), &noisy(2)).expect("both have an account");
     assert_eq!(shift.verdict, FindingVerdict::Refuted, "{shift:#?}");
+}
+
+#[test]
+fn sessions_that_end_after_work_are_no_short_connections() {
+    let arm = only(&Story::quiet().with_account().short_connections(0.1));
+    assert!(!with(&arm, FindingVerdict::Supported).contains(&"short-connections"), "{arm:#?}");
 }
 
 #[test]

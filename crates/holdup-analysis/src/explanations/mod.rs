@@ -22,6 +22,7 @@ pub mod oversubscription;
 pub mod preempted_holder;
 pub mod replication;
 pub mod saturated_thread;
+pub mod short_connections;
 pub mod slow_disk;
 pub mod spin_wait;
 pub mod steal;
@@ -44,6 +45,7 @@ pub static ALL: &[Explainer] = &[
     Explainer { meta: &other_wait::META, explain: other_wait::explain },
     Explainer { meta: &slow_disk::META, explain: slow_disk::explain },
     Explainer { meta: &kworker_behind_hog::META, explain: kworker_behind_hog::explain },
+    Explainer { meta: &short_connections::META, explain: short_connections::explain },
     Explainer { meta: &oversubscription::META, explain: oversubscription::explain },
     Explainer { meta: &saturated_thread::META, explain: saturated_thread::explain },
     // Last, because it looks at all others.

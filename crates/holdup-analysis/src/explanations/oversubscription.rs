@@ -17,7 +17,7 @@ pub static META: Meta = Meta {
     docs: "The part of the time of sessions at work in which they wait for a CPU behind tasks of their own class (account); \
            without the account that in which the watched tasks were runnable and had no CPU (switches, else run-queue), of \
            all the time in which they were runnable. 10 % and more is named where the CPUs were busy and nothing else \
-           explains the wait: locks, a CPU limit, a higher class; and where a tenth of a task and more waits on average, \
+           explains the wait: locks, a CPU limit, a higher class, short connections; and where a tenth of a task and more waits on average, \
            because a task that sleeps nearly always waits as long as it runs. Waiting for a CPU is no verdict on throughput: changes \
            that raise the wait have raised the throughput too.",
     references: &["Documentation/scheduler/sched-stats.rst (v6.18): schedstat", "proc_stat(5)"],
@@ -33,8 +33,8 @@ const IDLE: f64 = 0.2;
 /// Shows whether locks explain it.
 const SECTIONS: &str = "critical-sections";
 /// What explains waiting for a CPU, or makes tasks use CPUs for nothing.
-const EXPLAINS: [&str; 5] =
-    ["throttling", "stolen-by-higher-class", "preempted-holder", "fault-under-lock", "spin-wait"];
+const EXPLAINS: [&str; 6] =
+    ["throttling", "stolen-by-higher-class", "preempted-holder", "fault-under-lock", "spin-wait", "short-connections"];
 
 pub(super) fn explain(context: &Context<'_>) -> Cause {
     let watched = context.watched;

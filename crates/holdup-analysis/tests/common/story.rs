@@ -210,6 +210,16 @@ impl Story {
         self.set("account", "account_s", &format!("client backend | {state}"), seconds)
     }
 
+    /// Sessions that begin and end have most of the CPU time, this much each.
+    pub fn short_connections(self, each_s: f64) -> Self {
+        self.set("account", "ended_on_cpu_s", "client backend", 1.2).set(
+            "account",
+            "ended_processes",
+            "client backend",
+            1.2 / each_s,
+        )
+    }
+
     /// The sessions are tasks of a program that is no PostgreSQL server, one of which runs all the time.
     pub fn saturated_thread(mut self, wait_s: f64) -> Self {
         for account in self.windows.iter_mut().flatten().filter(|c| c.collector == "account") {

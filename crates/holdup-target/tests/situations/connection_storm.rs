@@ -9,8 +9,8 @@ static SITUATION: Situation = Situation {
     held: &[],
     sessions: 0,
     statement: "",
-    first: &["oversubscription"],
-    says: "CPU-bound:",
+    first: &["short-connections"],
+    says: "Short connections: sessions that start and end use",
     never: &["heavyweight-lock", "replication", "wal", "saturated-thread", "slow-disk"],
 };
 

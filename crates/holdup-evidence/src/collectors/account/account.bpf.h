@@ -273,8 +273,12 @@ INLINE void flush(struct task_state *state, struct counts *c)
 INLINE void account_leaves(struct task_struct *prev, struct task_state *state, u64 now, struct counts *c)
 {
 	u32 out_state = state->out_state;
+	u64 on_ns;
 
-	charge_own(state, since(state, now));
+	on_ns = since(state, now);
+	charge_own(state, on_ns);
+	if (state->life_on_ns)
+		state->life_on_ns += on_ns;
 	if (out_state == OUT_SLEEPING || out_state == OUT_BLOCKED) {
 		void *regs = (void *)bpf_task_pt_regs(bpf_get_current_task_btf());
 
@@ -284,6 +288,13 @@ INLINE void account_leaves(struct task_struct *prev, struct task_state *state, u
 	} else if (out_state == OUT_EXITED) {
 		state->charged_ns = 0;
 		flush(state, c);
+		if (state->life_on_ns && prev->pid == prev->tgid) {
+			struct account_key key = {
+				.syscall = NO_SYSCALL, .role = state->role, .kind = state->kind, .state = ACCOUNT_ENDED,
+			};
+
+			charge(&key, state->life_on_ns, 1, c);
+		}
 	} else {
 		state->account_state = out_state == OUT_THROTTLED ? ACCOUNT_THROTTLED : ACCOUNT_WAKING;
 		wait_begins(state, bpf_get_smp_processor_id(), now);
@@ -352,6 +363,13 @@ INLINE void account_begins(struct task_struct *task, struct task_state *state, u
 	wait_begins(state, cpu_of(task, state), state->charged_ns);
 }
 
+INLINE void account_is_born(struct task_struct *task, struct task_state *state, u64 wait_event_at, u64 backend_type_at)
+{
+	account_begins(task, state, wait_event_at, backend_type_at);
+	/* Not 0, which stands for those that were there before. */
+	state->life_on_ns = 1;
+}
+
 /* The edge of a window: what each task has been doing since its last change of state counts before it. */
 SEC("iter/task")
 int cut_tasks(struct bpf_iter__task *ctx)
@@ -361,7 +379,7 @@ int cut_tasks(struct bpf_iter__task *ctx)
 	struct busiest *most;
 	struct counts *c;
 	u32 zero = 0;
-	u64 now;
+	u64 now, on_ns = 0;
 
 	if (!task)
 		return 0;
@@ -375,9 +393,11 @@ int cut_tasks(struct bpf_iter__task *ctx)
 	if (is_asleep(state))
 		charge_sleep(state, since(state, now), 0, c);
 	else if (state->account_state == ACCOUNT_ON)
-		charge_own(state, since(state, now));
+		charge_own(state, on_ns = since(state, now));
 	else
 		charge_wait(task, state, now, c);
+	if (state->life_on_ns && state->account_state == ACCOUNT_ON)
+		state->life_on_ns += on_ns;
 	most = bpf_map_lookup_elem(&busiest, &zero);
 	if (most && state->charged[ACCOUNT_ON] > most->ns) {
 		most->ns = state->charged[ACCOUNT_ON];

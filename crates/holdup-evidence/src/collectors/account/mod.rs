@@ -1,6 +1,6 @@
 //! The account: the wall time of the tasks under test, by state, as a sum that adds up.
 
-use crate::kernel::layout::{ACCOUNT_ASLEEP, ACCOUNT_STATES, AccountKey, AccountValue, NO_SYSCALL};
+use crate::kernel::layout::{ACCOUNT_ASLEEP, ACCOUNT_ENDED, ACCOUNT_STATES, AccountKey, AccountValue, NO_SYSCALL};
 use crate::kernel::{At, KernelCollector, Part, Program, WindowCounts, task_name};
 use crate::postgres::backend_type;
 use crate::reading::Produces;
@@ -41,6 +41,8 @@ const PRODUCES: Produces = &[
     ("account_times", "1", "waits that ended in the window, with the same labels"),
     ("busiest_thread_s", "s", "time on a CPU of the thread that had most of it, by name (tid)"),
     ("busiest_thread_wait_s", "s", "time that the same thread was runnable and on no CPU"),
+    ("ended_processes", "1", "processes that began while watched and ended in the window, by kind"),
+    ("ended_on_cpu_s", "s", "the CPU time of all their life"),
     ("behind_s", "s", "time runnable behind tasks that are not under test (KIND | STATE | NAME)"),
 ];
 
@@ -80,10 +82,19 @@ fn waits_for(window: &WindowCounts, key: &AccountKey) -> String {
     }
 }
 
+type Row = (AccountKey, AccountValue);
+
 fn report(window: &WindowCounts, collected: &mut Collected) -> Result<u64, String> {
     let account = window.account.as_ref().map_err(|why| format!("this kernel does not take its programs: {why}"))?;
     let mut sums: BTreeMap<String, AccountValue> = BTreeMap::new();
-    for (key, value) in &account.states {
+    let (ended, states): (Vec<&Row>, Vec<&Row>) =
+        account.states.iter().partition(|(key, _)| usize::from(key.state) == ACCOUNT_ENDED);
+    for (key, value) in ended {
+        let kind = kind(window, key.role, key.kind);
+        collected.items.push(EvidenceItem::labelled("ended_processes", &kind, "1", value.times as f64));
+        collected.items.push(EvidenceItem::labelled("ended_on_cpu_s", &kind, "s", value.ns as f64 / 1e9));
+    }
+    for (key, value) in states {
         let state = STATES.get(usize::from(key.state)).copied().unwrap_or("unknown");
         let label = format!("{} | {state} | {}", kind(window, key.role, key.kind), waits_for(window, key));
         let sum = sums.entry(label).or_insert(AccountValue { ns: 0, times: 0 });

@@ -40,6 +40,8 @@ enum account_state {
 	ACCOUNT_ASLEEP,
 	ACCOUNT_BLOCKED,
 	ACCOUNT_STATES,
+	/* No state: the CPU time of processes that began under watch and ended, and their number. */
+	ACCOUNT_ENDED = ACCOUNT_STATES,
 };
 SHARED(enum, account_state);
 
@@ -93,6 +95,8 @@ struct task_state {
 	/* Until when the account has the task's time, and what it has not yet flushed. */
 	u64 charged_ns;
 	u64 charged[ACCOUNT_ASLEEP];
+	/* The CPU time of a process that began under watch, until the last change of state; 0 for others. */
+	u64 life_on_ns;
 	/* Of a task that waits for a CPU: its clocks when the wait began or was last charged. */
 	u64 clocks[CLOCKS];
 	/* Where PostgreSQL keeps the pointer to what the task waits for, and what kind of process it is; 0 elsewhere. */

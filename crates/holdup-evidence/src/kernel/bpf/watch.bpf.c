@@ -262,7 +262,7 @@ int new_task(u64 *ctx)
 		struct task_state *child = begin_watching(task, state->role, image_of(state, parent), 0);
 
 		if (want_account && child)
-			account_begins(task, child, state->wait_event_at, state->backend_type_at);
+			account_is_born(task, child, state->wait_event_at, state->backend_type_at);
 		if (want_stacks && task->pid == task->tgid)
 			report_process(STACK_FORK, task->tgid, parent->tgid);
 	} else {
@@ -273,7 +273,7 @@ int new_task(u64 *ctx)
 			struct task_state *child = begin_watching(task, w->role, w->image, 0);
 
 			if (want_account && child)
-				account_begins(task, child, w->wait_event_at, w->backend_type_at);
+				account_is_born(task, child, w->wait_event_at, w->backend_type_at);
 		}
 	}
 	return 0;
