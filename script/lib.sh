@@ -104,7 +104,14 @@ need_rust() {
     [ "${minor:-0}" -lt 95 ] || return 0
     need_packages curl ca-certificates
     say "installing Rust with rustup into ${CARGO_HOME:-$HOME/.cargo} (cargo 1.95 or newer is not there)"
-    curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh -s -- -y --profile minimal --default-toolchain none >&2
+    # Not into a pipe, which would hide that it failed; the second address is the first's own source.
+    get="curl --proto =https --tlsv1.2 -sSf"
+    rustup_init=$($get https://sh.rustup.rs || $get https://static.rust-lang.org/rustup/rustup-init.sh) || {
+        say "error: rustup: cannot be fetched"
+        say "hint: install Rust 1.95 or newer (https://rustup.rs), then run this again"
+        exit 1
+    }
+    printf '%s\n' "$rustup_init" | sh -s -- -y --profile minimal --default-toolchain none >&2
     # shellcheck disable=SC1091
     . "${CARGO_HOME:-$HOME/.cargo}/env"
     rustup toolchain install >&2
