@@ -120,9 +120,14 @@ need_rust() {
 # build_holdup PROFILE: builds the one static binary and prints its path.
 build_holdup() {
     host=$(rustc -vV | sed -n 's/^host: //p')
-    # An explicit target keeps the flag away from build scripts and procedural macros.
-    cargo build --locked --profile "$1" --package holdup --target "$host" \
-        --config "target.$host.rustflags=['-C','target-feature=+crt-static']" >&2
+    flags="'-C','target-feature=+crt-static'"
+    # Relative relocations take 0.6 MB less so, which a static program can read from glibc 2.36 on.
+    libc=$(getconf GNU_LIBC_VERSION 2>/dev/null | sed -n 's/^glibc 2\.\([0-9]*\).*/\1/p')
+    if [ "${libc:-0}" -ge 36 ]; then flags="$flags,'-C','link-arg=-Wl,-z,pack-relative-relocs'"; fi
+    # There the linker is LLD, which can fold functions that are the same.
+    if [ "$host" = x86_64-unknown-linux-gnu ]; then flags="$flags,'-C','link-arg=-Wl,--icf=all'"; fi
+    # An explicit target keeps the flags away from build scripts and procedural macros.
+    cargo build --locked --profile "$1" --package holdup --target "$host" --config "target.$host.rustflags=[$flags]" >&2
     printf '%s\n' "${CARGO_TARGET_DIR:-target}/$host/$1/holdup"
 }
 build_release() { build_holdup release; }
