@@ -87,6 +87,9 @@ fn one_arm(watched: &Watched<'_>) -> ArmExplanation {
 /// Causes that cost CPU time of tasks that spin.
 const OF_SPINNING: [&str; 3] = ["preempted-holder", "fault-under-lock", "spin-wait"];
 
+/// What uses less than this of one CPU, on average, loses next to nothing by spinning.
+const FEW: f64 = 0.05;
+
 /// A task that spins is on a CPU: where sessions are hardly ever on one, spinning costs them no more than that, whether it can
 /// be seen or not.
 fn bound_by_cpu_time(watched: &Watched<'_>, cause: &mut Cause) {
@@ -96,7 +99,7 @@ fn bound_by_cpu_time(watched: &Watched<'_>, cause: &mut Cause) {
     let Some((share, tasks)) = account::on_cpu(watched) else { return };
     let at_most = if share < cause.minimum {
         format!("{} of the time of sessions at work", words::percent(share))
-    } else if tasks < cause.minimum {
+    } else if tasks < FEW {
         format!("{} of one CPU", words::percent(tasks))
     } else {
         return;

@@ -22,7 +22,7 @@ use std::time::Duration;
 const COLLECTORS: [&str; 8] =
     ["switches", "critical-sections", "faults", "kworkers", "cgroup-throttling", "pressure", "cpu", "run-queue"];
 
-const WINDOWS: u32 = 4;
+const WINDOWS: u32 = 8;
 const WINDOW_MS: u64 = 300;
 
 /// The nice value of what hardly uses a CPU.

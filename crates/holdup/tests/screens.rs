@@ -53,7 +53,7 @@ fn lists_of_a_bundle_fit_one_screen() {
             "--threads",
             "2",
             "--vary",
-            "algorithm=tas,ticket,mcs",
+            "algorithm=tas,ticket,futex-mutex",
             "--duration",
             "1ms",
             "--warmup",

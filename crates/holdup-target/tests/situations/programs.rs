@@ -50,9 +50,10 @@ static COLLECTING_JAVA: Situation = Situation {
     never: &WAITS,
 };
 
-/// Each of its threads has a CPU before what else runs here.
+/// Each of its threads has a CPU before what else runs here. A nice value would count within its session alone, where the
+/// kernel groups tasks by session (sched(7), autogroup).
 fn prefer(pid: u32) {
-    let wanted = Scheduling { policy: Scheduling::OTHER, reset_on_fork: false, nice: -15, priority: 0 };
+    let wanted = Scheduling { policy: Scheduling::FIFO, reset_on_fork: false, nice: 0, priority: 1 };
     let host = Host::real();
     let threads = host.list(&format!("/proc/{pid}/task")).expect("it runs");
     for thread in threads.iter().filter_map(|name| name.parse().ok()) {
