@@ -77,11 +77,13 @@ fn turn_away(stream: TcpStream) {
 
 /// One connection; returns the line to log at its end.
 fn one(host: &Host, stream: TcpStream, from: SocketAddr, stop: &Cancel) -> Option<String> {
+    // Dropped after the channel: the client has its end at that moment, however long workers take to end.
+    let mut server = ServerSide::default();
     let mut channel = match Channel::new(stream) {
         Ok(channel) => channel,
         Err(e) => return Some(format!("{from}: {e}")),
     };
-    match converse(host, &mut channel, stop) {
+    match converse(host, &mut channel, &mut server, stop) {
         Ok(()) | Err(End::Cancelled) => None,
         Err(end) => {
             // Who sends garbage may not read the answer, but one of another version will.
@@ -91,7 +93,7 @@ fn one(host: &Host, stream: TcpStream, from: SocketAddr, stop: &Cancel) -> Optio
     }
 }
 
-fn converse(host: &Host, channel: &mut Channel, stop: &Cancel) -> Result<(), End> {
+fn converse(host: &Host, channel: &mut Channel, server: &mut ServerSide, stop: &Cancel) -> Result<(), End> {
     match channel.receive(Some(HELLO_LIMIT), stop)? {
         PeerOrder::Hello(hello) if hello.version == env!("CARGO_PKG_VERSION") => {
             channel.send(&PeerAnswer::Hello(PeerHello::of(host, hello.nonce)))?;
@@ -102,13 +104,11 @@ fn converse(host: &Host, channel: &mut Channel, stop: &Cancel) -> Result<(), End
         }
         _ => return Err(End::fault("an order came before the hello")),
     }
-    // What is left of it ends with the connection.
-    let mut stream = ServerSide::default();
     loop {
         let answer = match channel.receive(None, stop)? {
             PeerOrder::Echo => PeerAnswer::Echo,
             PeerOrder::Facts => PeerAnswer::Facts(holdup_host::facts(host)),
-            PeerOrder::Stream(order) => PeerAnswer::Stream(stream.carry_out(host, channel.address(), order)),
+            PeerOrder::Stream(order) => PeerAnswer::Stream(server.carry_out(host, channel.address(), order)),
             PeerOrder::Bye => return Ok(()),
             PeerOrder::Hello(_) => return Err(End::fault("a second hello came")),
         };
