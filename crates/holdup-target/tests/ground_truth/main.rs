@@ -181,9 +181,9 @@ impl Symbols {
     }
 }
 
-/// How many causes were reported as the asking stack has them, and of how many.
-fn causes(seen: &Observation, symbols: &Symbols) -> (u64, u64) {
-    let (mut right, mut all) = (0, 0);
+/// Causes as the asking stack has them, others, and those that were not seen.
+fn causes(seen: &Observation, symbols: &Symbols) -> Score {
+    let mut score = Score::default();
     for (_, left, truth) in joined(seen) {
         let Some((place, reported)) = left.split_once(": ") else { continue };
         // A task that yields to a higher class is reported so, however it was asked.
@@ -191,14 +191,17 @@ fn causes(seen: &Observation, symbols: &Symbols) -> (u64, u64) {
         else {
             continue;
         };
-        all += 1;
-        right += u64::from(reported == real);
+        match reported {
+            _ if reported == real => score.right += 1,
+            "other" => score.missed += 1,
+            _ => score.wrong += 1,
+        }
         if reported != real && std::env::var_os("SHOW").is_some() {
             let stack: Vec<&str> = truth.asked.iter().map(|a| symbols.of(*a)).collect();
             println!("cause: reported {reported} real {real} {stack:?}");
         }
     }
-    (right, all)
+    score
 }
 
 fn holders_and_waiters_are_distinguished_from_the_rest() {
@@ -208,7 +211,7 @@ fn holders_and_waiters_are_distinguished_from_the_rest() {
     }
     let only = std::env::var("ALGORITHM").ok();
     let symbols = Symbols::read();
-    let mut caused = (0, 0);
+    let mut caused = Score::default();
     for id in ALGORITHMS {
         let algorithm = holdup_locks::algorithms::find(id).expect("it exists");
         if algorithm.probe().is_usable() && only.as_deref().is_none_or(|o| o == id) {
@@ -225,8 +228,7 @@ fn holders_and_waiters_are_distinguished_from_the_rest() {
                     500,
                 );
                 let found = scores(&seen);
-                let (right, all) = causes(&seen, &symbols);
-                caused = (caused.0 + right, caused.1 + all);
+                caused = caused.plus(causes(&seen, &symbols));
                 println!("{id} {sharing} {workers}: {} joined of {}, {found:?}", joined(&seen).len(), seen.lefts.len());
                 println!("  {:?}", seen.collected[1].coverage);
                 sum = [sum[0].plus(found[0]), sum[1].plus(found[1])];
@@ -241,8 +243,10 @@ fn holders_and_waiters_are_distinguished_from_the_rest() {
             }
         }
     }
-    println!("causes: {} of {} as the stack has them", caused.0, caused.1);
-    assert!(caused.1 < 100 || caused.0 as f64 >= 0.98 * caused.1 as f64, "{caused:?}");
+    println!("causes: precision {:.4} recall {:.4} {caused:?}", caused.precision(), caused.recall());
+    let all = caused.right + caused.wrong + caused.missed;
+    // Of workers that sleep for the lock some were asked where holdup does not see it: up to 6 in 100 (docs/evidence.md).
+    assert!(all < 100 || (caused.precision() >= 0.99 && caused.recall() >= 0.9), "{caused:?}");
 }
 
 holdup_testkit::tests!(holders_and_waiters_are_distinguished_from_the_rest);
