@@ -50,9 +50,13 @@ impl<'a> Entry<'a> {
     }
 }
 
+fn is_on_cpu(entry: &Entry<'_>) -> bool {
+    entry.state == "on CPU"
+}
+
 /// Whether a task is runnable and has no CPU.
 pub(crate) fn is_runnable(entry: &Entry<'_>) -> bool {
-    entry.state != "on CPU" && !entry.sleeps()
+    !is_on_cpu(entry) && !entry.sleeps()
 }
 
 /// Whether a task waits behind tasks of its own scheduling class.
@@ -89,13 +93,22 @@ pub(crate) fn is_backend(kind: &str) -> bool {
     kind == BACKEND
 }
 
-/// The CPU time of sessions in a trial, s.
-pub(crate) fn on_cpu_s(watched: &Watched<'_>, trial: &Trial) -> Result<f64, Missing> {
-    let has_backends = has_backends(watched);
+/// The time of sessions at work that is accepted in a trial, s.
+fn at_work_s(
+    watched: &Watched<'_>,
+    trial: &Trial,
+    has_backends: bool,
+    accept: impl Fn(&Entry<'_>) -> bool,
+) -> Result<f64, Missing> {
     watched.required(trial, ACCOUNT, ITEM, |label| {
         let entry = Entry::of(label);
-        entry.state == "on CPU" && is_at_work(&entry, has_backends)
+        is_at_work(&entry, has_backends) && accept(&entry)
     })
+}
+
+/// The CPU time of PostgreSQL's sessions in a trial, s.
+pub(crate) fn backends_on_cpu_s(watched: &Watched<'_>, trial: &Trial) -> Result<f64, Missing> {
+    at_work_s(watched, trial, true, is_on_cpu)
 }
 
 /// The share of the time of sessions at work that is accepted, in each trial.
@@ -105,13 +118,8 @@ pub(crate) fn on_cpu_s(watched: &Watched<'_>, trial: &Trial) -> Result<f64, Miss
 pub(crate) fn pieces(watched: &Watched<'_>, accept: impl Fn(&Entry<'_>) -> bool) -> Result<Pieces, Missing> {
     let has_backends = has_backends(watched);
     watched.pieces(|trial| {
-        let seconds = |accept: &dyn Fn(&Entry<'_>) -> bool| {
-            watched.required(trial, ACCOUNT, ITEM, |label| {
-                let entry = Entry::of(label);
-                is_at_work(&entry, has_backends) && accept(&entry)
-            })
-        };
-        Ok((seconds(&accept)?, seconds(&|_| true)?))
+        let part_s = at_work_s(watched, trial, has_backends, &accept)?;
+        Ok((part_s, at_work_s(watched, trial, has_backends, |_| true)?))
     })
 }
 
@@ -162,7 +170,7 @@ pub(crate) fn scheduler_share(watched: &Watched<'_>) -> Option<f64> {
 
 /// The part of the time of sessions at work that they are on a CPU, and how many are on average.
 pub(crate) fn on_cpu(watched: &Watched<'_>) -> Option<(f64, f64)> {
-    let on_cpu = pieces(watched, |entry| entry.state == "on CPU").ok()?;
+    let on_cpu = pieces(watched, is_on_cpu).ok()?;
     let ((part, all), watched_s) = (on_cpu.sums(), watched.length_s(&on_cpu.trials));
     let share = if all > 0.0 { part / all } else { 0.0 };
     (watched_s > 0.0).then(|| (share, part / watched_s))

@@ -15,7 +15,8 @@ pub static META: Meta = Meta {
     summary: "where the time of sessions went, compared with the baseline",
     docs: "The share that each state has in the time of sessions at work (collector account), in an arm and in its baseline, \
            and the difference in percentage points. Its interval is made of the intervals of both shares, which are taken \
-           to be independent, and those of all states hold together at 95 %; a difference counts if its interval lies on one side of zero and it is a point at least.",
+           to be independent, and those of all states hold together at 95 %; a difference counts if its interval lies on \
+           one side of zero and it is a point at least.",
     references: &["Zou and Donner, Statistics in Medicine 27 (2008): 1693-1702"],
 };
 

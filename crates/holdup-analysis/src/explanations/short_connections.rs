@@ -31,7 +31,7 @@ pub(super) fn explain(context: &Context<'_>) -> Cause {
     }
     let ended = |trial: &_, item| watched.sum(trial, account::ACCOUNT, item, account::is_backend);
     let pieces = watched.pieces(|trial| {
-        let all_s = account::on_cpu_s(watched, trial)?;
+        let all_s = account::backends_on_cpu_s(watched, trial)?;
         // Part of their life may lie before the window.
         Ok((ended(trial, "ended_on_cpu_s")?.min(all_s), all_s))
     });

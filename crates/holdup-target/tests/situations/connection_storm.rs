@@ -1,17 +1,14 @@
 //! Clients connect for one short statement each.
 
-use crate::{Situation, USUAL, answer, needs_account, server};
+use crate::{QUIET, Situation, USUAL, answer, needs_account, server};
 use holdup_sql::Client;
 
 static SITUATION: Situation = Situation {
     name: "connection storm",
-    setup: &[],
-    held: &[],
-    sessions: 0,
-    statement: "",
     first: &["short-connections"],
     says: "Short connections: sessions that start and end use",
     never: &["heavyweight-lock", "replication", "wal", "saturated-thread", "slow-disk"],
+    ..QUIET
 };
 
 pub(crate) fn a_storm_of_connections() {

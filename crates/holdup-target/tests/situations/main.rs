@@ -52,6 +52,18 @@ struct Situation {
     never: &'static [&'static str],
 }
 
+/// Nothing is set up, and nothing is wrong.
+const QUIET: Situation = Situation {
+    name: "",
+    setup: &[],
+    held: &[],
+    sessions: 0,
+    statement: "",
+    first: &["nothing"],
+    says: "No known cause of delay",
+    never: &WAITS,
+};
+
 /// All that wait for another session or process wait in the same way.
 const WAITS: [&str; 5] = ["heavyweight-lock", "lightweight-lock", "replication", "wal", "other-wait"];
 
@@ -115,14 +127,17 @@ fn answer(situation: &Situation, bundle: &BundleData) -> ArmExplanation {
     arm
 }
 
+/// The sum of an item over all windows, of the labels that are wanted.
+fn seconds(bundle: &BundleData, item: &str, is_wanted: impl Fn(&str) -> bool) -> f64 {
+    let items = bundle.trials.iter().flat_map(|t| &t.evidence).flat_map(|c| &c.items);
+    let wanted = items.filter(|i| i.name == item && i.label.as_deref().is_some_and(&is_wanted));
+    wanted.filter_map(|i| i.value.value()).sum()
+}
+
 /// Whether tasks that are not part of the situation are most of what it waits behind.
 fn is_machine_busy(bundle: &BundleData) -> bool {
-    let seconds = |state: &str| -> f64 {
-        let items = bundle.trials.iter().flat_map(|t| &t.evidence).flat_map(|c| &c.items);
-        let of_state = items.filter(|i| i.name == "account_s" && i.label.as_deref().is_some_and(|l| l.contains(state)));
-        of_state.filter_map(|i| i.value.value()).sum()
-    };
-    seconds("| behind other tasks |") > seconds("| behind own tasks |")
+    let in_state = |state: &str| seconds(bundle, "account_s", |label| label.contains(state));
+    in_state("| behind other tasks |") > in_state("| behind own tasks |")
 }
 
 /// Every cause, and the account.

@@ -1,6 +1,6 @@
 //! Programs that are no server of PostgreSQL.
 
-use crate::{Situation, WAITS, answer, needs_account, record};
+use crate::{QUIET, Situation, answer, needs_account, record};
 use holdup_host::{Host, Scheduling};
 use holdup_testkit::ignore;
 use std::io::{BufRead as _, BufReader};
@@ -8,46 +8,20 @@ use std::process::{Child, Command, Stdio};
 
 static SATURATED: Situation = Situation {
     name: "saturated thread",
-    setup: &[],
-    held: &[],
-    sessions: 0,
-    statement: "",
     first: &["saturated-thread"],
     says: "One thread is the limit: hu-busy",
-    never: &WAITS,
+    ..QUIET
 };
 
-static IDLE: Situation = Situation {
-    name: "idle program",
-    setup: &[],
-    held: &[],
-    sessions: 0,
-    statement: "",
-    first: &["nothing"],
-    says: "No known cause of delay",
-    never: &WAITS,
-};
+static IDLE: Situation = Situation { name: "idle program", ..QUIET };
 
-static IDLE_JAVA: Situation = Situation {
-    name: "idle Java program",
-    setup: &[],
-    held: &[],
-    sessions: 0,
-    statement: "",
-    first: &["nothing"],
-    says: "No known cause of delay",
-    never: &WAITS,
-};
+static IDLE_JAVA: Situation = Situation { name: "idle Java program", ..QUIET };
 
 static COLLECTING_JAVA: Situation = Situation {
     name: "Java program that allocates",
-    setup: &[],
-    held: &[],
-    sessions: 0,
-    statement: "",
     first: &["saturated-thread"],
     says: "One thread is the limit:",
-    never: &WAITS,
+    ..QUIET
 };
 
 /// Each of its threads has a CPU before what else runs here. A nice value would count within its session alone, where the

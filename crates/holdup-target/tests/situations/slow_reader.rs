@@ -1,20 +1,17 @@
 //! Clients take their rows more slowly than the server gives them.
 
 use crate::server::Server;
-use crate::{Situation, USUAL, judge_beside};
+use crate::{QUIET, Situation, USUAL, judge_beside};
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 static SITUATION: Situation = Situation {
     name: "slow reader",
-    setup: &[],
-    held: &[],
-    sessions: 0,
-    statement: "",
     first: &["other-wait"],
     says: "Clients that read slowly: sessions spend",
     never: &["oversubscription", "heavyweight-lock", "lightweight-lock", "slow-disk"],
+    ..QUIET
 };
 
 const MANY_ROWS: &str = "COPY (SELECT repeat('x', 1000) FROM generate_series(1, 100000)) TO STDOUT";

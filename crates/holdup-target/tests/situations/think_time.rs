@@ -1,19 +1,10 @@
 //! Clients think between short statements: nothing is wrong.
 
-use crate::{Situation, USUAL, WAITS, judge_beside};
+use crate::{QUIET, Situation, USUAL, judge_beside};
 use holdup_model::outcome::FindingVerdict;
 use std::time::Duration;
 
-static SITUATION: Situation = Situation {
-    name: "think time",
-    setup: &[],
-    held: &[],
-    sessions: 0,
-    statement: "",
-    first: &["nothing"],
-    says: "No known cause of delay",
-    never: &WAITS,
-};
+static SITUATION: Situation = Situation { name: "think time", ..QUIET };
 
 pub(crate) fn sessions_that_think() {
     let (_, arm, ()) = judge_beside(&SITUATION, USUAL, |server| {

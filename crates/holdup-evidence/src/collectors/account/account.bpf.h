@@ -154,6 +154,16 @@ INLINE void charge_own(struct task_state *state, u64 ns)
 		__sync_fetch_and_add(&state->charged[of], ns);
 }
 
+/* Charges time on a CPU until now. */
+INLINE void charge_on(struct task_state *state, u64 now)
+{
+	u64 ns = since(state, now);
+
+	charge_own(state, ns);
+	if (state->life_on_ns)
+		state->life_on_ns += ns;
+}
+
 INLINE u32 clock_of(struct task_struct *task, u32 is_watched)
 {
 	if (!task->pid)
@@ -273,12 +283,8 @@ INLINE void flush(struct task_state *state, struct counts *c)
 INLINE void account_leaves(struct task_struct *prev, struct task_state *state, u64 now, struct counts *c)
 {
 	u32 out_state = state->out_state;
-	u64 on_ns;
 
-	on_ns = since(state, now);
-	charge_own(state, on_ns);
-	if (state->life_on_ns)
-		state->life_on_ns += on_ns;
+	charge_on(state, now);
 	if (out_state == OUT_SLEEPING || out_state == OUT_BLOCKED) {
 		void *regs = (void *)bpf_task_pt_regs(bpf_get_current_task_btf());
 
@@ -323,11 +329,13 @@ int migrates(u64 *ctx)
 {
 	struct task_struct *task = (void *)ctx[0];
 	struct task_state *state = state_of(task);
-	struct counts *c = my_counts(shard());
+	struct counts *c;
 	u64 now;
 
-	if (!state || !c || state->is_kernel_worker || !state->charged_ns || state->account_state == ACCOUNT_ON ||
-	    is_asleep(state))
+	if (!state || state->is_kernel_worker || !state->charged_ns || state->account_state == ACCOUNT_ON || is_asleep(state))
+		return 0;
+	c = my_counts(shard());
+	if (!c)
 		return 0;
 	now = bpf_ktime_get_ns();
 	charge_wait(task, state, now, c);
@@ -379,7 +387,7 @@ int cut_tasks(struct bpf_iter__task *ctx)
 	struct busiest *most;
 	struct counts *c;
 	u32 zero = 0;
-	u64 now, on_ns = 0;
+	u64 now;
 
 	if (!task)
 		return 0;
@@ -393,11 +401,9 @@ int cut_tasks(struct bpf_iter__task *ctx)
 	if (is_asleep(state))
 		charge_sleep(state, since(state, now), 0, c);
 	else if (state->account_state == ACCOUNT_ON)
-		charge_own(state, on_ns = since(state, now));
+		charge_on(state, now);
 	else
 		charge_wait(task, state, now, c);
-	if (state->life_on_ns && state->account_state == ACCOUNT_ON)
-		state->life_on_ns += on_ns;
 	most = bpf_map_lookup_elem(&busiest, &zero);
 	if (most && state->charged[ACCOUNT_ON] > most->ns) {
 		most->ns = state->charged[ACCOUNT_ON];

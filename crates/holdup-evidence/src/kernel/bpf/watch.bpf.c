@@ -165,9 +165,11 @@ int switched(u64 *ctx)
 
 	if (want_kworkers)
 		runs_until_now(ctx, prev);
-	now = bpf_ktime_get_ns();
-	if (want_account)
+	/* Most switches of a host are of tasks that are not watched: only the account needs their time. */
+	if (want_account) {
+		now = bpf_ktime_get_ns();
 		cpu_runs(bpf_get_smp_processor_id(), next, to && !to->is_kernel_worker, now);
+	}
 	if (!from) {
 		/* The checker of programs does not know the logical or of two pointers, which this would be compiled to. */
 		barrier(to);
@@ -178,6 +180,8 @@ int switched(u64 *ctx)
 	c = my_counts(here);
 	if (!c)
 		return 0;
+	if (!want_account)
+		now = bpf_ktime_get_ns();
 	add(&c->switches, 1);
 	if (from) {
 		leaves(ctx, prev, next, from, c, (here * roles + from->role) * HISTOGRAMS, now);
