@@ -94,6 +94,11 @@ fn a_thread_that_waits_for_a_cpu_now_and_then_is_saturated_and_one_that_mostly_w
     let with_wait = |wait_s| only(&Story::quiet().with_account().saturated_thread(wait_s));
     let now_and_then = with_wait(0.3);
     assert!(with(&now_and_then, FindingVerdict::Supported).contains(&"saturated-thread"), "{now_and_then:#?}");
+    // In one window others had the CPU.
+    let mut stalled = Story::quiet().with_account().saturated_thread(0.0);
+    stalled.windows[0] = Story::quiet().with_account().saturated_thread(0.9).windows.swap_remove(0);
+    let stalled = only(&stalled);
+    assert!(with(&stalled, FindingVerdict::Supported).contains(&"saturated-thread"), "{stalled:#?}");
     let mostly = with_wait(0.7);
     assert!(!with(&mostly, FindingVerdict::Supported).contains(&"saturated-thread"), "{mostly:#?}");
 }

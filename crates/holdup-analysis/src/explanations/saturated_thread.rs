@@ -25,12 +25,14 @@ pub(super) fn explain(context: &Context<'_>) -> Cause {
     if !account::is_there(watched) {
         return skipped(&KIND);
     }
+    let busiest = watched.by_label(account::ACCOUNT, "busiest_thread_s");
+    let on_s: f64 = busiest.iter().map(|(_, on_s)| on_s).sum();
+    // One that mostly waits for a CPU is delayed by others, and not the limit.
+    let mostly_runs = on_s * 2.0 >= watched.watched_s();
     let pieces = watched.pieces(|trial| {
         let of = |name| watched.required(trial, account::ACCOUNT, name, |_| true);
         let (on_s, wait_s) = (of("busiest_thread_s")?, of("busiest_thread_wait_s")?);
-        // One that mostly waits for a CPU is delayed by others, and not the limit.
-        let wait_s = if on_s * 2.0 >= window_s(trial) { wait_s } else { 0.0 };
-        let could_s = window_s(trial) - wait_s;
+        let could_s = window_s(trial) - if mostly_runs { wait_s.min(window_s(trial)) } else { 0.0 };
         // The window of the account may be longer by the time that cutting takes.
         Ok((on_s.min(could_s), could_s))
     });
@@ -44,8 +46,7 @@ pub(super) fn explain(context: &Context<'_>) -> Cause {
         cause.sentence = "One saturated thread: each backend works for one client.".to_owned();
         return cause;
     }
-    let name = watched.by_label(account::ACCOUNT, "busiest_thread_s");
-    let name = name.first().map_or("a thread", |(label, _)| label.as_str());
+    let name = busiest.first().map_or("a thread", |(label, _)| label.as_str());
     cause.sentence =
         format!("One thread is the limit: {name} is on a CPU {} of the time that it could run.", share_in_words(share));
     cause.advice.push(advice(
