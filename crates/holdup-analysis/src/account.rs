@@ -20,7 +20,7 @@ const IDLE: &str = "Client:ClientRead";
 
 /// What an entry of the account is of: `KIND | STATE | FOR`.
 pub(crate) struct Entry<'a> {
-    kind: &'a str,
+    pub(crate) kind: &'a str,
     pub(crate) state: &'a str,
     /// A wait event of PostgreSQL (`Lock:transactionid`), or a system call.
     pub(crate) waits_for: &'a str,
@@ -82,10 +82,32 @@ pub(crate) fn sessions(watched: &Watched<'_>) -> &'static str {
     if has_backends(watched) { "sessions" } else { "the watched tasks" }
 }
 
+/// What a task sleeps for that waits for a mutex.
+pub(crate) const MUTEX: &str = "mutex";
+
 /// Whether an entry is time of a session at work. A backend is at work unless it waits for its client; of other programs'
-/// tasks it is not known what they sleep for, so those that sleep are not at work.
+/// tasks it is not known what they sleep for, so those that sleep are not at work, unless they wait for a mutex.
 fn is_at_work(entry: &Entry<'_>, has_backends: bool) -> bool {
-    if has_backends { entry.kind == BACKEND && entry.waits_for != IDLE } else { entry.state != "asleep" }
+    if has_backends {
+        entry.kind == BACKEND && entry.waits_for != IDLE
+    } else {
+        entry.state != "asleep" || entry.waits_for == MUTEX
+    }
+}
+
+/// Tells whether an entry is time of a session at work.
+pub(crate) fn at_work(watched: &Watched<'_>) -> impl Fn(&Entry<'_>) -> bool + Copy {
+    let has_backends = has_backends(watched);
+    move |entry| is_at_work(entry, has_backends)
+}
+
+/// Processes of a kind: `Client backends`.
+pub(crate) fn plural(kind: &str) -> String {
+    if kind.ends_with("backend") || kind.ends_with("worker") || kind.ends_with("sender") {
+        words::capital(&format!("{kind}s"))
+    } else {
+        format!("Tasks of {kind}")
+    }
 }
 
 /// Whether a kind of process is a session of PostgreSQL.

@@ -2,6 +2,7 @@
 
 use crate::account;
 use crate::explanations::{self, Context, share_in_words};
+use crate::wakers;
 use crate::watched::{Watched, twins};
 use crate::words;
 use holdup_model::bundle::{Ending, OBSERVED};
@@ -114,6 +115,9 @@ fn bound_by_cpu_time(watched: &Watched<'_>, cause: &mut Cause) {
 const OF_THE_SCHEDULER: [&str; 5] =
     ["throttling", "stolen-by-higher-class", "oversubscription", "kworker-behind-hog", "preempted-holder"];
 
+/// What the scheduler has in waits for tasks without a CPU is said from here on.
+const THROUGH: f64 = 0.01;
+
 /// The answer: the cause that delays most tasks, the scheduler's part in the time, and the others.
 fn answer(causes: &[Cause], watched: &Watched<'_>) -> (String, FindingVerdict) {
     let mut found: Vec<&Cause> = causes
@@ -129,7 +133,11 @@ fn answer(causes: &[Cause], watched: &Watched<'_>) -> (String, FindingVerdict) {
     let left_open = if open.is_empty() { String::new() } else { format!(" Not judged: {}.", words::list(&open)) };
     if let Some((most, others)) = found.split_first() {
         let of_it = account::scheduler_share(watched).filter(|_| !OF_THE_SCHEDULER.contains(&most.id.as_str()));
-        let of_it = of_it.map(|share| format!(" The scheduler: {}.", words::percent(share))).unwrap_or_default();
+        let through = wakers::scheduler_share(watched).filter(|share| *share >= THROUGH);
+        let through = through.map(|share| format!(", and {} through tasks that they wait for", words::percent(share)));
+        let through = through.unwrap_or_default();
+        let of_it = of_it.map(|share| format!(" The scheduler: {}{through}.", words::percent(share)));
+        let of_it = of_it.unwrap_or_default();
         let beside: Vec<String> = others.iter().map(|c| beside(c)).collect();
         let beside = if beside.is_empty() { String::new() } else { format!(" Also: {}.", words::list(&beside)) };
         // What was not judged could be more than what was found only where that is less than half.

@@ -25,6 +25,7 @@ mod named;
 mod shifts;
 mod sweeps;
 mod waits;
+mod wakers;
 mod watched;
 mod words;
 

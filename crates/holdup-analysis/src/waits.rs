@@ -2,6 +2,7 @@
 
 use crate::account::{self, Entry};
 use crate::explanations::{Kind, blank, judge, share_in_words, split};
+use crate::wakers;
 use crate::watched::Watched;
 use holdup_model::Meta;
 use holdup_model::explanation::{Advice, Cause};
@@ -30,7 +31,7 @@ pub(crate) fn explain(waits: &Waits, watched: &Watched<'_>) -> Cause {
         return skipped(&kind);
     }
     let mut cause = judge(&kind, watched, account::pieces(watched, waits.accept));
-    cause.evidence = watched.present(&[(account::ACCOUNT, "account_s")]);
+    cause.evidence = watched.present(&[(account::ACCOUNT, "account_s"), (account::ACCOUNT, "woken_by_s")]);
     if !account::has_backends(watched) && cause.missing.is_empty() {
         cause.verdict = FindingVerdict::Refuted;
         cause.share = None;
@@ -47,6 +48,8 @@ pub(crate) fn explain(waits: &Waits, watched: &Watched<'_>) -> Cause {
     };
     cause.sentence =
         format!("{}: sessions spend {} of their time waiting ({on}).", (waits.subject)(most), share_in_words(share));
+    let waiting_s: f64 = events.iter().map(|(_, s)| s).sum();
+    cause.details.extend(wakers::details(watched, waiting_s, waits.accept));
     cause.advice = (waits.advice)(most);
     cause
 }

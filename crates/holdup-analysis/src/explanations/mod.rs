@@ -16,6 +16,7 @@ pub mod fault_under_lock;
 pub mod heavyweight_lock;
 pub mod kworker_behind_hog;
 pub mod lightweight_lock;
+pub mod mutex;
 pub mod nothing;
 pub mod other_wait;
 pub mod oversubscription;
@@ -40,6 +41,7 @@ pub static ALL: &[Explainer] = &[
     Explainer { meta: &spin_wait::META, explain: spin_wait::explain },
     Explainer { meta: &heavyweight_lock::META, explain: heavyweight_lock::explain },
     Explainer { meta: &lightweight_lock::META, explain: lightweight_lock::explain },
+    Explainer { meta: &mutex::META, explain: mutex::explain },
     Explainer { meta: &replication::META, explain: replication::explain },
     Explainer { meta: &wal::META, explain: wal::explain },
     Explainer { meta: &other_wait::META, explain: other_wait::explain },

@@ -2,7 +2,7 @@
 
 use crate::kernel::layout::{
     AccountKey, AccountValue, BUCKETS, BehindKey, Busiest, COMM, Counts, HISTOGRAMS, Histogram, SECTION_HISTOGRAMS,
-    SectionCounts, SectionPreempter, bounds_ns, bytes_of, name, plus, read, since, zeroed,
+    SectionCounts, SectionPreempter, WokenKey, bounds_ns, bytes_of, name, plus, read, since, zeroed,
 };
 use crate::kernel::residuals::Residuals;
 use crate::kernel::watch::{array, array_mut};
@@ -65,6 +65,7 @@ type RowsBefore = BTreeMap<(String, Vec<u8>), Vec<u8>>;
 pub(crate) struct Account {
     pub(crate) states: Vec<(AccountKey, AccountValue)>,
     pub(crate) behind: Vec<(BehindKey, AccountValue)>,
+    pub(crate) woken: Vec<(WokenKey, AccountValue)>,
 }
 
 /// The object while it counts, and what rows of its hash maps had at the last edge.
@@ -83,6 +84,7 @@ impl Maps {
         Ok(Account {
             states: self.since_last("account", rows_of_cpus(object, "account")?),
             behind: self.since_last("behind", rows_of_cpus(object, "behind")?),
+            woken: self.since_last("woken", rows_of_cpus(object, "woken")?),
         })
     }
 

@@ -16,8 +16,12 @@ struct account_key {
 	u8 unused;
 };
 SHARED(struct, account_key);
-enum account_syscall { NO_SYSCALL = 0xffffffff };
+/* FUTEX_LOCK: a futex that is a lock (is_lock). */
+enum account_syscall { NO_SYSCALL = 0xffffffff, FUTEX_LOCK = 0xfffffffe };
 SHARED(enum, account_syscall);
+
+/* What is shorter counts as time on a CPU of those whose waits the task ends, ns. */
+#define LEAST_TIME_OFF_NS 10000
 
 struct account_value {
 	u64 ns;
@@ -145,6 +149,27 @@ INLINE u32 syscall_of(s64 number)
 	return number >= 0 ? (u32)number : NO_SYSCALL;
 }
 
+/* include/uapi/linux/futex.h */
+enum futex_operations {
+	FUTEX_WAIT = 0,
+	FUTEX_LOCK_PI = 6,
+	FUTEX_WAIT_BITSET = 9,
+	FUTEX_LOCK_PI2 = 13,
+	FUTEX_CMD_MASK = ~(128 | 256),
+};
+
+/* Whether a task waits for a lock by this call of futex: it waits while the word says "locked, with waiters", which is 2 for
+ * the mutexes of glibc, Rust and Go, and the highest bit for those that have their owner in the word (musl, FUTEX_LOCK_PI).
+ * Condition variables and semaphores wait for other values. */
+INLINE u32 is_lock(u64 operation, u64 value)
+{
+	u32 command = operation & FUTEX_CMD_MASK;
+
+	if (command == FUTEX_LOCK_PI || command == FUTEX_LOCK_PI2)
+		return 1;
+	return (command == FUTEX_WAIT || command == FUTEX_WAIT_BITSET) && ((u32)value == 2 || (u32)value >> 31);
+}
+
 /* Time on a CPU or in a run queue is added up in the task's own state, and by the cut to the others'. */
 INLINE void charge_own(struct task_state *state, u64 ns)
 {
@@ -266,6 +291,22 @@ INLINE void read_backend(struct task_state *state)
 		state->kind = kind;
 }
 
+/* A time off the CPU ends, of the state that the task is in. Short ones are left out. */
+INLINE void keep_time_off(struct task_state *state, u64 begin, u64 end)
+{
+	struct time_off *off = &state->times_off[state->next_time_off & (TIMES_OFF - 1)];
+	u32 of = state->account_state;
+
+	if (!begin || end < begin + LEAST_TIME_OFF_NS)
+		return;
+	state->next_time_off += 1;
+	off->begin_ns = begin;
+	off->end_ns = end;
+	off->wait_event = of >= ACCOUNT_ASLEEP ? state->wait_event : 0;
+	off->syscall = of >= ACCOUNT_ASLEEP ? state->syscall : NO_SYSCALL;
+	off->state = of;
+}
+
 INLINE void flush(struct task_state *state, struct counts *c)
 {
 	struct account_key key = { .role = state->role, .kind = state->kind, .syscall = NO_SYSCALL };
@@ -290,6 +331,9 @@ INLINE void account_leaves(struct task_struct *prev, struct task_state *state, u
 
 		state->account_state = out_state == OUT_BLOCKED ? ACCOUNT_BLOCKED : ACCOUNT_ASLEEP;
 		state->syscall = prev->flags & PF_KTHREAD ? NO_SYSCALL : syscall_of(fixed_register_of(regs, regs_syscall));
+		if (state->syscall == futex_number &&
+		    is_lock(fixed_register_of(regs, regs_argument2), fixed_register_of(regs, regs_argument3)))
+			state->syscall = FUTEX_LOCK;
 		read_backend(state);
 	} else if (out_state == OUT_EXITED) {
 		state->charged_ns = 0;
@@ -319,6 +363,7 @@ INLINE void account_wakes(struct task_struct *task, struct task_state *state, u6
 	if (!is_asleep(state))
 		return;
 	charge_sleep(state, since(state, now), 1, my_counts(shard()));
+	keep_time_off(state, state->off_since_ns, now);
 	state->account_state = is_throttled(task) ? ACCOUNT_THROTTLED : ACCOUNT_WAKING;
 	wait_begins(state, cpu_of(task, state), now);
 }
@@ -350,6 +395,7 @@ INLINE void account_arrives(struct task_struct *next, struct task_state *state, 
 		charge_sleep(state, since(state, now), 1, c);
 	else
 		charge_wait(next, state, now, c);
+	keep_time_off(state, state->woken_ns ? state->woken_ns : state->off_since_ns, now);
 	state->account_state = ACCOUNT_ON;
 }
 
@@ -366,8 +412,14 @@ INLINE void account_begins(struct task_struct *task, struct task_state *state, u
 		state->account_state = task->on_cpu ? ACCOUNT_ON : is_throttled(task) ? ACCOUNT_THROTTLED : ACCOUNT_WAKING;
 	else
 		state->account_state = is_blocked(of) ? ACCOUNT_BLOCKED : ACCOUNT_ASLEEP;
-	if (is_asleep(state) && !(task->flags & PF_KTHREAD))
-		state->syscall = syscall_of(register_of((void *)bpf_task_pt_regs(task), regs_syscall));
+	if (is_asleep(state) && !(task->flags & PF_KTHREAD)) {
+		void *regs = (void *)bpf_task_pt_regs(task);
+
+		state->syscall = syscall_of(register_of(regs, regs_syscall));
+		if (state->syscall == futex_number &&
+		    is_lock(register_of(regs, regs_argument2), register_of(regs, regs_argument3)))
+			state->syscall = FUTEX_LOCK;
+	}
 	wait_begins(state, cpu_of(task, state), state->charged_ns);
 }
 

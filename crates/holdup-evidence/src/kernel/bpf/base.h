@@ -109,6 +109,8 @@ struct mm_struct___hugetlb {
 /* Since 5.16, where the architecture keeps it in the task. */
 struct thread_info {
 	u32 cpu;
+	/* Where it is not kept for each CPU, as on x86. */
+	u32 preempt_count;
 } CORE;
 
 struct task_struct {

@@ -48,6 +48,18 @@ SHARED(enum, account_state);
 /* What a CPU runs, for the account. A power of two of clocks. */
 enum cpu_clock { CLOCK_OWN, CLOCK_OTHER, CLOCK_OWN_CLASS, CLOCK_OTHER_CLASS, CLOCKS };
 
+/* A time that a task was off the CPU: asleep for what, or runnable. */
+struct time_off {
+	u64 begin_ns;
+	u64 end_ns;
+	u32 wait_event;
+	u32 syscall;
+	u32 state;
+	u32 unused;
+};
+/* Of each task the last ones are kept, for those whose wait it ends. A power of two. */
+#define TIMES_OFF 4
+
 struct task_state {
 	u64 off_since_ns;
 	u64 on_since_ns;
@@ -108,6 +120,9 @@ struct task_state {
 	u8 kind;
 	u8 unused2[2];
 	u32 wait_cpu;
+	struct time_off times_off[TIMES_OFF];
+	u32 next_time_off;
+	u32 unused3;
 };
 
 enum image_number { IMAGE_NONE = 0 };
@@ -211,6 +226,10 @@ const volatile u32 regs_ip = 128;
 const volatile u32 regs_sp = 152;
 const volatile u32 regs_bp = 32;
 const volatile u32 regs_syscall = 120;
+const volatile u32 regs_argument2 = 104;
+const volatile u32 regs_argument3 = 96;
+/* The system call futex (arch/x86/entry/syscalls/syscall_64.tbl). */
+const volatile u32 futex_number = 202;
 const volatile u32 regs_cs = 136;
 const volatile u32 sections = 0;
 /* Whether a huge page stands out from the batches that the kernel adds up (collectors/faults/faults.bpf.h). */

@@ -10,6 +10,7 @@
 #include "../../collectors/kworkers/kworkers.bpf.h"
 #include "../../collectors/off_cpu/off_cpu.bpf.h"
 #include "../../collectors/account/account.bpf.h"
+#include "../../collectors/account/wakers.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
