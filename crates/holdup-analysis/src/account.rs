@@ -103,7 +103,9 @@ pub(crate) fn at_work(watched: &Watched<'_>) -> impl Fn(&Entry<'_>) -> bool + Co
 
 /// Processes of a kind: `Client backends`.
 pub(crate) fn plural(kind: &str) -> String {
-    if kind.ends_with("backend") || kind.ends_with("worker") || kind.ends_with("sender") {
+    if kind == "watched" {
+        "Watched tasks".to_owned()
+    } else if kind.ends_with("backend") || kind.ends_with("worker") || kind.ends_with("sender") {
         words::capital(&format!("{kind}s"))
     } else {
         format!("Tasks of {kind}")

@@ -27,18 +27,11 @@ pub(crate) fn skipped(kind: &Kind) -> Cause {
 /// Judges a group of wait events by its share of the time of sessions at work.
 pub(crate) fn explain(waits: &Waits, watched: &Watched<'_>) -> Cause {
     let kind = Kind { meta: waits.meta, name: waits.name, of: account::OF, minimum: 0.05 };
-    if !account::is_there(watched) {
+    if !account::has_backends(watched) {
         return skipped(&kind);
     }
     let mut cause = judge(&kind, watched, account::pieces(watched, waits.accept));
     cause.evidence = watched.present(&[(account::ACCOUNT, "account_s"), (account::ACCOUNT, "woken_by_s")]);
-    if !account::has_backends(watched) && cause.missing.is_empty() {
-        cause.verdict = FindingVerdict::Refuted;
-        cause.share = None;
-        cause.tasks_held_up = Some(0.0);
-        cause.sentence = format!("{}: no PostgreSQL session was watched.", crate::words::capital(waits.name));
-        return cause;
-    }
     let (Some(share), FindingVerdict::Supported) = (&cause.share, cause.verdict) else { return cause };
     let events = account::by_wait(watched, waits.accept);
     let most = events.first().map_or("", |(event, _)| event.as_str());

@@ -4,6 +4,7 @@ use crate::account::{self, ACCOUNT, Entry};
 use crate::explanations::grouped;
 use crate::watched::Watched;
 use crate::words;
+use std::collections::BTreeMap;
 
 const ITEM: &str = "woken_by_s";
 /// A waker that is no task.
@@ -31,12 +32,21 @@ impl<'a> Link<'a> {
         let mut next = || parts.next().unwrap_or_default();
         Link { of: Entry::of(label), waker: next(), did: next() }
     }
+
+    /// Whether the waker waited for the same.
+    fn is_in_queue(&self) -> bool {
+        self.waker == self.of.kind && self.did == self.of.waits_for
+    }
 }
 
-/// Waits that ended, s, by label; of sessions at work, or of all tasks.
+/// Waits that ended, s, by label; without the time in which the waker waited for the same thing itself: it was in the same
+/// queue, and held nothing.
 fn ended(watched: &Watched<'_>, accept: impl Fn(&Link<'_>) -> bool) -> Vec<(String, f64)> {
     let mut all = watched.by_label(ACCOUNT, ITEM);
-    all.retain(|(label, _)| accept(&Link::of(label)));
+    all.retain(|(label, _)| {
+        let link = Link::of(label);
+        accept(&link) && !link.is_in_queue()
+    });
     all
 }
 
@@ -56,19 +66,25 @@ fn doing(did: &str) -> String {
 /// Who ends the waits of sessions that are accepted, in sentences; `waiting_s` is the time of all of them, ended or not.
 pub(crate) fn details(watched: &Watched<'_>, waiting_s: f64, accept: impl Fn(&Entry<'_>) -> bool) -> Vec<String> {
     let at_work = account::at_work(watched);
-    let ended = ended(watched, |link| at_work(&link.of) && accept(&link.of));
-    let all_s = sum(&ended);
-    if watched.by_label(ACCOUNT, ITEM).is_empty() {
+    let labels = watched.by_label(ACCOUNT, ITEM);
+    let of_waits = labels.iter().filter(|(label, _)| {
+        let of = Entry::of(label);
+        at_work(&of) && accept(&of)
+    });
+    let ended_s: f64 = of_waits.map(|(_, s)| s).sum();
+    if labels.is_empty() {
         return Vec::new();
     }
-    if all_s < NOTABLE * waiting_s {
+    if ended_s < NOTABLE * waiting_s {
         return vec!["Hardly any of these waits ended while it was watched.".to_owned()];
     }
+    let ended = ended(watched, |link| at_work(&link.of) && accept(&link.of));
+    let all_s = sum(&ended);
     let wakers = grouped(&ended, |label| Link::of(label).waker);
     let Some((waker, of_waker_s)) = wakers.first() else { return Vec::new() };
     let share = words::percent(of_waker_s / all_s);
     if waker == INTERRUPT {
-        return vec![format!("Timers or devices end {share} of them.")];
+        return vec![format!("Timers or devices end {share} of these waits.")];
     }
     let of_waker: Vec<(String, f64)> =
         ended.iter().filter(|(label, _)| Link::of(label).waker == waker).cloned().collect();
@@ -78,8 +94,8 @@ pub(crate) fn details(watched: &Watched<'_>, waiting_s: f64, accept: impl Fn(&En
         meanwhile.map(|(did, s)| format!("{} ({})", doing(did), words::percent(s / of_waker_s))).collect();
     let waker = account::plural(waker);
     let mut details = vec![match meanwhile.as_slice() {
-        [] => format!("{waker} end {share} of them."),
-        some => format!("{waker} end {share} of them, which meanwhile {}.", words::list(some)),
+        [] => format!("{waker} end {share} of these waits."),
+        some => format!("{waker} end {share} of these waits; meanwhile they {}.", words::list(some)),
     }];
     details.extend(chain(watched, &accept));
     details
@@ -109,15 +125,22 @@ fn chain(watched: &Watched<'_>, accept: impl Fn(&Entry<'_>) -> bool) -> Option<S
 pub(crate) fn without_cpu(watched: &Watched<'_>, accept: impl Fn(&Entry<'_>) -> bool) -> Option<f64> {
     let at_work = account::at_work(watched);
     let all = ended(watched, |link| at_work(&link.of) && accept(&link.of));
-    let without: Vec<(String, f64)> =
-        all.iter().filter(|(label, _)| Link::of(label).did == RUNNABLE).cloned().collect();
-    (sum(&all) > 0.0).then(|| sum(&without) / sum(&all))
+    let without: f64 = all.iter().filter(|(label, _)| Link::of(label).did == RUNNABLE).map(|(_, s)| s).sum();
+    (sum(&all) > 0.0).then(|| without / sum(&all))
 }
 
-/// The part of the time of sessions at work in which they sleep and the task that ends their sleep is runnable without a CPU.
+/// The part of the time of sessions at work in which they sleep and what they wait for is in the hands of a task that is
+/// runnable without a CPU. Who holds it in sleeps that did not end is not known: they count as none.
 pub(crate) fn scheduler_share(watched: &Watched<'_>) -> Option<f64> {
     let (_, all_s) = account::pieces(watched, |_| true).ok()?.sums();
     let at_work = account::at_work(watched);
-    let without_s = sum(&ended(watched, |link| at_work(&link.of) && link.did == RUNNABLE));
-    (all_s > 0.0).then(|| without_s / all_s)
+    let mut of_waits: BTreeMap<String, f64> = BTreeMap::new();
+    for (label, s) in watched.by_label(ACCOUNT, ITEM) {
+        let of = Entry::of(&label);
+        if at_work(&of) {
+            *of_waits.entry(of.waits_for.to_owned()).or_default() += s;
+        }
+    }
+    let through = |(event, s): (&String, &f64)| without_cpu(watched, |of| of.waits_for == event).unwrap_or(0.0) * s;
+    (all_s > 0.0).then(|| of_waits.iter().map(through).sum::<f64>() / all_s)
 }

@@ -37,7 +37,7 @@ const CAUSES: &[Induced] = &[
 ];
 
 /// Causes that only the account shows.
-const OF_THE_ACCOUNT: [(&str, Induce); 7] = [
+const OF_THE_ACCOUNT: [(&str, Induce); 8] = [
     ("heavyweight-lock", |s| s.session("asleep | Lock:transactionid", 4.0)),
     ("lightweight-lock", |s| s.session("asleep | LWLock:LockManager", 4.0)),
     ("replication", |s| s.session("asleep | IPC:SyncRep", 4.0)),
@@ -45,6 +45,7 @@ const OF_THE_ACCOUNT: [(&str, Induce); 7] = [
     ("other-wait", |s| s.session("asleep | Timeout:PgSleep", 4.0)),
     ("short-connections", |s| s.short_connections(0.003)),
     ("saturated-thread", |story| story.saturated_thread(0.0)),
+    ("mutex", |story| story.mutex(0.0)),
 ];
 
 /// Causes that the account shows better than other evidence does.
@@ -79,6 +80,46 @@ fn the_part_of_the_scheduler_is_said_where_the_cause_is_another() {
     let story = Story::quiet().with_account().session("asleep | Lock:transactionid", 8.46);
     let answer = only(&story.session("behind own tasks | ", 0.03)).answer;
     assert!(answer.starts_with("Row locks: sessions spend 84 %") && answer.contains("The scheduler: 0.4"), "{answer}");
+}
+
+#[test]
+fn a_holder_of_a_mutex_without_a_cpu_is_said_and_one_that_runs_is_not() {
+    let without = only(&Story::quiet().with_account().mutex(1.5));
+    assert!(without.answer.contains("for 50 % of that the thread that releases it has no CPU"), "{}", without.answer);
+    assert!(without.answer.contains("through tasks that they wait for"), "{}", without.answer);
+    let running = only(&Story::quiet().with_account().mutex(0.0));
+    assert!(!running.answer.contains("no CPU") && !running.answer.contains("through"), "{}", running.answer);
+}
+
+#[test]
+fn who_ends_a_wait_is_named_and_waits_that_do_not_end_are_not_attributed() {
+    let locked = || Story::quiet().with_account().session("asleep | LWLock:WALWrite", 8.0);
+    let flusher = locked()
+        .woken_by("LWLock:WALWrite", "client backend | LWLock:WALWrite", 4.0)
+        .woken_by("LWLock:WALWrite", "client backend | IO:WALSync", 3.0)
+        .woken_by("LWLock:WALWrite", "client backend | running", 1.0);
+    let flusher = only(&flusher);
+    let details = &cause(&flusher, "wal").details;
+    let said = "Client backends end 100 % of these waits; meanwhile they wait for IO:WALSync (75 %) and run (25 %).";
+    assert!(details.iter().any(|d| d == said), "{details:?}");
+    let standstill = only(&locked().woken_by("Client:ClientRead", "pgbench | ", 1.0));
+    let details = &cause(&standstill, "wal").details;
+    assert!(details.iter().any(|d| d.contains("Hardly any of these waits ended")), "{details:?}");
+    assert!(!standstill.answer.contains("through"), "{}", standstill.answer);
+}
+
+#[test]
+fn a_chain_of_waits_is_followed_to_its_end() {
+    let story = Story::quiet()
+        .with_account()
+        .session("asleep | Lock:transactionid", 8.0)
+        .woken_by("Lock:transactionid", "client backend | IPC:SyncRep", 7.0)
+        .woken_by("Lock:transactionid", "client backend | running", 1.0)
+        .woken_by("IPC:SyncRep", "walsender | Activity:WalSenderMain", 5.0);
+    let arm = only(&story);
+    let details = &cause(&arm, "heavyweight-lock").details;
+    let chain = "The chain: client backend in IPC:SyncRep, which waits for walsender in Activity:WalSenderMain.";
+    assert!(details.iter().any(|d| d == chain), "{details:?}");
 }
 
 #[test]

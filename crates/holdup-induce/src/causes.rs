@@ -3,7 +3,8 @@
 use crate::group::Group;
 use crate::processes::{Job, Processes, StopFlag};
 use holdup_host::{Host, Scheduling};
-use holdup_load::clock::now_ns;
+use holdup_load::board::Board;
+use holdup_load::clock::{now_ns, thread_cpu_ns};
 use holdup_locks::syscall;
 use holdup_model::Problem;
 use std::fs::File;
@@ -11,6 +12,8 @@ use std::io::Write as _;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// How much a slow reader reads with one call, and of how much in all.
@@ -52,6 +55,56 @@ pub fn nothing() -> Result<Processes, Problem> {
         }
     });
     Processes::start(c"hu-idle", vec![(job, Vec::new())], |_, _| Ok(None))
+}
+
+/// For how long the mutex of [`mutex`] was held, and for how long its holders were on a CPU meanwhile.
+pub struct Held(Arc<Board<(), AtomicU64>>);
+
+impl std::fmt::Debug for Held {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Held").field(&self.ns()).finish()
+    }
+}
+
+impl Held {
+    /// Both, ns.
+    pub fn ns(&self) -> (u64, u64) {
+        (self.0.slot(0).load(Ordering::Relaxed), self.0.slot(1).load(Ordering::Relaxed))
+    }
+}
+
+/// A process whose threads want one mutex of the standard library (`hu-mutex`), each for `held` of CPU time with it and as
+/// long without it for each other thread.
+///
+/// # Errors
+/// When it cannot be started.
+pub fn mutex(threads: u64, held: Duration) -> Result<(Processes, Held), Problem> {
+    let held_ns = u64::try_from(held.as_nanos()).unwrap_or(u64::MAX);
+    let no_memory = |e| Problem::host("induced processes", format!("no memory for what they hold: {e}"));
+    let board = Arc::new(Board::<(), AtomicU64>::new(2).map_err(no_memory)?);
+    let of_job = board.clone();
+    let work = |ns: u64| {
+        let begin_ns = thread_cpu_ns();
+        while thread_cpu_ns() - begin_ns < ns {}
+        thread_cpu_ns() - begin_ns
+    };
+    let job: Job = Box::new(move |stop| {
+        let lock = Mutex::new(());
+        let one = || {
+            while !stop.is_set() {
+                let guard = lock.lock().unwrap_or_else(PoisonError::into_inner);
+                let begin_ns = now_ns();
+                let on_cpu_ns = work(held_ns);
+                of_job.slot(0).fetch_add(now_ns() - begin_ns, Ordering::Relaxed);
+                of_job.slot(1).fetch_add(on_cpu_ns, Ordering::Relaxed);
+                drop(guard);
+                work(held_ns * (threads - 1));
+            }
+        };
+        std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(one))));
+    });
+    let processes = Processes::start(c"hu-mutex", vec![(job, Vec::new())], |_, _| Ok(None))?;
+    Ok((processes, Held(board)))
 }
 
 /// A busy process in a control group that may use the CPU for `quota` of each `period` (`hu-throttled`).

@@ -233,6 +233,24 @@ impl Story {
         self
     }
 
+    /// Threads of a program sleep for a mutex. For `without_cpu_s` of 3 s, as far as the waker was in no queue itself, the one
+    /// that had it was without a CPU.
+    pub fn mutex(self, without_cpu_s: f64) -> Self {
+        let woken_by = |did: &str| format!("server | asleep | mutex | server | {did}");
+        self.saturated_thread(0.0)
+            .set("account", "busiest_thread_s", "redis-server (42)", 0.5)
+            .set("account", "account_s", "server | asleep | mutex", 4.0)
+            .set("account", "woken_by_s", &woken_by("mutex"), 1.0)
+            .set("account", "woken_by_s", &woken_by("runnable"), without_cpu_s)
+            .set("account", "woken_by_s", &woken_by("running"), 3.0 - without_cpu_s)
+            .set("account", "woken_by_s", "server | asleep | epoll_wait | interrupt | ", 2.0)
+    }
+
+    /// Time of sessions that slept for an event, by who ended it.
+    pub fn woken_by(self, event: &str, waker: &str, seconds: f64) -> Self {
+        self.set("account", "woken_by_s", &format!("client backend | asleep | {event} | {waker}"), seconds)
+    }
+
     /// Holders are preempted and others spin meanwhile.
     pub fn preempted_holder(self) -> Self {
         let section = "critical-sections";

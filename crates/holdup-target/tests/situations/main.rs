@@ -13,6 +13,7 @@ mod idle_server;
 mod locked_table;
 mod lost_standby;
 mod many_readers;
+mod mutex;
 mod programs;
 mod queue_behind_ddl;
 mod real_time_hog;
@@ -238,6 +239,7 @@ holdup_testkit::tests!(
     queue_behind_ddl::a_queue_behind_ddl,
     busy_neighbours::busy_neighbours_on_each_cpu,
     programs::a_program_with_one_saturated_thread,
+    mutex::a_mutex_whose_holder_has_no_cpu,
     real_time_hog::a_real_time_hog_in_short_windows,
     real_time_hog::a_real_time_hog_in_long_windows;
     by_hand: programs::a_java_program_that_allocates
