@@ -178,6 +178,18 @@ impl<'a> Watched<'a> {
         sorted
     }
 
+    /// The largest value of an item in any trial, by label.
+    pub(crate) fn by_label_most(&self, id: &str, item: &str) -> BTreeMap<String, f64> {
+        let mut most: BTreeMap<String, f64> = BTreeMap::new();
+        for found in self.of_collector(id).flat_map(|c| &c.items).filter(|i| i.name == item) {
+            if let Some(value) = found.value.value() {
+                let known = most.entry(found.label.clone().unwrap_or_default()).or_insert(value);
+                *known = known.max(value);
+            }
+        }
+        most
+    }
+
     /// A histogram over all trials; empty when there is none. `None` for a label accepts only those without one.
     pub(crate) fn histogram(&self, id: &str, name: &str, accept: impl Fn(&str) -> bool) -> SparseHistogram {
         let mut whole = SparseHistogram::new();

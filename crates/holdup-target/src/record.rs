@@ -23,19 +23,21 @@ use std::time::{Duration, Instant};
 pub const DEFAULT_WINDOWS: u32 = 10;
 
 /// The collectors of a record, where they exist, when none are named.
-const COLLECTORS: [&str; 11] = [
+const COLLECTORS: [&str; 10] = [
     "account",
     "switches",
     "critical-sections",
     "faults",
     "cpu-profile",
-    "wait-events",
     "run-queue",
     "cpu",
     "cgroup-throttling",
     "pressure",
     "kworkers",
 ];
+
+/// Those that ask the server, where it answers.
+const OF_A_SERVER: [&str; 3] = ["wait-events", "blockers", "postgres-statistics"];
 
 /// A window that was cut short counts from this part of its length on.
 const COUNTS_FROM: f64 = 0.5;
@@ -81,9 +83,14 @@ pub struct RecordOutcome {
 /// The collectors that a record runs when none are named: those that exist here. With a PostgreSQL server that answers,
 /// its statistics as well.
 pub fn default_collectors(has_postgres: bool) -> Vec<String> {
-    let statistics = has_postgres.then_some("postgres-statistics");
-    let wanted = COLLECTORS.into_iter().filter(|id| *id != "wait-events" || has_postgres).chain(statistics);
-    wanted.filter(|id| holdup_evidence::find(id).is_some()).map(str::to_owned).collect()
+    let of_server = if has_postgres { &OF_A_SERVER[..] } else { &[] };
+    COLLECTORS
+        .iter()
+        .chain(of_server)
+        .copied()
+        .filter(|id| holdup_evidence::find(id).is_some())
+        .map(str::to_owned)
+        .collect()
 }
 
 /// Watches and writes the bundle.

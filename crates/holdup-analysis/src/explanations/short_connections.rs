@@ -21,6 +21,9 @@ pub static META: Meta = Meta {
 
 static KIND: Kind = Kind { meta: &META, name: "short connections", of: "the CPU time of sessions", minimum: 0.5 };
 
+/// Sessions that use less than this of one CPU together are no storm.
+const FEW: f64 = 0.05;
+
 /// The most CPU time of a session that does little, s.
 const LITTLE_S: f64 = 0.02;
 
@@ -45,6 +48,13 @@ pub(super) fn explain(context: &Context<'_>) -> Cause {
     let all = |item| watched.trials.iter().filter_map(|trial| ended(trial, item).ok()).sum::<f64>();
     let (sessions, on_s) = (all("ended_processes"), all("ended_on_cpu_s"));
     let each_s = on_s / sessions;
+    let used = on_s / watched.watched_s();
+    if used < FEW {
+        cause.verdict = FindingVerdict::Refuted;
+        cause.sentence =
+            format!("Short connections: sessions that start and end use {} of one CPU.", words::percent(used));
+        return cause;
+    }
     let each = format!("{:.1} ms of CPU each", each_s * 1e3);
     if each_s >= LITTLE_S {
         cause.verdict = FindingVerdict::Refuted;

@@ -1,6 +1,7 @@
 //! The catalogue of collectors: one file each, and this list.
 
 mod account;
+mod blockers;
 mod capture;
 mod cgroup_throttling;
 mod cpu;
@@ -49,4 +50,5 @@ pub const ALL: &[&dyn Collector] = &[
     &capture::Capture,
     &postgres_statistics::PostgresStatistics,
     &wait_events::WaitEvents,
+    &blockers::Blockers,
 ];

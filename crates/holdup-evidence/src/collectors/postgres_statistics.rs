@@ -2,7 +2,7 @@
 
 use crate::postgres::{NO_SERVER, probe};
 use crate::reading::{Meter, Produces, all_absent};
-use crate::{About, CollectContext, Collecting, Collector};
+use crate::{About, CollectContext, Collecting, Collector, Continuous};
 use holdup_host::Host;
 use holdup_model::{Availability, Collected, Coverage, EvidenceItem, Meta, Problem};
 use holdup_sql::{Client, Config};
@@ -88,13 +88,12 @@ struct Running {
     host: Host,
 }
 
-impl Collecting for Running {
-    fn stop(mut self: Box<Self>) -> Collected {
-        let Running { client, version, meter, host, .. } = &mut *self;
-        let after = meter.spend(host, |_| read(client, *version));
-        let after = match after {
+impl Continuous for Running {
+    fn cut(&mut self) -> Collected {
+        let mut meter = std::mem::take(&mut self.meter);
+        let after = match meter.spend(&self.host, |_| read(&mut self.client, self.version)) {
             Ok(after) => after,
-            Err(e) => return all_absent(META.id, PRODUCES, &format!("PostgreSQL did not answer: {e}"), self.meter.0),
+            Err(e) => return all_absent(META.id, PRODUCES, &format!("PostgreSQL did not answer: {e}"), meter.0),
         };
         let mut coverage = Coverage { seen: 2, lost: 0, notes: Vec::new() };
         let mut items = Vec::new();
@@ -107,7 +106,18 @@ impl Collecting for Running {
         if coverage.lost > 0 {
             coverage.notes.push(format!("{} counters were reset inside the window", coverage.lost));
         }
-        Collected { collector: META.id.to_owned(), items, coverage, cost: self.meter.0, ..Collected::default() }
+        self.before = after;
+        Collected { collector: META.id.to_owned(), items, coverage, cost: meter.0, ..Collected::default() }
+    }
+}
+
+impl Collecting for Running {
+    fn continuous(&mut self) -> Option<&mut dyn Continuous> {
+        Some(self)
+    }
+
+    fn stop(mut self: Box<Self>) -> Collected {
+        self.cut()
     }
 }
 

@@ -1,6 +1,7 @@
 //! What collectors share that ask PostgreSQL or read its memory.
 
 mod backend_types;
+pub(crate) mod sampler;
 mod version;
 mod wait_events;
 

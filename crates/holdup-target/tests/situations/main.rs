@@ -240,6 +240,7 @@ holdup_testkit::tests!(
     busy_neighbours::busy_neighbours_on_each_cpu,
     programs::a_program_with_one_saturated_thread,
     mutex::a_mutex_whose_holder_has_no_cpu,
+    row_of_an_idle_transaction::who_holds_a_row,
     real_time_hog::a_real_time_hog_in_short_windows,
     real_time_hog::a_real_time_hog_in_long_windows;
     by_hand: programs::a_java_program_that_allocates

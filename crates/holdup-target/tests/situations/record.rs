@@ -24,6 +24,11 @@ pub(crate) const MANY: Windows = Windows { count: 10, length: Duration::from_mil
 
 /// Records processes and what they start.
 pub(crate) fn of(pids: &[u32], windows: Windows) -> BundleData {
+    of_server(pids, None, windows)
+}
+
+/// The same, with a connection to the server.
+pub(crate) fn of_server(pids: &[u32], postgres: Option<String>, windows: Windows) -> BundleData {
     let host = Host::real();
     // Else it takes its turns among those that it watches, and its windows take as long.
     let (policy, nice, priority) =
@@ -38,10 +43,10 @@ pub(crate) fn of(pids: &[u32], windows: Windows) -> BundleData {
     let request = RecordRequest {
         host: &host,
         watching: &Watching::pids(&host, pids).expect("they run"),
-        postgres: None,
+        collectors: &default_collectors(postgres.is_some()),
+        postgres,
         duration_ns: u64::from(windows.count) * windows.length.as_nanos() as u64,
         windows: windows.count,
-        collectors: &default_collectors(false),
         options: CollectOptions::default(),
         maps: None,
         machine: holdup_host::machine(&host),

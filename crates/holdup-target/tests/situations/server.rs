@@ -44,6 +44,14 @@ pub(crate) fn watch<T>(
     (bundle, induced, sessions)
 }
 
+/// The record of a server that is asked as well (`--pg URL`).
+pub(crate) fn watch_and_ask(situation: &Situation, windows: record::Windows) -> BundleData {
+    let server = Server::start(situation);
+    std::thread::sleep(SETTLE);
+    let url = server.cluster().connection_string_for("postgres");
+    record::of_server(&[server.pid()], Some(url), windows)
+}
+
 impl Server {
     fn start(situation: &Situation) -> Self {
         let folder = tempfile::Builder::new().prefix("h").tempdir_in("/tmp").expect("a folder");
