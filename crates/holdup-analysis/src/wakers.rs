@@ -12,6 +12,8 @@ const INTERRUPT: &str = "interrupt";
 /// What a waker did that was off the CPU although it could run.
 const RUNNABLE: &str = "runnable";
 const RUNNING: &str = "running";
+/// The time in which others had what is waited for.
+const QUEUED: &str = "queued";
 /// Waits that ended have to be this part of all for their wakers to stand for all.
 const NOTABLE: f64 = 0.05;
 /// A wait is followed to its waker's own wait when that is at least this part of it.
@@ -33,14 +35,13 @@ impl<'a> Link<'a> {
         Link { of: Entry::of(label), waker: next(), did: next() }
     }
 
-    /// Whether the waker waited for the same.
+    /// Whether the waker did not have what is waited for: others had it, or it waited for the same.
     fn is_in_queue(&self) -> bool {
-        self.waker == self.of.kind && self.did == self.of.waits_for
+        self.did == QUEUED || self.waker == self.of.kind && self.did == self.of.waits_for
     }
 }
 
-/// Waits that ended, s, by label; without the time in which the waker waited for the same thing itself: it was in the same
-/// queue, and held nothing.
+/// Waits that ended, s, by label; without the time in which the waker did not have what is waited for.
 fn ended(watched: &Watched<'_>, accept: impl Fn(&Link<'_>) -> bool) -> Vec<(String, f64)> {
     let mut all = watched.by_label(ACCOUNT, ITEM);
     all.retain(|(label, _)| {

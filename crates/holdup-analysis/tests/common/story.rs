@@ -240,7 +240,7 @@ impl Story {
         self.saturated_thread(0.0)
             .set("account", "busiest_thread_s", "redis-server (42)", 0.5)
             .set("account", "account_s", "server | asleep | mutex", 4.0)
-            .set("account", "woken_by_s", &woken_by("mutex"), 1.0)
+            .set("account", "woken_by_s", &woken_by("queued"), 1.0)
             .set("account", "woken_by_s", &woken_by("runnable"), without_cpu_s)
             .set("account", "woken_by_s", &woken_by("running"), 3.0 - without_cpu_s)
             .set("account", "woken_by_s", "server | asleep | epoll_wait | interrupt | ", 2.0)

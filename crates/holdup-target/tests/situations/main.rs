@@ -116,8 +116,11 @@ fn answer(situation: &Situation, bundle: &BundleData) -> ArmExplanation {
     assert!(situation.first.contains(&first), "{}: {first} {arm:#?}", situation.name);
     let of_first = arm.causes.iter().find(|c| c.id == first).map_or(&arm.answer, |c| &c.sentence);
     let sentence = if first == "nothing" { &arm.answer } else { of_first };
-    let is_host_quiet =
-        !is_busy && !arm.causes.iter().any(|c| c.verdict == FindingVerdict::Supported && c.id == "kworker-behind-hog");
+    let is_of_host = |c: &holdup_model::explanation::Cause| {
+        (c.verdict == FindingVerdict::Supported && c.id == "kworker-behind-hog")
+            || (c.verdict != FindingVerdict::Refuted && c.id == "steal")
+    };
+    let is_host_quiet = !is_busy && !arm.causes.iter().any(is_of_host);
     assert!(sentence.contains(situation.says) || !is_host_quiet, "{}: {sentence}", situation.name);
     for never in situation.never {
         assert!(!found.contains(never), "{}: {never} {arm:#?}", situation.name);

@@ -332,8 +332,10 @@ INLINE void account_leaves(struct task_struct *prev, struct task_state *state, u
 		state->account_state = out_state == OUT_BLOCKED ? ACCOUNT_BLOCKED : ACCOUNT_ASLEEP;
 		state->syscall = prev->flags & PF_KTHREAD ? NO_SYSCALL : syscall_of(fixed_register_of(regs, regs_syscall));
 		if (state->syscall == futex_number &&
-		    is_lock(fixed_register_of(regs, regs_argument2), fixed_register_of(regs, regs_argument3)))
+		    is_lock(fixed_register_of(regs, regs_argument2), fixed_register_of(regs, regs_argument3))) {
 			state->syscall = FUTEX_LOCK;
+			state->futex_word = fixed_register_of(regs, regs_argument1);
+		}
 		read_backend(state);
 	} else if (out_state == OUT_EXITED) {
 		state->charged_ns = 0;
@@ -417,8 +419,10 @@ INLINE void account_begins(struct task_struct *task, struct task_state *state, u
 
 		state->syscall = syscall_of(register_of(regs, regs_syscall));
 		if (state->syscall == futex_number &&
-		    is_lock(register_of(regs, regs_argument2), register_of(regs, regs_argument3)))
+		    is_lock(register_of(regs, regs_argument2), register_of(regs, regs_argument3))) {
 			state->syscall = FUTEX_LOCK;
+			state->futex_word = register_of(regs, regs_argument1);
+		}
 	}
 	wait_begins(state, cpu_of(task, state), state->charged_ns);
 }

@@ -2,7 +2,7 @@
 
 use crate::kernel::layout::{
     ACCOUNT_ASLEEP, ACCOUNT_ENDED, ACCOUNT_STATES, AccountKey, AccountValue, FUTEX_LOCK, NO_SYSCALL, WAKER_INTERRUPT,
-    WAKER_ON, WAKER_OTHER, WokenKey,
+    WAKER_ON, WAKER_OTHER, WAKER_QUEUED, WokenKey,
 };
 use crate::kernel::{At, KernelCollector, Part, Program, WindowCounts, task_name};
 use crate::postgres::backend_type;
@@ -34,9 +34,10 @@ static META: Meta = Meta {
            task of PostgreSQL that sleeps is charged to its wait event, which is read from its memory as it leaves the CPU \
            (the exported variable my_wait_event_info): exact, without a connection and for all processes. Others are \
            charged to the system call that they sleep in; a futex whose word says \"locked, with waiters\" is a mutex.\n\n\
-           `woken_by_s` says who ended a sleep: the task that woke the sleeper, or an interrupt (timers, devices). Of a waker \
-           under test the time of the sleep is split by what it did meanwhile: asleep for what, runnable without a CPU, or \
-           running; its last four times off the CPU of 10 \u{b5}s and more are known. A sleep that does not end in the \
+           `woken_by_s` says who ended a sleep: the task that woke the sleeper, or an interrupt (timers, devices). Since the \
+           last waiter for the same thing was woken, it was in the hands of the next waker: of a waker under test that time is \
+           split by what it did, asleep for what, runnable without a CPU, or running; its last four times off the CPU of \
+           10 \u{b5}s and more are known. Before that the sleeper was queued behind others. A sleep that does not end in the \
            window has no waker.\n\n\
            `account_s` has a label of three parts: kind of process | state | what it waits for. Needs root (or CAP_BPF \
            and CAP_PERFMON) and a kernel with BTF, 5.15 or later.",
@@ -116,6 +117,7 @@ fn woken_by(window: &WindowCounts, key: &WokenKey) -> String {
     } else {
         let did = match state {
             WAKER_ON => "running".to_owned(),
+            WAKER_QUEUED => "queued".to_owned(),
             _ if state < ACCOUNT_ASLEEP => "runnable".to_owned(),
             _ => sleep(window, key.by_role, key.by_wait_event, key.by_syscall),
         };

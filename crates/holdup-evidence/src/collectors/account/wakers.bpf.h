@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0 */
-/* Who ends a wait, and what it did meanwhile: the time that a task slept is charged to what its waker was off the CPU for in
- * that time, and the rest of it to the waker on a CPU. */
+/* Who ends a wait, and what it did meanwhile. Since the last waiter for the same thing was woken, what is waited for was in the
+ * hands of the one that wakes now: that time is charged to what it was off the CPU for, and the rest of it to the waker on a
+ * CPU. Before that the task was queued behind others. */
 #pragma once
 #include "account.bpf.h"
 
@@ -11,6 +12,8 @@ enum waker_state {
 	WAKER_INTERRUPT = ACCOUNT_STATES,
 	/* A task that is not under test. */
 	WAKER_OTHER,
+	/* Others had what is waited for. */
+	WAKER_QUEUED,
 };
 SHARED(enum, waker_state);
 
@@ -39,6 +42,46 @@ struct {
 	__type(key, struct woken_key);
 	__type(value, struct account_value);
 } woken SEC(".maps");
+
+/* What is waited for: a mutex by process and word; else all of the same wait event or system call are one, and what a waker did
+ * is known for less of the time. */
+struct waited_for {
+	u64 word;
+	u32 wait_event;
+	u32 syscall;
+	u32 tgid;
+	u32 role;
+};
+
+/* When a waiter for it was last woken. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
+	__type(key, struct waited_for);
+	__type(value, u64);
+} last_woken SEC(".maps");
+
+/* The moment from which on the waker had what is waited for, as far as that is known. */
+INLINE u64 in_hand_since(struct task_struct *task, struct task_state *state, u64 from, u64 now)
+{
+	struct waited_for what = { .wait_event = state->wait_event, .syscall = state->syscall, .role = state->role };
+	u64 *last, before = 0;
+
+	if (state->syscall == FUTEX_LOCK) {
+		what.word = state->futex_word;
+		what.tgid = task->tgid;
+	}
+	last = bpf_map_lookup_elem(&last_woken, &what);
+	if (last) {
+		before = *last;
+		*last = now;
+	} else {
+		bpf_map_update_elem(&last_woken, &what, &now, BPF_ANY);
+	}
+	if (before > now)
+		before = now;
+	return before > from ? before : from;
+}
 
 INLINE void charge_woken(struct woken_key *key, u64 ns, u64 times)
 {
@@ -86,7 +129,7 @@ int ends_wait(u64 *ctx)
 	struct task_struct *task = (void *)ctx[0], *waker;
 	struct task_state *state = state_of(task), *of_waker;
 	struct woken_key key = {};
-	u64 from, now, left;
+	u64 from, in_hand, now, left;
 
 	if (!state || state->is_kernel_worker || !state->charged_ns || !is_asleep(state))
 		return 0;
@@ -116,9 +159,15 @@ int ends_wait(u64 *ctx)
 	}
 	key.by_role = of_waker->role;
 	key.by_kind = of_waker->kind;
+	in_hand = in_hand_since(task, state, from, now);
+	if (in_hand > from) {
+		key.by_state = WAKER_QUEUED;
+		charge_woken(&key, in_hand - from, 0);
+	}
+	left = now - in_hand;
 	for (u32 i = 0; i < TIMES_OFF; i++) {
 		struct time_off *off = &of_waker->times_off[i];
-		u64 ns = within(off, from, now);
+		u64 ns = within(off, in_hand, now);
 
 		if (ns > left)
 			ns = left;

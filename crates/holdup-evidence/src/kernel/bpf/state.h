@@ -123,6 +123,8 @@ struct task_state {
 	struct time_off times_off[TIMES_OFF];
 	u32 next_time_off;
 	u32 unused3;
+	/* The word of the mutex that the task sleeps for. */
+	u64 futex_word;
 };
 
 enum image_number { IMAGE_NONE = 0 };
@@ -226,6 +228,7 @@ const volatile u32 regs_ip = 128;
 const volatile u32 regs_sp = 152;
 const volatile u32 regs_bp = 32;
 const volatile u32 regs_syscall = 120;
+const volatile u32 regs_argument1 = 112;
 const volatile u32 regs_argument2 = 104;
 const volatile u32 regs_argument3 = 96;
 /* The system call futex (arch/x86/entry/syscalls/syscall_64.tbl). */
