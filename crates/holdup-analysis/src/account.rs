@@ -95,7 +95,7 @@ fn is_at_work(entry: &Entry<'_>, has_backends: bool) -> bool {
     }
 }
 
-/// Tells whether an entry is time of a session at work.
+/// Says whether an entry is time of a session at work.
 pub(crate) fn at_work(watched: &Watched<'_>) -> impl Fn(&Entry<'_>) -> bool + Copy {
     let has_backends = has_backends(watched);
     move |entry| is_at_work(entry, has_backends)

@@ -105,7 +105,7 @@ fn name_blockers(watched: &Watched<'_>, cause: &mut Cause) {
 fn idle_in_transaction() -> Advice {
     advice(
         "a client that commits before it waits for anything else; idle_in_transaction_session_timeout as a limit",
-        "a session that is idle in its transaction holds its locks until it goes on",
+        "a session that is idle in its transaction holds its locks until it ends",
         "",
         "",
         "set the limit back to 0",
