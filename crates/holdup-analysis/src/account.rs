@@ -1,5 +1,7 @@
 //! The account of one arm: the wall time of its sessions at work, by state (collector `account`).
 
+pub(crate) mod states;
+
 use crate::explanations::grouped;
 use crate::watched::{Pieces, Watched};
 use crate::words;

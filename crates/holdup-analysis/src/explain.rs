@@ -15,7 +15,8 @@ use std::collections::BTreeSet;
 const NOTABLE_LOSS: f64 = 0.01;
 
 /// Collectors that are there to explain a delay. The others show a part of it, and run by default.
-const EXPLAINING: [&str; 6] = ["switches", "critical-sections", "faults", "cpu-profile", "off-cpu", "kworkers"];
+const EXPLAINING: [&str; 7] =
+    [account::ACCOUNT, "switches", "critical-sections", "faults", "cpu-profile", "off-cpu", "kworkers"];
 
 /// Whether a collector ran that is there to explain a delay.
 pub(crate) fn is_explained(bundle: &BundleData) -> bool {
@@ -82,6 +83,7 @@ fn one_arm(watched: &Watched<'_>) -> ArmExplanation {
         windows: u32::try_from(watched.trials.len()).unwrap_or(u32::MAX),
         watched_s: watched.watched_s(),
         cost: cost(watched),
+        account: account::states::of_arm(watched),
     }
 }
 

@@ -1,5 +1,6 @@
 //! What held a system up: causes with numbers, what they rest on, and what would change them.
 
+use crate::account::Account;
 use crate::outcome::{Estimate, FindingVerdict};
 use serde::{Deserialize, Serialize};
 
@@ -88,6 +89,9 @@ pub struct ArmExplanation {
     pub watched_s: f64,
     /// What looking cost, in a sentence.
     pub cost: String,
+    /// Where the time of its sessions went; `None` where the collector `account` brought nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub account: Option<Account>,
 }
 
 /// What delayed a system, arm by arm.

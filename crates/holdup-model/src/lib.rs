@@ -5,6 +5,7 @@
 //! a bundle, of `--json` output or of the agent's messages.
 #![forbid(unsafe_code)]
 
+pub mod account;
 pub mod arm;
 pub mod bundle;
 pub mod captures;
@@ -37,6 +38,7 @@ pub mod units;
 pub mod value;
 pub mod wire;
 
+pub use account::Account;
 pub use arm::{Arm, Replica, Schedule, TrialSpec};
 pub use bundle::BundleData;
 pub use catalogue::{Availability, Meta, Parameter, ParameterKind};

@@ -1,0 +1,100 @@
+//! The account of one arm as a table: every state with its share, and the windows.
+
+use super::{ACCOUNT, Entry, ITEM, behind, has_backends, is_at_work, is_on_cpu, pieces, sessions};
+use crate::watched::Watched;
+use holdup_model::Account;
+use holdup_model::account::{AccountState, AccountWindow, Behind, StateClass};
+use holdup_stats::{CONFIDENCE, share_of_sums};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// States with a smaller share stand together as one.
+const SMALL: f64 = 0.005;
+
+/// The account of an arm; `None` where there is none.
+pub(crate) fn of_arm(watched: &Watched<'_>) -> Option<Account> {
+    let whole = pieces(watched, |_| true).ok()?;
+    let at_work_s: Vec<f64> = whole.pieces.iter().map(|(part, _)| *part).collect();
+    let lengths_s = whole.trials.iter().map(|seq| watched.length_s(&[*seq]));
+    let windows: Vec<AccountWindow> =
+        whole.trials.iter().zip(lengths_s).map(|(trial, length_s)| AccountWindow { trial: *trial, length_s }).collect();
+    let watched_s: f64 = windows.iter().map(|w| w.length_s).sum();
+    let sums = Sums { at_work_s, watched_s };
+
+    let labels = watched.by_label(ACCOUNT, ITEM);
+    let has_backends = has_backends(watched);
+    let at_work = labels.iter().map(|(label, _)| Entry::of(label)).filter(|entry| is_at_work(entry, has_backends));
+    let (mut kinds, mut named) = (BTreeSet::new(), BTreeMap::new());
+    for entry in at_work {
+        kinds.insert(entry.kind.to_owned());
+        named.entry(entry.name()).or_insert(entry);
+    }
+    let states = named.iter().filter_map(|(name, entry)| {
+        let pieces = pieces(watched, |other| other.name() == *name).ok()?;
+        let windows_s = pieces.pieces.iter().map(|(part, _)| *part).collect();
+        let behind = behind(watched, entry.state).into_iter().map(|(name, time_s)| Behind { name, time_s });
+        Some(AccountState { behind: behind.collect(), ..sums.state(name, class(entry), windows_s) })
+    });
+    let (states, small) = fold(states.collect(), &sums);
+    Some(Account {
+        of: sessions(watched).to_owned(),
+        kinds: kinds.into_iter().collect(),
+        at_work_s: sums.at_work_s.iter().sum(),
+        sessions: sums.mean(&sums.at_work_s),
+        windows,
+        states,
+        small,
+    })
+}
+
+fn class(entry: &Entry<'_>) -> StateClass {
+    if is_on_cpu(entry) {
+        StateClass::OnCpu
+    } else if entry.sleeps() {
+        StateClass::Asleep
+    } else {
+        StateClass::Runnable
+    }
+}
+
+/// The time of sessions at work in each window, and the length of all windows.
+struct Sums {
+    at_work_s: Vec<f64>,
+    watched_s: f64,
+}
+
+impl Sums {
+    /// How many sessions it is on average that spend this time.
+    fn mean(&self, windows_s: &[f64]) -> f64 {
+        if self.watched_s > 0.0 { windows_s.iter().sum::<f64>() / self.watched_s } else { 0.0 }
+    }
+
+    fn state(&self, name: &str, class: StateClass, windows_s: Vec<f64>) -> AccountState {
+        let pieces: Vec<(f64, f64)> = windows_s.iter().copied().zip(self.at_work_s.iter().copied()).collect();
+        let interval = share_of_sums(&pieces, CONFIDENCE).ok();
+        let (time_s, all_s): (f64, f64) = (windows_s.iter().sum(), self.at_work_s.iter().sum());
+        AccountState {
+            name: name.to_owned(),
+            class,
+            share: if all_s > 0.0 { time_s / all_s } else { 0.0 },
+            low: interval.as_ref().map(|e| e.low),
+            high: interval.as_ref().map(|e| e.high.min(1.0)),
+            time_s,
+            sessions: self.mean(&windows_s),
+            windows_s,
+            behind: Vec::new(),
+        }
+    }
+}
+
+/// The states in their order, small ones as one, and these small ones. A single small one stays as it is.
+fn fold(mut states: Vec<AccountState>, sums: &Sums) -> (Vec<AccountState>, Vec<AccountState>) {
+    states.sort_by(|a, b| a.class.cmp(&b.class).then_with(|| b.time_s.total_cmp(&a.time_s)));
+    let (mut shown, small): (Vec<_>, Vec<_>) = states.iter().cloned().partition(|state| state.share >= SMALL);
+    if small.len() < 2 {
+        return (states, Vec::new());
+    }
+    let window_s = |at: usize| small.iter().map(|state| state.windows_s[at]).sum();
+    let windows_s = (0..sums.at_work_s.len()).map(window_s).collect();
+    shown.push(sums.state("other", StateClass::Other, windows_s));
+    (shown, small)
+}
