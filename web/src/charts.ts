@@ -1,6 +1,7 @@
 // The charts: each kind turns the data of a figure into what Plot draws.
 
 import * as Plot from "@observablehq/plot";
+import { account } from "./account";
 import type { Cpu, Curve, Effects, Order, Page, Percentiles, Series, Shift } from "./data";
 import { number, percentile, ratioTicks, tick, time, timeTicks, times } from "./format";
 
@@ -246,7 +247,7 @@ function cpu(_page: Page, data: Cpu, width: number): Plot.PlotOptions {
 }
 
 type Draw = (page: Page, data: never, width: number) => Plot.PlotOptions;
-export const KINDS: Record<string, Draw> = { effects, curve, percentiles: latency, shift, order, cpu } as Record<string, Draw>;
+export const KINDS: Record<string, Draw> = { account, effects, curve, percentiles: latency, shift, order, cpu } as Record<string, Draw>;
 
 /** A short line with a series' mark, for legends. */
 export function swatch(page: Page, i: number): Element {

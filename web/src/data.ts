@@ -39,6 +39,12 @@ export interface Order {
   }[];
 }
 export interface Cpu { kinds: string[]; bars: { cell: string; name: string; kind: string; share: number }[] }
+/** The sessions in each state, on average in each window; null where a window has no length. */
+export interface Account {
+  of: string;
+  windows: { trial: number; begin: number; end: number }[];
+  states: { name: string; class: "on_cpu" | "runnable" | "asleep" | "other"; place: number; share: number; sessions: (number | null)[] }[];
+}
 
 export function read(): Page | null {
   const text = document.getElementById("data")?.textContent;

@@ -35,7 +35,7 @@ async function open(options = {}, url = PAGE) {
   return { page, seen, close: () => context.close() };
 }
 
-const MARKS = '[aria-label="dot"] path, [aria-label="dot"] circle, [aria-label="bar"] rect, [aria-label="line"] path';
+const MARKS = '[aria-label="rect"] rect, [aria-label="dot"] path, [aria-label="dot"] circle, [aria-label="bar"] rect, [aria-label="line"] path';
 
 test("every chart is drawn, and there is no error and no request", async () => {
   const { page, seen, close } = await open();
@@ -59,7 +59,9 @@ test("hovering over a point shows a tip with a value", async () => {
   const { page, seen, close } = await open();
   for (const chart of await page.locator("figure.chart").all()) {
     await chart.scrollIntoViewIfNeeded();
-    const mark = chart.locator(".plot").locator('[aria-label="dot"] path, [aria-label="dot"] circle, [aria-label="bar"] rect').first();
+    const kind = await chart.getAttribute("data-kind");
+    const marks = kind === "account" ? '[aria-label="rect"] rect' : '[aria-label="dot"] path, [aria-label="dot"] circle, [aria-label="bar"] rect';
+    const mark = chart.locator(".plot").locator(marks).first();
     const box = await mark.boundingBox();
     await page.mouse.move(box.x + box.width / 2, box.y + box.height / 2);
     await page.mouse.move(box.x + box.width / 2 + 1, box.y + box.height / 2);

@@ -1,5 +1,6 @@
 //! What delays a system, for a terminal, in Markdown, as JSON and on the page.
 
+use crate::account;
 use crate::formats::terminal::{TerminalOptions, caution};
 use crate::screen::Screen;
 use crate::text::{self, clean, wrap};
@@ -113,6 +114,7 @@ fn one_arm(arm: &ArmExplanation, is_one: bool, options: &TerminalOptions) -> Str
         out.push_str(&options.bold_lines(&wrap(&arm.label, columns, "", "")));
     }
     out.push_str(&wrap(&format!("{} {}", looked_at(arm), arm.cost), columns, "", ""));
+    out.push_str(&arm.account.as_ref().map(|a| account::terminal(a, options)).unwrap_or_default());
     for (head, mark, verdict) in PARTS {
         let causes: Vec<&Cause> = shown(arm, verdict).collect();
         if causes.is_empty() {
@@ -190,6 +192,7 @@ pub fn explain_markdown(explanation: &Explanation) -> String {
             out.push_str(&format!("\n### {}\n", escape(&arm.label)));
         }
         out.push_str(&format!("\n**{}**\n\n{} {}\n", escape(&arm.answer), escape(&looked_at(arm)), escape(&arm.cost)));
+        out.push_str(&arm.account.as_ref().map(account::markdown).unwrap_or_default());
         for (head, _, verdict) in PARTS {
             let causes: Vec<&Cause> = shown(arm, verdict).collect();
             if !causes.is_empty() {

@@ -9,6 +9,7 @@
 //! `profile` exports settings, `stacks` and `trace` evidence for other tools.
 #![forbid(unsafe_code)]
 
+mod account;
 mod check;
 mod compare;
 mod dry_run;

@@ -75,6 +75,12 @@ pub(crate) fn percent(share: f64) -> String {
     format!("{text} %")
 }
 
+/// A share as percent, to a tenth, for columns. What is there, however little, is not shown as nothing.
+pub(crate) fn tenths(share: f64) -> String {
+    let p = share * 100.0;
+    if p != 0.0 && p.abs() < 0.05 { "<0.1 %".to_owned() } else { format!("{p:.1} %") }
+}
+
 /// A duration for people: `1 h 5 min`, `3 min 20 s`, `2.5 s`, `300 ms`.
 pub(crate) fn duration(ns: u64) -> String {
     let s = ns as f64 / 1e9;

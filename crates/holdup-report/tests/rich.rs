@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::demo;
+use common::{data, demo, section};
 use holdup_analysis::analyse;
 use holdup_model::stacks::Stack;
 use holdup_model::timeline::TimelineKind;
@@ -20,29 +20,6 @@ fn rich() -> BundleData {
 
 fn page(bundle: &BundleData) -> String {
     html(bundle, &analyse(bundle))
-}
-
-/// What the page's script reads.
-fn data(page: &str) -> Value {
-    let (_, rest) = page.split_once(r#"<script type="application/json" id="data">"#).expect("the page has data");
-    serde_json::from_str(rest.split_once("</script>").expect("it ends").0).expect("is JSON")
-}
-
-/// A section of the page as text: tags out, cells apart.
-fn section(page: &str, id: &str) -> String {
-    let (_, rest) = page.split_once(&format!("<section id=\"{id}\">")).expect("the section is there");
-    let inside = rest.split_once("</section>").expect("it ends").0.replace("</td>", " | ").replace("</th>", " | ");
-    let mut text = String::new();
-    let mut in_tag = false;
-    for c in inside.chars() {
-        match c {
-            '<' => in_tag = true,
-            '>' => in_tag = false,
-            c if !in_tag => text.push(c),
-            _ => {}
-        }
-    }
-    text.replace("&#60;", "<")
 }
 
 #[test]

@@ -193,7 +193,10 @@ fn documents() -> [(&'static str, Value); 12] {
         ("holdup.compare/1", parse(compare_json(&analyse(&empty), ("a", "")))),
         ("holdup.history/1", parse(history_json(&past()))),
         ("holdup.profile/1", parse(profile())),
-        ("holdup.explain/1", parse(explain_json(&explain(&story::Story::quiet().preempted_holder().bundle()), "a"))),
+        (
+            "holdup.explain/1",
+            parse(explain_json(&explain(&story::Story::quiet().with_account().preempted_holder().bundle()), "a")),
+        ),
         ("holdup.explain/1", parse(explain_json(&explain(&empty), "a"))),
         ("holdup.packets/1", parse(two)),
         ("holdup.packets/1", parse(one)),

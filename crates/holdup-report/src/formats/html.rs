@@ -2,6 +2,7 @@
 
 use crate::explain;
 use crate::packets::kept::{self, OnPage};
+use crate::page::account::{self, Time};
 use crate::page::distributions::{self, Distributions};
 use crate::page::evidence::{self, Evidence};
 use crate::page::flames::{self, Flames};
@@ -76,6 +77,7 @@ struct Page<'a> {
     headlines: Vec<sections::Headline<'a>>,
     effects: Vec<Chart>,
     explained: Vec<explain::Section>,
+    time: Time,
     differences: Vec<String>,
     sections: Vec<Section>,
     captures: OnPage,
@@ -113,6 +115,7 @@ pub fn html(bundle: &BundleData, analysis: &Analysis) -> String {
     let sections: Vec<Section> =
         parts.map(|(i, (layout, events))| section(bundle, analysis, layout, &names, i, events)).collect();
     let effects: Vec<Chart> = charts::effects(analysis).into_iter().collect();
+    let time = account::section(analysis.explanation.as_ref());
     let page = Page {
         when: text::moment(bundle.head.created_unix_ns),
         memory: super::terminal::memory(bundle.head.machine.memory_bytes),
@@ -137,9 +140,10 @@ pub fn html(bundle: &BundleData, analysis: &Analysis) -> String {
         is_rich: sections.iter().any(Section::is_rich),
         all_series: (0..names.0.len()).collect(),
         legend: tables::LEGEND,
-        data: json_in_page(&data(&names, &effects, &sections, (&flame_data, &timeline_data)).to_string()),
+        data: json_in_page(&data(&names, (&effects, &time), &sections, (&flame_data, &timeline_data)).to_string()),
         bundle,
         effects,
+        time,
         sections,
         policy: policy(Some(SCRIPT)),
         style: STYLE,
@@ -177,9 +181,15 @@ fn section(
 }
 
 /// What the script reads: the series, the data of each chart by its id, the flame graphs and the timelines.
-fn data(names: &Names, effects: &[Chart], sections: &[Section], (flames, timelines): (&Value, &Value)) -> Value {
+fn data(
+    names: &Names,
+    (effects, time): (&[Chart], &Time),
+    sections: &[Section],
+    (flames, timelines): (&Value, &Value),
+) -> Value {
     let charts = effects
         .iter()
+        .chain(time.arms.iter().flat_map(|arm| &arm.chart))
         .chain(
             sections
                 .iter()

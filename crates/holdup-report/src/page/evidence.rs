@@ -82,14 +82,9 @@ fn one(e: Option<&ArmEvidence>, baseline: Option<f64>) -> (String, String) {
         let why = e.absent.as_deref().unwrap_or("no reason was recorded");
         return (format!("– ({})", clean(why)), String::new());
     };
-    let shown = if e.unit == "share" { share(mean) } else { text::number(mean) };
+    let shown = if e.unit == "share" { text::tenths(mean) } else { text::number(mean) };
     let ratio = baseline.filter(|b| *b > 0.0 && mean > 0.0).map(|b| times(mean / b)).unwrap_or_default();
     (shown, ratio)
-}
-
-fn share(x: f64) -> String {
-    let p = x * 100.0;
-    if p != 0.0 && p.abs() < 0.05 { "<0.1 %".to_owned() } else { format!("{p:.1} %") }
 }
 
 /// A ratio in short; it carries no interval and is here to find what stands out.

@@ -1,5 +1,6 @@
 //! What stands on the page: charts with the tables of their numbers, evidence, sections of text.
 
+pub(crate) mod account;
 pub(crate) mod charts;
 pub(crate) mod distributions;
 pub(crate) mod evidence;

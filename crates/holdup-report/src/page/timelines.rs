@@ -182,7 +182,7 @@ impl<'a> Sums<'a> {
         let mut row = |name: String, sum: Sum| {
             let longest = if sum.count == 0 { "–".to_owned() } else { length(sum.longest_ns) };
             let count = if sum.count == 0 { "–".to_owned() } else { text::grouped(&sum.count.to_string()) };
-            table.row(vec![name, percent(self.share(sum.ns)), length(sum.ns), count, longest]);
+            table.row(vec![name, text::tenths(self.share(sum.ns)), length(sum.ns), count, longest]);
         };
         for ((does, lock), sum) in &self.does {
             let lock = lock.map(|lock| format!(" for {}", clean(lock))).unwrap_or_default();
@@ -201,11 +201,6 @@ impl<'a> Sums<'a> {
     }
 }
 
-/// What is there, however little, is not shown as nothing.
-fn percent(share: f64) -> String {
-    if share > 0.0 && share < 0.0005 { "<0.1 %".to_owned() } else { format!("{:.1} %", share * 100.0) }
-}
-
 fn words(does: Does) -> &'static str {
     match does {
         Does::Runs => "ran a task",
@@ -220,7 +215,7 @@ fn words(does: Does) -> &'static str {
 
 /// What one sees, in a sentence.
 fn note(sums: &Sums<'_>, cpus: &[u32], trial: &Trial, end_ns: u64) -> String {
-    let percent = |ns: u64| percent(sums.share(ns));
+    let percent = |ns: u64| text::tenths(sums.share(ns));
     let window = match trial.window.as_ref().map(|w| w.length_ns) {
         Some(window_ns) if window_ns > end_ns => {
             format!("the first {} of a window of {}", length(end_ns), length(window_ns))

@@ -307,3 +307,26 @@ pub fn is_one_screen(what: &str, text: &str) {
     let long: Vec<&str> = text.lines().filter(is_long).collect();
     assert!(long.is_empty(), "{what}: {long:#?}");
 }
+
+/// What the page's script reads.
+pub fn data(page: &str) -> serde_json::Value {
+    let (_, rest) = page.split_once(r#"<script type="application/json" id="data">"#).expect("the page has data");
+    serde_json::from_str(rest.split_once("</script>").expect("it ends").0).expect("is JSON")
+}
+
+/// A section of the page as text: tags out, cells apart.
+pub fn section(page: &str, id: &str) -> String {
+    let (_, rest) = page.split_once(&format!("<section id=\"{id}\">")).expect("the section is there");
+    let inside = rest.split_once("</section>").expect("it ends").0.replace("</td>", " | ").replace("</th>", " | ");
+    let mut text = String::new();
+    let mut in_tag = false;
+    for c in inside.chars() {
+        match c {
+            '<' => in_tag = true,
+            '>' => in_tag = false,
+            c if !in_tag => text.push(c),
+            _ => {}
+        }
+    }
+    text.replace("&#60;", "<")
+}
