@@ -13,7 +13,7 @@ use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 /// How much a slow reader reads with one call, and of how much in all.
@@ -55,6 +55,34 @@ pub fn nothing() -> Result<Processes, Problem> {
         }
     });
     Processes::start(c"hu-idle", vec![(job, Vec::new())], |_, _| Ok(None))
+}
+
+/// A process with a thread that waits for work at a condition variable (`hu-pool`). Its word is 2, as that of a mutex that others
+/// wait for: nothing is wrong.
+///
+/// # Errors
+/// When it cannot be started.
+pub fn idle_pool() -> Result<Processes, Problem> {
+    let job: Job = Box::new(|stop| {
+        let (has_work, work) = (Mutex::new(false), Condvar::new());
+        // Each call adds 1 to the word.
+        work.notify_one();
+        work.notify_one();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut has_work = has_work.lock().unwrap_or_else(PoisonError::into_inner);
+                while !*has_work {
+                    has_work = work.wait(has_work).unwrap_or_else(PoisonError::into_inner);
+                }
+            });
+            while !stop.is_set() {
+                syscall::sleep(Duration::from_millis(1));
+            }
+            *has_work.lock().unwrap_or_else(PoisonError::into_inner) = true;
+            work.notify_one();
+        });
+    });
+    Processes::start(c"hu-pool", vec![(job, Vec::new())], |_, _| Ok(None))
 }
 
 /// For how long the mutex of [`mutex`] was held, and for how long its holders were on a CPU meanwhile.

@@ -236,6 +236,7 @@ holdup_testkit::tests!(
     slow_reader::clients_that_read_slowly,
     programs::an_idle_program,
     programs::an_idle_java_program,
+    programs::an_idle_pool_of_threads,
     vacuum_delay::a_vacuum_beside_idle_sessions,
     connection_storm::a_storm_of_connections,
     a_pinned_page,

@@ -29,5 +29,5 @@ pub(crate) fn a_mutex_whose_holder_has_no_cpu() {
     let (runnable_s, running_s) = (of_mutex("| runnable"), of_mutex("| running"));
     let seen = runnable_s / (runnable_s + running_s);
     println!("  holders without a CPU: {truth:.3} recorded, {seen:.3} seen");
-    assert!(runnable_s + running_s > 0.0 && (seen - truth).abs() < 0.15, "{truth} recorded, {seen} seen");
+    assert!(runnable_s + running_s > 0.0 && (seen - truth).abs() < 0.2, "{truth} recorded, {seen} seen");
 }

@@ -1,6 +1,6 @@
 //! Programs that are no server of PostgreSQL.
 
-use crate::{QUIET, Situation, answer, needs_account, record};
+use crate::{QUIET, Situation, answer, needs_account, record, seconds};
 use holdup_host::{Host, Scheduling};
 use holdup_testkit::ignore;
 use std::io::{BufRead as _, BufReader};
@@ -51,6 +51,20 @@ pub(crate) fn an_idle_program() {
     let idle = holdup_induce::nothing().unwrap_or_else(|problem| ignore(problem));
     prefer(idle.pids()[0]);
     answer(&IDLE, &record::of(idle.pids(), record::USUAL));
+}
+
+static IDLE_POOL: Situation = Situation { name: "idle pool of threads", never: &["mutex"], ..QUIET };
+
+pub(crate) fn an_idle_pool_of_threads() {
+    needs_account();
+    let idle = holdup_induce::idle_pool().unwrap_or_else(|problem| ignore(problem));
+    prefer(idle.pids()[0]);
+    let bundle = record::of(idle.pids(), record::USUAL);
+    answer(&IDLE_POOL, &bundle);
+    assert!(
+        seconds(&bundle, "account_s", |label| label == "watched | asleep | futex") > 1.0,
+        "it waits by futex(2)"
+    );
 }
 
 /// A program that ends with the test.

@@ -3,6 +3,7 @@
  * charges the time since the last one, and so does the edge of a window (cut_tasks), so the states add up to the wall time. */
 #pragma once
 #include "state.h"
+#include "../critical_sections/sections.bpf.h"
 
 struct account_key {
 	/* PostgreSQL's wait event and the number of the system call, of a task that sleeps; NO_SYSCALL in a page fault or at
@@ -19,6 +20,7 @@ SHARED(struct, account_key);
 /* FUTEX_LOCK: a futex that is a lock (is_lock). */
 enum account_syscall { NO_SYSCALL = 0xffffffff, FUTEX_LOCK = 0xfffffffe };
 SHARED(enum, account_syscall);
+#include "futex.bpf.h"
 
 /* What is shorter counts as time on a CPU of those whose waits the task ends, ns. */
 #define LEAST_TIME_OFF_NS 10000
@@ -147,27 +149,6 @@ INLINE u32 is_asleep(struct task_state *state)
 INLINE u32 syscall_of(s64 number)
 {
 	return number >= 0 ? (u32)number : NO_SYSCALL;
-}
-
-/* include/uapi/linux/futex.h */
-enum futex_operations {
-	FUTEX_WAIT = 0,
-	FUTEX_LOCK_PI = 6,
-	FUTEX_WAIT_BITSET = 9,
-	FUTEX_LOCK_PI2 = 13,
-	FUTEX_CMD_MASK = ~(128 | 256),
-};
-
-/* Whether a task waits for a lock by this call of futex: it waits while the word says "locked, with waiters", which is 2 for
- * the mutexes of glibc, Rust and Go, and the highest bit for those that have their owner in the word (musl, FUTEX_LOCK_PI).
- * Condition variables and semaphores wait for other values. */
-INLINE u32 is_lock(u64 operation, u64 value)
-{
-	u32 command = operation & FUTEX_CMD_MASK;
-
-	if (command == FUTEX_LOCK_PI || command == FUTEX_LOCK_PI2)
-		return 1;
-	return (command == FUTEX_WAIT || command == FUTEX_WAIT_BITSET) && ((u32)value == 2 || (u32)value >> 31);
 }
 
 /* Time on a CPU or in a run queue is added up in the task's own state, and by the cut to the others'. */
@@ -331,12 +312,9 @@ INLINE void account_leaves(struct task_struct *prev, struct task_state *state, u
 
 		state->account_state = out_state == OUT_BLOCKED ? ACCOUNT_BLOCKED : ACCOUNT_ASLEEP;
 		state->syscall = prev->flags & PF_KTHREAD ? NO_SYSCALL : syscall_of(fixed_register_of(regs, regs_syscall));
-		if (state->syscall == futex_number &&
-		    is_lock(fixed_register_of(regs, regs_argument2), fixed_register_of(regs, regs_argument3))) {
-			state->syscall = FUTEX_LOCK;
-			state->futex_word = fixed_register_of(regs, regs_argument1);
-		}
 		read_backend(state);
+		if (state->syscall == futex_number && !state->wait_event_at)
+			futex_sleeps(prev, state, regs);
 	} else if (out_state == OUT_EXITED) {
 		state->charged_ns = 0;
 		flush(state, c);
@@ -418,11 +396,8 @@ INLINE void account_begins(struct task_struct *task, struct task_state *state, u
 		void *regs = (void *)bpf_task_pt_regs(task);
 
 		state->syscall = syscall_of(register_of(regs, regs_syscall));
-		if (state->syscall == futex_number &&
-		    is_lock(register_of(regs, regs_argument2), register_of(regs, regs_argument3))) {
-			state->syscall = FUTEX_LOCK;
-			state->futex_word = register_of(regs, regs_argument1);
-		}
+		if (state->syscall == futex_number && !state->wait_event_at)
+			futex_slept(task, state, regs);
 	}
 	wait_begins(state, cpu_of(task, state), state->charged_ns);
 }
@@ -454,9 +429,10 @@ int cut_tasks(struct bpf_iter__task *ctx)
 	if (!c)
 		return 0;
 	now = bpf_ktime_get_ns();
-	if (is_asleep(state))
+	if (is_asleep(state)) {
 		charge_sleep(state, since(state, now), 0, c);
-	else if (state->account_state == ACCOUNT_ON)
+		futex_stays(state);
+	} else if (state->account_state == ACCOUNT_ON)
 		charge_on(state, now);
 	else
 		charge_wait(task, state, now, c);

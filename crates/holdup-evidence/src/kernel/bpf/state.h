@@ -118,7 +118,9 @@ struct task_state {
 	u32 syscall;
 	u8 account_state;
 	u8 kind;
-	u8 unused2[2];
+	/* Whether the futex that the task sleeps for may be no lock after all. */
+	u8 is_unsure;
+	u8 unused2;
 	u32 wait_cpu;
 	struct time_off times_off[TIMES_OFF];
 	u32 next_time_off;
@@ -231,6 +233,7 @@ const volatile u32 regs_syscall = 120;
 const volatile u32 regs_argument1 = 112;
 const volatile u32 regs_argument2 = 104;
 const volatile u32 regs_argument3 = 96;
+const volatile u32 regs_argument4 = 56;
 /* The system call futex (arch/x86/entry/syscalls/syscall_64.tbl). */
 const volatile u32 futex_number = 202;
 const volatile u32 regs_cs = 136;
