@@ -202,13 +202,32 @@ pub(crate) fn on_cpu(watched: &Watched<'_>) -> Option<(f64, f64)> {
     (watched_s > 0.0).then(|| (share, part / watched_s))
 }
 
-/// `: sessions are on a CPU 93 % of their time at work`; empty without an account.
+/// The part of all their time in which PostgreSQL's sessions wait for what their clients send.
+fn client_share(watched: &Watched<'_>) -> Option<f64> {
+    let of_backends = |is_meant: &dyn Fn(&Entry<'_>) -> bool| -> f64 {
+        let all = watched.by_label(ACCOUNT, ITEM);
+        let meant = all.iter().filter(|(label, _)| is_backend(Entry::of(label).kind) && is_meant(&Entry::of(label)));
+        meant.map(|(_, s)| s).sum()
+    };
+    let all_s = of_backends(&|_| true);
+    (all_s > 0.0).then(|| of_backends(&|entry| entry.waits_for == IDLE) / all_s)
+}
+
+/// `: sessions wait for their clients 98 % of their time, and are on a CPU 93 % of the rest`; empty without an account.
 pub(crate) fn on_cpu_in_words(watched: &Watched<'_>) -> String {
-    match on_cpu(watched) {
-        Some((_, tasks)) if tasks < 0.01 => format!(": {} hardly run", sessions(watched)),
-        Some((share, _)) => {
-            format!(": {} are on a CPU {} of their time at work", sessions(watched), words::percent(share))
+    let Some((share, tasks)) = on_cpu(watched) else { return String::new() };
+    let (sessions, share) = (sessions(watched), words::percent(share));
+    let hardly_run = tasks < 0.01;
+    match client_share(watched).filter(|of_clients| *of_clients >= 0.5).map(words::percent) {
+        Some(of_clients) if hardly_run => {
+            format!(": {sessions} hardly run, and wait for their clients {of_clients} of their time")
         }
-        None => String::new(),
+        Some(of_clients) => {
+            format!(
+                ": {sessions} wait for their clients {of_clients} of their time, and are on a CPU {share} of the rest"
+            )
+        }
+        None if hardly_run => format!(": {sessions} hardly run"),
+        None => format!(": {sessions} are on a CPU {share} of their time at work"),
     }
 }

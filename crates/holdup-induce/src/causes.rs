@@ -1,8 +1,8 @@
 //! Causes that processes make.
 
-use crate::group::Group;
+use crate::group::{DiskLimit, Group};
 use crate::processes::{Job, Processes, StopFlag};
-use holdup_host::{Host, Scheduling};
+use holdup_host::Scheduling;
 use holdup_load::board::Board;
 use holdup_load::clock::{now_ns, thread_cpu_ns};
 use holdup_locks::syscall;
@@ -10,7 +10,6 @@ use holdup_model::Problem;
 use std::fs::File;
 use std::io::Write as _;
 use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -180,7 +179,6 @@ pub fn cpu_thief(cpu: u32, busy: Duration, period: Duration) -> Result<Processes
 pub fn slow_disk(folder: &Path, bytes_per_s: u64) -> Result<Processes, Problem> {
     let problem = |e: std::io::Error| Problem::host(format!("a file in {}", folder.display()), e.to_string());
     let file = direct_file(folder).map_err(problem)?;
-    let device = disk_of(&Host::real(), file.metadata().map_err(problem)?.dev())?;
     let mut buffer = vec![0u8; BLOCK_BYTES + ALIGNMENT];
     let keeps = vec![file.as_raw_fd()];
     let job: Job = Box::new(move |stop| {
@@ -193,12 +191,9 @@ pub fn slow_disk(folder: &Path, bytes_per_s: u64) -> Result<Processes, Problem> 
             let _read = rustix::io::pread(&file, &mut *block, (i * BLOCK_BYTES) as u64);
         }
     });
-    Processes::start(c"hu-reader", vec![(job, keeps)], |_, pids| {
-        let group = Group::new("blkio", "io")?;
-        match group.is_v2 {
-            true => group.set("io.max", &format!("{device} rbps={bytes_per_s}"))?,
-            false => group.set("blkio.throttle.read_bps_device", &format!("{device} {bytes_per_s}"))?,
-        }
+    let folder = folder.to_owned();
+    Processes::start(c"hu-reader", vec![(job, keeps)], move |_, pids| {
+        let group = Group::with_disk_limit(&folder, DiskLimit::BytesRead, bytes_per_s)?;
         pids.iter().try_for_each(|pid| group.take(*pid))?;
         Ok(Some(group))
     })
@@ -212,18 +207,4 @@ fn direct_file(folder: &Path) -> std::io::Result<File> {
     let flags = rustix::fs::fcntl_getfl(&file)?;
     rustix::fs::fcntl_setfl(&file, flags | rustix::fs::OFlags::DIRECT)?;
     Ok(file)
-}
-
-/// The whole disk that a device is on, as control groups name it.
-fn disk_of(host: &Host, device: u64) -> Result<String, Problem> {
-    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
-    let name = format!("{major}:{minor}");
-    if major == 0 {
-        return Err(Problem::host(format!("device {name}"), "the folder's file system is not on one disk"));
-    }
-    let folder = format!("/sys/dev/block/{name}");
-    if host.exists(&format!("{folder}/partition")) {
-        return Ok(host.read_value(&format!("{folder}/../dev"))?);
-    }
-    Ok(name)
 }

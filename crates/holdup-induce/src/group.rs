@@ -7,6 +7,8 @@ use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::process::{Pid, WaitOptions};
 use std::ffi::CString;
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -17,6 +19,15 @@ const BELOW: &str = "below";
 /// How often the guard tries to remove a group whose processes are still ending, and how long it waits between, µs.
 const TRIES: u32 = 500;
 const BETWEEN_US: u32 = 10_000;
+
+/// What is limited of a disk.
+#[derive(Debug, Clone, Copy)]
+pub enum DiskLimit {
+    /// Bytes that are read.
+    BytesRead,
+    /// Requests that write.
+    Writes,
+}
 
 /// A control group.
 #[derive(Debug)]
@@ -56,6 +67,48 @@ impl Group {
             group.set("cpu.cfs_period_us", &period.as_micros().to_string())?;
             group.set("cpu.cfs_quota_us", &quota.as_micros().to_string())?;
         }
+        Ok(group)
+    }
+
+    /// Makes a group that gets so much a second of the disk of a folder.
+    ///
+    /// # Errors
+    /// When the folder is on no disk, or no such group can be made.
+    pub fn with_disk_limit(folder: &Path, limit: DiskLimit, per_s: u64) -> Result<Self, Problem> {
+        let problem = |e: io::Error| Problem::host(format!("folder {}", folder.display()), e.to_string());
+        let device = disk_of(&Host::real(), std::fs::metadata(folder).map_err(problem)?.dev())?;
+        let (v1, v2) = match limit {
+            DiskLimit::BytesRead => ("read_bps", "rbps"),
+            DiskLimit::Writes => ("write_iops", "wiops"),
+        };
+        let group = Group::new("blkio", "io")?;
+        match group.is_v2 {
+            true => group.set("io.max", &format!("{device} {v2}={per_s}"))?,
+            false => group.set(&format!("blkio.throttle.{v1}_device"), &format!("{device} {per_s}"))?,
+        }
+        Ok(group)
+    }
+
+    /// Makes a group that weighs ten times as much for the CPUs as others.
+    ///
+    /// # Errors
+    /// When no such group can be made.
+    pub fn with_more_weight() -> Result<Self, Problem> {
+        let group = Group::new("cpu", "cpu")?;
+        match group.is_v2 {
+            true => group.set("cpu.weight", "1000")?,
+            false => group.set("cpu.shares", "10240")?,
+        }
+        Ok(group)
+    }
+
+    /// Makes a group whose memory is limited.
+    ///
+    /// # Errors
+    /// When no such group can be made.
+    pub fn with_memory_limit(bytes: u64) -> Result<Self, Problem> {
+        let group = Group::new("memory", "memory")?;
+        group.set(if group.is_v2 { "memory.max" } else { "memory.limit_in_bytes" }, &bytes.to_string())?;
         Ok(group)
     }
 
@@ -117,6 +170,20 @@ fn hierarchy(host: &Host, v1: &str, v2: &str) -> Result<(String, bool), Problem>
             .hint(format!("echo +{v2} > {MOUNT}/cgroup.subtree_control"))),
         (false, _) => Err(Problem::host(format!("controller {v2}"), format!("neither {old} nor {MOUNT} has it"))),
     }
+}
+
+/// The whole disk that a device is on, as control groups name it.
+fn disk_of(host: &Host, device: u64) -> Result<String, Problem> {
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    let name = format!("{major}:{minor}");
+    if major == 0 {
+        return Err(Problem::host(format!("device {name}"), "the folder's file system is not on one disk"));
+    }
+    let folder = format!("/sys/dev/block/{name}");
+    if host.exists(&format!("{folder}/partition")) {
+        return Ok(host.read_value(&format!("{folder}/../dev"))?);
+    }
+    Ok(name)
 }
 
 /// Starts the process that removes the folder when the pipe is closed, however this process ends.

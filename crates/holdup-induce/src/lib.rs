@@ -18,6 +18,6 @@ mod ring;
 pub mod trial;
 
 pub use causes::{Held, cpu_thief, idle_pool, mutex, nothing, oversubscription, slow_disk, throttling};
-pub use group::Group;
+pub use group::{DiskLimit, Group};
 pub use kernel::{KernelHog, PerCpuWork, kernel_hog, per_cpu_work};
 pub use processes::Processes;

@@ -16,10 +16,17 @@ pub static META: Meta = Meta {
     references: &["PostgreSQL 15-18 manual, Wait Events of Type Lwlock", "src/backend/storage/lmgr/lwlock.c (18.6)"],
 };
 
+/// Whether a wait event is for such a lock, or for the session that has it and does the work of all that queue for it.
+pub(super) fn is_of_a_lock(event: &str) -> bool {
+    event.starts_with("LWLock:") && !super::wal::is_wal(event)
+        || event.eq_ignore_ascii_case("IPC:ProcArrayGroupUpdate")
+        || event == "IPC:XactGroupUpdate"
+}
+
 static WAITS: Waits = Waits {
     meta: &META,
     name: "lightweight locks",
-    accept: |entry: &Entry<'_>| entry.waits_for.starts_with("LWLock:") && !super::wal::is_wal(entry.waits_for),
+    accept: |entry: &Entry<'_>| is_of_a_lock(entry.waits_for),
     subject: |_| "Lightweight locks",
     advice: |_| Vec::new(),
 };

@@ -16,6 +16,7 @@ pub mod fault_under_lock;
 pub mod heavyweight_lock;
 pub mod kworker_behind_hog;
 pub mod lightweight_lock;
+pub mod memory_pressure;
 pub mod mutex;
 pub mod nothing;
 pub mod other_wait;
@@ -45,6 +46,7 @@ pub static ALL: &[Explainer] = &[
     Explainer { meta: &replication::META, explain: replication::explain },
     Explainer { meta: &wal::META, explain: wal::explain },
     Explainer { meta: &other_wait::META, explain: other_wait::explain },
+    Explainer { meta: &memory_pressure::META, explain: memory_pressure::explain },
     Explainer { meta: &slow_disk::META, explain: slow_disk::explain },
     Explainer { meta: &kworker_behind_hog::META, explain: kworker_behind_hog::explain },
     Explainer { meta: &short_connections::META, explain: short_connections::explain },

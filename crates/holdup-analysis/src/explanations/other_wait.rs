@@ -15,12 +15,24 @@ pub static META: Meta = Meta {
     references: &["PostgreSQL 15-18 manual, The Cumulative Statistics System: Wait Event Types"],
 };
 
+/// What the leader of a parallel query waits for.
+const OF_PARALLEL_QUERIES: [&str; 6] = [
+    "IPC:BgWorkerShutdown",
+    "IPC:BgWorkerStartup",
+    "IPC:ExecuteGather",
+    "IPC:MessageQueueReceive",
+    "IPC:ParallelBitmapScan",
+    "IPC:ParallelFinish",
+];
+
 static WAITS: Waits = Waits {
     meta: &META,
     name: "other wait events",
     accept: |entry: &Entry<'_>| {
         let of = entry.waits_for.split(':').next().unwrap_or_default();
         entry.waits_for != "IPC:SyncRep"
+            && !super::slow_disk::is_io(entry.waits_for)
+            && !super::lightweight_lock::is_of_a_lock(entry.waits_for)
             && matches!(of, "BufferPin" | "IPC" | "Timeout" | "Extension" | "Activity" | "Client" | "InjectionPoint")
     },
     subject: |event| match event {
@@ -29,6 +41,9 @@ static WAITS: Waits = Waits {
         "Timeout:VacuumDelay" => "Vacuum delay",
         "Client:ClientWrite" => "Clients that read slowly",
         "BufferPin:BufferPin" => "Buffer pins",
+        "IPC:CheckpointStart" | "IPC:CheckpointDone" => "Checkpoints",
+        // Their names differ in case between versions.
+        _ if OF_PARALLEL_QUERIES.iter().any(|of| event.eq_ignore_ascii_case(of)) => "Parallel workers",
         _ => "Wait events",
     },
     advice: |_| Vec::new(),

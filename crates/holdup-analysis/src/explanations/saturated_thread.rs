@@ -40,12 +40,13 @@ pub(super) fn explain(context: &Context<'_>) -> Cause {
     cause.evidence = watched.present(&[(account::ACCOUNT, "busiest_thread_s")]);
     // It is not delayed, it works: others wait for it.
     cause.tasks_held_up = cause.tasks_held_up.map(|_| 0.0);
-    let (Some(share), FindingVerdict::Supported) = (&cause.share, cause.verdict) else { return cause };
     if account::has_backends(watched) {
         cause.verdict = FindingVerdict::Refuted;
+        cause.missing.clear();
         cause.sentence = "One saturated thread: each backend works for one client.".to_owned();
         return cause;
     }
+    let (Some(share), FindingVerdict::Supported) = (&cause.share, cause.verdict) else { return cause };
     let name = busiest.first().map_or("a thread", |(label, _)| label.as_str());
     cause.sentence =
         format!("One thread is the limit: {name} is on a CPU {} of the time that it could run.", share_in_words(share));

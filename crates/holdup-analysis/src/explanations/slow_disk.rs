@@ -23,13 +23,18 @@ pub static META: Meta = Meta {
 
 static KIND: Kind = Kind { meta: &META, name: "I/O wait", of: "one task's time", minimum: 0.05 };
 
+/// Whether a wait event is for a disk, or for another process that reads or writes the same page.
+pub(super) fn is_io(event: &str) -> bool {
+    event.starts_with("IO:") && !super::wal::is_wal(event) || event.eq_ignore_ascii_case("IPC:BufferIO")
+}
+
 /// The host waits for I/O for at least this part of the time where a disk is the reason.
 const HOST_MINIMUM: f64 = 0.02;
 
 static BACKENDS: Waits = Waits {
     meta: &META,
     name: "I/O wait",
-    accept: |entry: &Entry<'_>| entry.waits_for.starts_with("IO:") && !super::wal::is_wal(entry.waits_for),
+    accept: |entry: &Entry<'_>| is_io(entry.waits_for),
     subject: |_| "I/O wait",
     advice: |_| vec![advices()],
 };

@@ -1,8 +1,7 @@
-//! A control group has a fifth of a CPU, that of the server or one above it.
+//! A control group has a fifth of a CPU: that of the server, or one above it, whose other processes may use it up.
 
 use crate::server::Server;
 use crate::{Situation, USUAL, WAITS, judge_beside};
-use holdup_host::{Host, process};
 use holdup_induce::Group;
 use holdup_testkit::ignore;
 use std::time::Duration;
@@ -22,12 +21,7 @@ fn limit(server: &Server, is_above: bool) -> Group {
     let group = Group::with_cpu_limit(Duration::from_millis(20), Duration::from_millis(100))
         .unwrap_or_else(|problem| ignore(problem));
     let folder = if is_above { group.below().expect("a group in it") } else { group.folder().to_owned() };
-    let host = Host::real();
-    let all = process::all(&host).expect("processes");
-    let of_server = all.iter().filter(|p| p.pid == server.pid() || p.ppid == server.pid());
-    for process in of_server {
-        host.write(&format!("{folder}/cgroup.procs"), &process.pid.to_string()).expect("it moves");
-    }
+    server.join(&folder);
     group
 }
 
@@ -37,4 +31,14 @@ pub(crate) fn a_quota_of_the_group() {
 
 pub(crate) fn a_quota_of_the_group_above() {
     judge_beside(&SITUATION, USUAL, |server| limit(server, true));
+}
+
+/// A neighbour is in the group above, and that of the server has no limit of its own.
+pub(crate) fn a_quota_that_a_neighbour_uses_up() {
+    judge_beside(&SITUATION, USUAL, |server| {
+        let group = limit(server, true);
+        let busy = holdup_induce::oversubscription(2).unwrap_or_else(|problem| ignore(problem));
+        busy.pids().iter().for_each(|pid| group.take(*pid).expect("it moves"));
+        (busy, group)
+    });
 }

@@ -1,7 +1,7 @@
 //! Many sessions update one row. Which wait is the larger one, for the row or for the table of locks, depends on the CPUs.
 
 use crate::server::Server;
-use crate::{Situation, USUAL, judge_beside};
+use crate::{Situation, USUAL, judge, judge_beside};
 use holdup_model::{BundleData, Trial};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,6 +16,18 @@ static SITUATION: Situation = Situation {
     first: &["heavyweight-lock", "lightweight-lock"],
     says: "sessions spend",
     never: &["replication", "other-wait", "saturated-thread"],
+};
+
+/// The account reads what PostgreSQL keeps with this setting, too.
+static UNTRACKED: Situation = Situation {
+    name: "hot row without track_activities",
+    setup: &[
+        "CREATE TABLE t (id int PRIMARY KEY, v int)",
+        "INSERT INTO t VALUES (1, 0)",
+        "ALTER SYSTEM SET track_activities = off",
+        "SELECT pg_reload_conf()",
+    ],
+    ..SITUATION
 };
 
 const EVENTS: &str = "SELECT wait_event_type || ':' || wait_event, count(*) FROM pg_stat_activity \
@@ -94,4 +106,8 @@ fn agrees(bundle: &BundleData, samples: &Samples) {
 pub(crate) fn a_hot_row() {
     let (bundle, _, samples) = judge_beside(&SITUATION, USUAL, sample);
     agrees(&bundle, &samples.lock().unwrap_or_else(PoisonError::into_inner));
+}
+
+pub(crate) fn a_hot_row_without_track_activities() {
+    judge(&UNTRACKED);
 }

@@ -4,16 +4,26 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
 
 mod advisory_locks;
+mod backup;
 mod buffer_pin;
 mod busy_neighbours;
+mod checkpoints;
 mod connection_storm;
+mod copy_in;
 mod cpu_quota;
+mod crash;
+mod deadlocks;
+mod foreign_keys;
 mod hot_row;
 mod idle_server;
 mod locked_table;
+mod lone_session;
 mod lost_standby;
 mod many_readers;
+mod memory_limit;
 mod mutex;
+mod neighbours_by_weight;
+mod prepared_transaction;
 mod programs;
 mod queue_behind_ddl;
 mod real_time_hog;
@@ -21,8 +31,12 @@ mod record;
 mod row_of_an_idle_transaction;
 mod server;
 mod sleeping_sessions;
+mod slow_disks;
 mod slow_reader;
+mod slow_standby;
+mod spilling_sorts;
 mod stopped_backend;
+mod subtransactions;
 mod think_time;
 mod vacuum_delay;
 
@@ -99,7 +113,9 @@ fn needs_account() {
 
 /// The answer, which is what the situation says.
 fn answer(situation: &Situation, bundle: &BundleData) -> ArmExplanation {
-    let arm = explain(bundle).arms.remove(0);
+    let mut explanation = explain(bundle);
+    assert!(!explanation.arms.is_empty(), "{}: {:?} {:?}", situation.name, explanation.notes, bundle.trials);
+    let arm = explanation.arms.remove(0);
     println!("{}: {}", situation.name, arm.answer);
     if std::env::var_os("SHOW").is_some() {
         show(&arm, bundle);
@@ -219,6 +235,10 @@ fn a_pinned_page() {
     judge(&buffer_pin::SITUATION);
 }
 
+fn a_prepared_transaction_that_is_left() {
+    judge(&prepared_transaction::SITUATION);
+}
+
 // By hand is the one whose answer is not right: threads that take turns are not seen as one that is saturated.
 holdup_testkit::tests!(
     hot_row::a_hot_row,
@@ -246,6 +266,27 @@ holdup_testkit::tests!(
     mutex::a_mutex_whose_holder_has_no_cpu,
     row_of_an_idle_transaction::who_holds_a_row,
     real_time_hog::a_real_time_hog_in_short_windows,
-    real_time_hog::a_real_time_hog_in_long_windows;
+    real_time_hog::a_real_time_hog_in_long_windows,
+    hot_row::a_hot_row_without_track_activities,
+    cpu_quota::a_quota_that_a_neighbour_uses_up,
+    checkpoints::checkpoints_that_follow_one_another,
+    slow_disks::a_pool_that_is_cold,
+    slow_disks::flushes_that_take_long,
+    slow_standby::a_standby_that_answers_late,
+    spilling_sorts::sorts_that_spill,
+    spilling_sorts::a_leader_that_waits_for_its_workers,
+    a_prepared_transaction_that_is_left,
+    deadlocks::sessions_that_deadlock,
+    foreign_keys::rows_that_refer_to_one,
+    subtransactions::readers_of_subtransactions,
+    backup::a_backup_beside_idle_sessions,
+    crash::a_crash_of_a_backend,
+    lone_session::a_session_that_computes,
+    lone_session::a_client_that_is_far_away,
+    neighbours_by_weight::neighbours_of_a_low_nice_value,
+    neighbours_by_weight::neighbours_of_the_class_batch,
+    neighbours_by_weight::neighbours_that_run_when_nothing_else_does,
+    copy_in::a_producer_that_is_slow,
+    memory_limit::a_memory_limit_below_the_need;
     by_hand: programs::a_java_program_that_allocates
 );

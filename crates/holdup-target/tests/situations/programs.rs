@@ -61,20 +61,23 @@ pub(crate) fn an_idle_pool_of_threads() {
     prefer(idle.pids()[0]);
     let bundle = record::of(idle.pids(), record::USUAL);
     answer(&IDLE_POOL, &bundle);
-    assert!(
-        seconds(&bundle, "account_s", |label| label == "watched | asleep | futex") > 1.0,
-        "it waits by futex(2)"
-    );
+    assert!(seconds(&bundle, "account_s", |label| label == "watched | asleep | futex") > 1.0, "it waits by futex(2)");
 }
 
 /// A program that ends with the test.
-struct Ending(Child);
+pub(crate) struct Ending(pub(crate) Child);
 
 impl Drop for Ending {
     fn drop(&mut self) {
         let _has_ended = self.0.kill();
         let _status = self.0.wait();
     }
+}
+
+/// Starts a program without output.
+pub(crate) fn started(command: &mut Command) -> Ending {
+    let started = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    started.map(Ending).unwrap_or_else(|error| ignore(format!("{}: {error}", command.get_program().display())))
 }
 
 /// A Java program that has begun to run `body`.

@@ -1,7 +1,8 @@
 //! A server of its own for each situation, its sessions, and the record of it.
 
 use crate::{Situation, record};
-use holdup_host::Host;
+use holdup_host::{Host, process};
+use holdup_induce::Group;
 use holdup_load::Cancel;
 use holdup_model::BundleData;
 use holdup_postgres::find::{Need, SearchPath};
@@ -10,6 +11,8 @@ use holdup_postgres::{Binaries, Cluster, ClusterOptions};
 use holdup_sql::{Client, Config};
 use holdup_testkit::ignore;
 use std::any::Any;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -17,6 +20,9 @@ use std::time::Duration;
 
 /// How long the sessions run before the record begins.
 const SETTLE: Duration = Duration::from_millis(500);
+
+/// Settings that were set and need one.
+const NEEDS_RESTART: &str = "SELECT name FROM pg_file_settings WHERE error IS NOT NULL";
 
 /// A server and its sessions. They end with it.
 pub(crate) struct Server {
@@ -66,7 +72,11 @@ impl Server {
             Server { hindrances: Vec::new(), stop, held: None, cluster, threads: Vec::new(), _folder: folder };
         let mut client = server.connect();
         situation.setup.iter().for_each(|statement| drop(client.simple_query(statement).expect("set up")));
+        let needs_restart = sql::rows(&mut client, NEEDS_RESTART).expect("the server answers");
         drop(client);
+        if !needs_restart.is_empty() {
+            server.cluster().restart().expect("it starts again");
+        }
         if !situation.held.is_empty() {
             let mut holder = server.connect();
             situation.held.iter().for_each(|statement| drop(holder.simple_query(statement).expect("held")));
@@ -86,7 +96,7 @@ impl Server {
     }
 
     /// Its socket.
-    pub(crate) fn socket(&self) -> std::path::PathBuf {
+    pub(crate) fn socket(&self) -> PathBuf {
         self.cluster().socket_folder().join(".s.PGSQL.5432")
     }
 
@@ -113,6 +123,52 @@ impl Server {
         self.threads.push(std::thread::spawn(thread));
     }
 
+    /// Its folder.
+    pub(crate) fn folder(&self) -> &Path {
+        self.cluster().folder()
+    }
+
+    /// A program of PostgreSQL that connects to it.
+    pub(crate) fn program(&self, name: &str) -> Command {
+        let mut command = Command::new(self.cluster().bin().program(name));
+        command.arg("-h").arg(self.cluster().socket_folder()).args(["-U", "holdup"]).stdin(Stdio::null());
+        command
+    }
+
+    /// Drops a table from the page cache.
+    pub(crate) fn forget(&self, table: &str) {
+        self.ask("CHECKPOINT");
+        let path = self.ask(&format!("SELECT pg_relation_filepath('{table}')"));
+        let path = self.cluster().data().join(path[0][0].as_deref().expect("a path"));
+        let file = std::fs::File::open(path).expect("a table");
+        file.sync_all().expect("it is written");
+        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).expect("it is dropped");
+    }
+
+    /// Moves its processes into the control group of a folder.
+    pub(crate) fn join(&self, folder: &str) {
+        let host = Host::real();
+        let all = process::all(&host).expect("processes");
+        let of_server = all.iter().filter(|p| p.pid == self.pid() || p.ppid == self.pid());
+        for process in of_server {
+            host.write(&format!("{folder}/cgroup.procs"), &process.pid.to_string()).expect("it moves");
+        }
+    }
+
+    /// Its processes have the CPUs before what else runs here.
+    pub(crate) fn prefer(&mut self) {
+        match Group::with_more_weight() {
+            Ok(group) => self.join_until_the_end(group),
+            Err(problem) => println!("what else runs here is not kept away: {problem}"),
+        }
+    }
+
+    /// Moves its processes into a group until the record is over.
+    pub(crate) fn join_until_the_end(&mut self, group: Group) {
+        self.join(group.folder());
+        self.hinder(Joined(group));
+    }
+
     /// Holds what ends before the server does.
     pub(crate) fn hinder(&mut self, by: impl Any) {
         self.hindrances.push(Box::new(by));
@@ -128,6 +184,21 @@ impl Server {
         let rows = self
             .ask("SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()");
         rows.iter().map(|row| row[0].as_deref().expect("a pid").parse().expect("a number")).collect()
+    }
+}
+
+/// A group that its processes leave when this is dropped.
+struct Joined(Group);
+
+impl Drop for Joined {
+    fn drop(&mut self) {
+        let host = Host::real();
+        let folder = Path::new(self.0.folder());
+        let above = folder.parent().unwrap_or(folder).join("cgroup.procs");
+        let inside = host.read_text(&format!("{}/cgroup.procs", folder.display())).unwrap_or_default();
+        for pid in inside.lines() {
+            let _has_ended = host.write(&above.display().to_string(), pid);
+        }
     }
 }
 

@@ -1,0 +1,52 @@
+//! Tasks that wait until the kernel has memory for them.
+
+use super::{Context, Kind, advice, judge, share_in_words};
+use crate::watched::{Watched, window_s};
+use holdup_model::explanation::{Cause, Missing};
+use holdup_model::outcome::FindingVerdict;
+use holdup_model::{Meta, Trial};
+
+/// What this explanation says about itself.
+pub static META: Meta = Meta {
+    id: "memory-pressure",
+    summary: "memory that is short: tasks wait for reclaim, and read back what it took from the page cache",
+    docs: "The part of the time in which at least one task stalls for memory (PSI: memory some), of the control group of the \
+           watched processes where that is known, else of the host (pressure). A task stalls for memory while the kernel frees \
+           some for it, while it reads pages back that were taken from the page cache shortly before, and while it swaps in. \
+           10 % and more is named.",
+    references: &["Documentation/accounting/psi.rst (v6.18)", "kernel/sched/psi.c:psi_memstall_enter (v6.18)"],
+};
+
+static KIND: Kind = Kind { meta: &META, name: "memory pressure", of: "the time", minimum: 0.1 };
+
+const GROUP: &str = "group_pressure_share";
+const HOST: &str = "pressure_share";
+
+pub(super) fn explain(context: &Context<'_>) -> Cause {
+    let watched = context.watched;
+    let of_group = watched.pieces(|trial| stalled_s(watched, trial, GROUP));
+    let (pieces, whose, item) = match of_group {
+        Ok(pieces) => (Ok(pieces), "their control group", GROUP),
+        Err(_) => (watched.pieces(|trial| stalled_s(watched, trial, HOST)), "this host", HOST),
+    };
+    let mut cause = judge(&KIND, watched, pieces);
+    cause.evidence = watched.present(&[("pressure", item)]);
+    let (Some(share), FindingVerdict::Supported) = (&cause.share, cause.verdict) else { return cause };
+    cause.sentence = format!(
+        "Memory is short: tasks of {whose} stall for it {} of the time (reclaim, and reading back what it took).",
+        share_in_words(share)
+    );
+    cause.advice.push(advice(
+        "a larger memory limit (memory.max, memory.high), or less that is kept in memory: shared_buffers, work_mem, other programs",
+        "what is read again and again stays in the page cache",
+        "the limit may be set in the unit (MemoryMax=), the container or the pod (limits.memory)",
+        "",
+        "write the old value back",
+    ));
+    cause
+}
+
+fn stalled_s(watched: &Watched<'_>, trial: &Trial, item: &str) -> Result<(f64, f64), Missing> {
+    let share = watched.required(trial, "pressure", item, |label| label == "memory some")?;
+    Ok((share * window_s(trial), window_s(trial)))
+}
