@@ -24,14 +24,12 @@ const HOST: &str = "pressure_share";
 
 pub(super) fn explain(context: &Context<'_>) -> Cause {
     let watched = context.watched;
-    let of_group = watched.pieces(|trial| stalled_s(watched, trial, GROUP));
-    let (pieces, whose, item) = match of_group {
-        Ok(pieces) => (Ok(pieces), "their control group", GROUP),
-        Err(_) => (watched.pieces(|trial| stalled_s(watched, trial, HOST)), "this host", HOST),
-    };
+    let item = item(watched);
+    let pieces = watched.pieces(|trial| Ok((stalled_s(watched, trial, item, "memory some")?, window_s(trial))));
     let mut cause = judge(&KIND, watched, pieces);
     cause.evidence = watched.present(&[("pressure", item)]);
     let (Some(share), FindingVerdict::Supported) = (&cause.share, cause.verdict) else { return cause };
+    let whose = if item == GROUP { "their control group" } else { "this host" };
     cause.sentence = format!(
         "Memory is short: tasks of {whose} stall for it {} of the time (reclaim, and reading back what it took).",
         share_in_words(share)
@@ -46,7 +44,20 @@ pub(super) fn explain(context: &Context<'_>) -> Cause {
     cause
 }
 
-fn stalled_s(watched: &Watched<'_>, trial: &Trial, item: &str) -> Result<(f64, f64), Missing> {
-    let share = watched.required(trial, "pressure", item, |label| label == "memory some")?;
-    Ok((share * window_s(trial), window_s(trial)))
+/// The pressure of the watched processes' group where it is known, else that of the host.
+fn item(watched: &Watched<'_>) -> &'static str {
+    let is_known = watched.pieces(|trial| Ok((stalled_s(watched, trial, GROUP, "memory some")?, 0.0))).is_ok();
+    if is_known { GROUP } else { HOST }
+}
+
+/// Whether most of the time in which tasks wait for a disk is one in which they wait for memory: then they read back what was
+/// taken from the page cache.
+pub(super) fn explains_reads(watched: &Watched<'_>) -> bool {
+    let item = item(watched);
+    let sum = |label| watched.pieces(|trial| Ok((stalled_s(watched, trial, item, label)?, 0.0))).map(|p| p.sums().0);
+    matches!((sum("memory some"), sum("io some")), (Ok(memory_s), Ok(io_s)) if memory_s * 2.0 >= io_s)
+}
+
+fn stalled_s(watched: &Watched<'_>, trial: &Trial, item: &str, label: &str) -> Result<f64, Missing> {
+    Ok(watched.required(trial, "pressure", item, |of| of == label)? * window_s(trial))
 }

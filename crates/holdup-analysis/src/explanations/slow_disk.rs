@@ -1,6 +1,7 @@
 //! Tasks that wait for a disk.
 
-use super::{Context, Kind, advice, judge, share_in_words, split};
+use super::stolen_by_higher_class::in_words;
+use super::{Context, Kind, advice, judge, memory_pressure, share_in_words, split};
 use crate::account::{self, Entry};
 use crate::waits::{self, Waits};
 use crate::watched::{Watched, seconds_in, window_s};
@@ -42,7 +43,15 @@ static BACKENDS: Waits = Waits {
 pub(super) fn explain(context: &Context<'_>) -> Cause {
     let watched = context.watched;
     if account::has_backends(watched) {
-        return waits::explain(&BACKENDS, watched);
+        let mut cause = waits::explain(&BACKENDS, watched);
+        let memory = context.found(memory_pressure::META.id).filter(|_| memory_pressure::explains_reads(watched));
+        if let (Some(memory), FindingVerdict::Supported, Some(share)) = (memory, cause.verdict, &cause.share) {
+            cause.verdict = FindingVerdict::Refuted;
+            cause.sentence =
+                format!("I/O wait: {} of {}, explained by {}.", share_in_words(share), cause.of, in_words(memory));
+            cause.advice.clear();
+        }
+        return cause;
     }
     let tasks = watched.pieces(|trial| Ok((waiting_s(watched, trial)?, window_s(trial))));
     let host = watched.pieces(|trial| Ok((host_s(watched, trial)?, window_s(trial))));

@@ -125,6 +125,7 @@ impl Story {
                 vec![
                     item("pressure_share", "cpu some", "share", 0.2),
                     item("pressure_share", "io some", "share", 0.001 * more),
+                    item("pressure_share", "memory some", "share", 0.001 * more),
                     item("pressure_share", "io full", "share", 0.0),
                 ],
                 2,
@@ -334,6 +335,11 @@ impl Story {
     /// The hypervisor takes a fifth.
     pub fn steal(self) -> Self {
         self.set("cpu", "cpu_share", "steal", 0.2)
+    }
+
+    /// Tasks wait until the kernel has freed memory.
+    pub fn memory_pressure(self) -> Self {
+        self.set("pressure", "pressure_share", "memory some", 0.4)
     }
 
     /// Tasks are blocked and the host waits for I/O.
