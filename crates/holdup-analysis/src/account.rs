@@ -213,21 +213,14 @@ fn client_share(watched: &Watched<'_>) -> Option<f64> {
     (all_s > 0.0).then(|| of_backends(&|entry| entry.waits_for == IDLE) / all_s)
 }
 
-/// `: sessions wait for their clients 98 % of their time, and are on a CPU 93 % of the rest`; empty without an account.
+/// `: sessions are on a CPU 93 % of their time at work, and wait for their clients 98 % of all`; empty without an account.
 pub(crate) fn on_cpu_in_words(watched: &Watched<'_>) -> String {
     let Some((share, tasks)) = on_cpu(watched) else { return String::new() };
-    let (sessions, share) = (sessions(watched), words::percent(share));
-    let hardly_run = tasks < 0.01;
-    match client_share(watched).filter(|of_clients| *of_clients >= 0.5).map(words::percent) {
-        Some(of_clients) if hardly_run => {
-            format!(": {sessions} hardly run, and wait for their clients {of_clients} of their time")
-        }
-        Some(of_clients) => {
-            format!(
-                ": {sessions} wait for their clients {of_clients} of their time, and are on a CPU {share} of the rest"
-            )
-        }
-        None if hardly_run => format!(": {sessions} hardly run"),
-        None => format!(": {sessions} are on a CPU {share} of their time at work"),
+    let sessions = sessions(watched);
+    let of_clients = client_share(watched).filter(|share| *share >= 0.5).map(words::percent);
+    let of_clients = of_clients.map(|share| format!(", and wait for their clients {share} of all")).unwrap_or_default();
+    match tasks < 0.01 {
+        true => format!(": {sessions} hardly run{of_clients}"),
+        false => format!(": {sessions} are on a CPU {} of their time at work{of_clients}", words::percent(share)),
     }
 }

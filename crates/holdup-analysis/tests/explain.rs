@@ -32,7 +32,7 @@ const CAUSES: &[Induced] = &[
     ("stolen-by-higher-class", Story::stolen, &["switches"], "switches"),
     ("steal", Story::steal, &["cpu"], "cpu"),
     ("slow-disk", Story::slow_disk, &["switches"], "switches"),
-    ("memory-pressure", Story::memory_pressure, &["pressure"], "pressure"),
+    ("memory-pressure", Story::memory, &["pressure"], "pressure"),
     ("kworker-behind-hog", Story::kworker, &["kworkers"], "kworkers"),
     ("oversubscription", Story::oversubscription, &["switches", "run-queue"], "run-queue"),
 ];
@@ -121,6 +121,27 @@ fn a_chain_of_waits_is_followed_to_its_end() {
     let details = &cause(&arm, "heavyweight-lock").details;
     let chain = "The chain: client backend in IPC:SyncRep, which waits for walsender in Activity:WalSenderMain.";
     assert!(details.iter().any(|d| d == chain), "{details:?}");
+}
+
+#[test]
+fn reads_of_what_memory_had_no_place_for_are_explained_by_that() {
+    let reads = Story::quiet().with_account().session("blocked | IO:DataFileRead", 2.0);
+    let arm = only(&reads.clone().memory_of_the_group());
+    assert_eq!(with(&arm, FindingVerdict::Supported), ["memory-pressure"], "{arm:#?}");
+    assert!(cause(&arm, "slow-disk").sentence.contains("explained by memory pressure"), "{arm:#?}");
+    assert!(arm.answer.starts_with("Memory is short: tasks of their control group"), "{}", arm.answer);
+    // Most of the disk's time has nothing to do with memory.
+    let both = only(&reads.memory_of_the_group().set("pressure", "group_pressure_share", "io some", 0.9));
+    assert_eq!(with(&both, FindingVerdict::Supported), ["slow-disk", "memory-pressure"], "{both:#?}");
+}
+
+#[test]
+fn a_session_that_waits_for_an_ios_end_or_in_a_locks_group_waits_for_the_disk_or_the_lock() {
+    let found = |state| only(&Story::quiet().with_account().session(state, 4.0));
+    let io = found("asleep | IPC:BufferIo");
+    assert_eq!(with(&io, FindingVerdict::Supported), ["slow-disk"], "{io:#?}");
+    let lock = found("asleep | IPC:ProcarrayGroupUpdate");
+    assert_eq!(with(&lock, FindingVerdict::Supported), ["lightweight-lock"], "{lock:#?}");
 }
 
 #[test]

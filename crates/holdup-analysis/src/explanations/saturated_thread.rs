@@ -43,6 +43,7 @@ pub(super) fn explain(context: &Context<'_>) -> Cause {
     if account::has_backends(watched) {
         cause.verdict = FindingVerdict::Refuted;
         cause.missing.clear();
+        cause.share = None;
         cause.sentence = "One saturated thread: each backend works for one client.".to_owned();
         return cause;
     }

@@ -15,10 +15,11 @@ use holdup_stats::{CONFIDENCE, share_of_sums};
 pub static META: Meta = Meta {
     id: "slow-disk",
     summary: "watched tasks that wait for a disk",
-    docs: "Tasks that wait for a disk on average over the windows: PostgreSQL's wait events of type IO (wait-events), else the \
+    docs: "Tasks that wait for a disk on average over the windows: PostgreSQL's wait events of type IO and IPC:BufferIO (account, else wait-events), else the \
            time in uninterruptible sleep (switches: blocked). Uninterruptible sleep is not only disks, so the host has to \
            report waiting for I/O as well (pressure, else iowait of cpu). A twentieth of a task and more is named, where \
-           the host waits 2 % of the time and more.",
+           the host waits 2 % of the time and more. Where tasks wait for memory half of that time and more, they read back \
+           what was taken from the page cache: then memory-pressure explains it.",
     references: &["Documentation/accounting/psi.rst (v6.18)", "proc_stat(5): iowait"],
 };
 

@@ -125,8 +125,8 @@ impl Story {
                 vec![
                     item("pressure_share", "cpu some", "share", 0.2),
                     item("pressure_share", "io some", "share", 0.001 * more),
-                    item("pressure_share", "memory some", "share", 0.001 * more),
                     item("pressure_share", "io full", "share", 0.0),
+                    item("pressure_share", "memory some", "share", 0.002 * more),
                 ],
                 2,
             ),
@@ -337,16 +337,22 @@ impl Story {
         self.set("cpu", "cpu_share", "steal", 0.2)
     }
 
-    /// Tasks wait until the kernel has freed memory.
-    pub fn memory_pressure(self) -> Self {
-        self.set("pressure", "pressure_share", "memory some", 0.4)
-    }
-
     /// Tasks are blocked and the host waits for I/O.
     pub fn slow_disk(self) -> Self {
         self.set("pressure", "pressure_share", "io some", 0.6)
             .set("switches", "switched_out", "server: blocked", 300.0)
             .histogram("switches", "off_cpu_ns", "server: blocked", &[(8_000_000, 300)])
+    }
+
+    /// Tasks of the host wait for memory.
+    pub fn memory(self) -> Self {
+        self.set("pressure", "pressure_share", "memory some", 0.4)
+    }
+
+    /// Those of the control group wait for memory, and for little else of the disk.
+    pub fn memory_of_the_group(self) -> Self {
+        let of_group = |story: Self, label, share| story.set("pressure", "group_pressure_share", label, share);
+        of_group(of_group(self, "memory some", 0.4), "io some", 0.5)
     }
 
     /// Kernel threads wait behind vhost.

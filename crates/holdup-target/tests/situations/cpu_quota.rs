@@ -33,7 +33,7 @@ pub(crate) fn a_quota_of_the_group_above() {
     judge_beside(&SITUATION, USUAL, |server| limit(server, true));
 }
 
-/// A neighbour is in the group above, and that of the server has no limit of its own.
+/// Other processes are in the group above, which alone has a limit.
 pub(crate) fn a_quota_that_a_neighbour_uses_up() {
     judge_beside(&SITUATION, USUAL, |server| {
         let group = limit(server, true);

@@ -1,4 +1,4 @@
-//! A prepared transaction that nobody ends has updated a row.
+//! A transaction was prepared after it updated a row, and is not ended.
 
 use crate::Situation;
 
