@@ -70,7 +70,7 @@ fn what_the_account_shows_is_named_and_nothing_else() {
     }
     let quiet = only(&Story::quiet().with_account());
     assert_eq!(with(&quiet, FindingVerdict::Supported), ["nothing"], "{quiet:#?}");
-    assert!(quiet.answer.contains("are on a CPU 96 % of the rest"), "{}", quiet.answer);
+    assert!(quiet.answer.contains("sessions are on a CPU 96 % of their time at work"), "{}", quiet.answer);
     let without = only(&Story::quiet());
     let looked_for = |id: &str| without.causes.iter().any(|c| c.id == id);
     assert!(OF_THE_ACCOUNT.iter().all(|(id, _)| !looked_for(id)), "{without:#?}");
