@@ -12,7 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The collector.
 pub(crate) const ACCOUNT: &str = "account";
-const ITEM: &str = "account_s";
+/// Its item with the states.
+pub(crate) const ITEM: &str = "account_s";
 /// What its shares are of.
 pub(crate) const OF: &str = "the time of sessions at work";
 /// PostgreSQL's processes that serve a client.

@@ -30,7 +30,9 @@ pub(super) fn explain(context: &Context<'_>) -> Cause {
     // One that mostly waits for a CPU is delayed by others, and not the limit.
     let mostly_runs = on_s * 2.0 >= watched.watched_s();
     let pieces = watched.pieces(|trial| {
-        let of = |name| watched.required(trial, account::ACCOUNT, name, |_| true);
+        // Where no task ran there is no busiest one.
+        watched.required(trial, account::ACCOUNT, account::ITEM, |_| true)?;
+        let of = |name| watched.total(trial, account::ACCOUNT, name);
         let (on_s, wait_s) = (of("busiest_thread_s")?, of("busiest_thread_wait_s")?);
         let could_s = window_s(trial) - if mostly_runs { wait_s.min(window_s(trial)) } else { 0.0 };
         // The window of the account may be longer by the time that cutting takes.

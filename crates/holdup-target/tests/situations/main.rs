@@ -1,5 +1,5 @@
 //! Servers with known causes: a file each says how to start it and what the first sentence must say. Real servers of
-//! PostgreSQL, watched as `holdup record` watches them.
+//! PostgreSQL, and other programs, watched as `holdup record` watches them.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
 
@@ -12,6 +12,7 @@ mod connection_storm;
 mod copy_in;
 mod cpu_quota;
 mod crash;
+mod daemons;
 mod deadlocks;
 mod foreign_keys;
 mod hot_row;
@@ -34,6 +35,7 @@ mod sleeping_sessions;
 mod slow_disks;
 mod slow_reader;
 mod slow_standby;
+mod sources;
 mod spilling_sorts;
 mod stopped_backend;
 mod subtransactions;
@@ -239,7 +241,8 @@ fn a_prepared_transaction_that_is_left() {
     judge(&prepared_transaction::SITUATION);
 }
 
-// By hand is the one whose answer is not right: threads that take turns are not seen as one that is saturated.
+// By hand are those whose answer is not right: threads that take turns are not seen as one that is saturated, and of a wait at a
+// condition variable it is not known what it is for.
 holdup_testkit::tests!(
     hot_row::a_hot_row,
     a_row_of_an_idle_transaction,
@@ -287,6 +290,18 @@ holdup_testkit::tests!(
     neighbours_by_weight::neighbours_of_the_class_batch,
     neighbours_by_weight::neighbours_that_run_when_nothing_else_does,
     copy_in::a_producer_that_is_slow,
-    memory_limit::a_memory_limit_below_the_need;
-    by_hand: programs::a_java_program_that_allocates
+    memory_limit::a_memory_limit_below_the_need,
+    daemons::an_idle_redis,
+    daemons::a_redis_with_pipelines,
+    daemons::a_redis_with_a_slow_script,
+    daemons::an_idle_memcached,
+    daemons::a_memcached_with_one_thread,
+    daemons::an_idle_mariadb,
+    daemons::an_idle_nginx,
+    daemons::an_nginx_with_one_worker,
+    sources::an_idle_go_program,
+    sources::a_go_program_with_one_processor,
+    sources::a_rust_program_with_one_consumer,
+    sources::a_c_program_with_one_mutex;
+    by_hand: programs::a_java_program_that_allocates, daemons::a_mariadb_with_a_hot_row
 );

@@ -1,7 +1,7 @@
 //! Programs that are no server of PostgreSQL.
 
 use crate::{QUIET, Situation, answer, needs_account, record, seconds};
-use holdup_host::{Host, Scheduling};
+use holdup_host::{Host, Scheduling, process};
 use holdup_testkit::ignore;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -26,7 +26,7 @@ static COLLECTING_JAVA: Situation = Situation {
 
 /// Each of its threads has a CPU before what else runs here. A nice value would count within its session alone, where the
 /// kernel groups tasks by session (sched(7), autogroup).
-fn prefer(pid: u32) {
+pub(crate) fn prefer(pid: u32) {
     let wanted = Scheduling { policy: Scheduling::FIFO, reset_on_fork: false, nice: 0, priority: 1 };
     let host = Host::real();
     let threads = host.list(&format!("/proc/{pid}/task")).expect("it runs");
@@ -72,6 +72,12 @@ impl Drop for Ending {
         let _has_ended = self.0.kill();
         let _status = self.0.wait();
     }
+}
+
+/// A process and those that it started.
+pub(crate) fn with_children(pid: u32) -> Vec<u32> {
+    let all = process::all(&Host::real()).expect("processes");
+    all.iter().filter(|p| p.pid == pid || p.ppid == pid).map(|p| p.pid).collect()
 }
 
 /// Starts a program without output.

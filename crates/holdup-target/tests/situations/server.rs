@@ -1,7 +1,8 @@
 //! A server of its own for each situation, its sessions, and the record of it.
 
+use crate::programs::with_children;
 use crate::{Situation, record};
-use holdup_host::{Host, process};
+use holdup_host::Host;
 use holdup_induce::Group;
 use holdup_load::Cancel;
 use holdup_model::BundleData;
@@ -147,11 +148,8 @@ impl Server {
 
     /// Moves its processes into the control group of a folder.
     pub(crate) fn join(&self, folder: &str) {
-        let host = Host::real();
-        let all = process::all(&host).expect("processes");
-        let of_server = all.iter().filter(|p| p.pid == self.pid() || p.ppid == self.pid());
-        for process in of_server {
-            host.write(&format!("{folder}/cgroup.procs"), &process.pid.to_string()).expect("it moves");
+        for pid in with_children(self.pid()) {
+            Host::real().write(&format!("{folder}/cgroup.procs"), &pid.to_string()).expect("it moves");
         }
     }
 
