@@ -318,7 +318,7 @@ fn open<'a>(
     let mut hooks = CollectorHooks::new(request.host, collectors, request.postgres.clone())
         .with_options(request.options.clone(), request.maps.clone());
     hooks.open(&roots)?;
-    let until = hooks.align()?;
+    let until = hooks.begun().unwrap_or_else(Instant::now);
     Ok(Watch { hooks, roots, until })
 }
 

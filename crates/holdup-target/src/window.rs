@@ -87,11 +87,10 @@ impl<'a> CollectorHooks<'a> {
         self
     }
 
-    fn begin_window(&mut self) -> Result<Instant, Problem> {
+    fn begin_window(&mut self) -> Result<(), Problem> {
         self.watch_for_stalls()?;
-        let begun = Instant::now();
-        self.begin = Some((begun, unix_ns()));
-        Ok(begun)
+        self.begin = Some((Instant::now(), unix_ns()));
+        Ok(())
     }
 
     fn watch_for_stalls(&mut self) -> Result<(), Problem> {
@@ -119,18 +118,23 @@ impl<'a> CollectorHooks<'a> {
     }
 
     /// Has the first window begin now, when all collectors run: what the first of them saw while the last one started is in
-    /// no window. Gives the moment.
-    ///
-    /// # Errors
-    /// When the window cannot begin.
-    pub(crate) fn align(&mut self) -> Result<Instant, Problem> {
-        // It ends with its answer.
-        drop(self.stall_watch.take().map(StallWatch::stop));
-        let begun = self.begin_window()?;
+    /// no window. To drop that may take long, so it is done before the window and, for what came meanwhile, once more.
+    fn align(&mut self) -> Result<(), Problem> {
+        self.drop_counts();
+        self.begin_window()?;
+        self.drop_counts();
+        Ok(())
+    }
+
+    fn drop_counts(&mut self) {
         for (_, running) in &mut self.running {
             drop(running.continuous().map(Continuous::cut));
         }
-        Ok(begun)
+    }
+
+    /// When the window began, if it did.
+    pub(crate) fn begun(&self) -> Option<Instant> {
+        self.begin.map(|(at, _)| at)
     }
 
     /// Whether the window can be cut. The parts of the BPF object are loaded together, so one that cannot be cut there has
@@ -207,7 +211,7 @@ impl WindowHooks for CollectorHooks<'_> {
             self.start(id, collector, &context);
         }
         self.context = Some(context);
-        self.begin_window().map(|_| ())
+        self.align()
     }
 
     fn close(&mut self) -> Result<Window, Problem> {
