@@ -17,8 +17,8 @@ enum futex_operations {
 enum futex_answer { NO_LOCK, MAYBE_LOCK, LOCK };
 
 /* A task waits for a lock while the word says "locked, with waiters", which is 2 for the mutexes of glibc, Rust and Go, and the
- * highest bit for those that have their owner in the word (musl, FUTEX_LOCK_PI). Rust waits as condition variables do, whose
- * word counts and may be 2 as well; those of glibc have a clock. What ends by itself is no mutex. */
+ * highest bit for those that have their owner in the word (musl, FUTEX_LOCK_PI). Words of other uses may have the same value:
+ * counters of condition variables, phases. Those of glibc's condition variables have a clock. What ends by itself is no mutex. */
 INLINE u32 lock_of(u32 operation, u32 value, u64 timeout)
 {
 	u32 command = operation & FUTEX_CMD_MASK, is_locked = value == 2 || value >> 31;
@@ -27,7 +27,7 @@ INLINE u32 lock_of(u32 operation, u32 value, u64 timeout)
 		return LOCK;
 	if (timeout || !is_locked || operation & FUTEX_CLOCK_REALTIME)
 		return NO_LOCK;
-	return command == FUTEX_WAIT ? LOCK : command == FUTEX_WAIT_BITSET ? MAYBE_LOCK : NO_LOCK;
+	return command == FUTEX_WAIT || command == FUTEX_WAIT_BITSET ? MAYBE_LOCK : NO_LOCK;
 }
 
 struct futex_word {
