@@ -66,7 +66,7 @@ impl Daemon {
         Daemon::start("nginx", |folder, command| {
             let at = folder.display();
             let text = format!(
-                "daemon off; user root; worker_processes 1; pid {at}/pid; error_log {at}/log; events {{}} http {{\n\
+                "daemon off; master_process off; user root; pid {at}/pid; error_log {at}/log; events {{}} http {{\n\
                  access_log off; gzip on; gzip_comp_level 9; gzip_types *; server {{ listen unix:{at}/s; root {at}; keepalive_requests 100000000; }} }}\n"
             );
             std::fs::write(folder.join("conf"), text).expect("a file");
@@ -128,7 +128,7 @@ impl Daemon {
 
     /// The same, of a server that has a CPU before what else runs here.
     fn judge_preferred(&self, situation: &Situation) {
-        crate::programs::with_children(self.process.0.id()).into_iter().for_each(prefer);
+        prefer(self.process.0.id());
         self.judge(situation, record::MANY);
     }
 }
