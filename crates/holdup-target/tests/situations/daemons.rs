@@ -20,8 +20,7 @@ static BUSY_MEMCACHED: Situation =
     Situation { name: "memcached with one thread", says: "One thread is the limit: m", ..SATURATED };
 static IDLE_MARIADB: Situation = Situation { name: "idle MariaDB", ..IDLE };
 /// A row lock, for which InnoDB's threads wait at a condition variable: nothing is known of it.
-static HOT_ROW: Situation =
-    Situation { name: "MariaDB with a hot row", first: &["mutex"], says: "Mutexes:", ..QUIET };
+static HOT_ROW: Situation = Situation { name: "MariaDB with a hot row", first: &["mutex"], says: "Mutexes:", ..QUIET };
 static IDLE_NGINX: Situation = Situation { name: "idle nginx", ..IDLE };
 static BUSY_NGINX: Situation =
     Situation { name: "nginx with one worker", says: "One thread is the limit: nginx", ..SATURATED };
