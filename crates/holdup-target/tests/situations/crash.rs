@@ -1,8 +1,9 @@
 //! A backend is killed during the record: the server ends all sessions and starts again.
 
-use crate::{Situation, USUAL, answer, needs_account, server};
+use crate::server::Server;
+use crate::{Situation, USUAL, answer, needs_account, record};
+use holdup_model::progress::{Event, Observer};
 use rustix::process::{Pid, Signal, kill_process};
-use std::time::Duration;
 
 static SITUATION: Situation = Situation {
     name: "crash",
@@ -15,15 +16,20 @@ static SITUATION: Situation = Situation {
     never: &["oversubscription", "lightweight-lock", "replication", "saturated-thread"],
 };
 
+/// Kills a process as the third window begins.
+struct Kills(Pid);
+
+impl Observer for Kills {
+    fn event(&mut self, event: Event<'_>) {
+        if matches!(event, Event::TrialBegin { number: 3, .. }) {
+            kill_process(self.0, Signal::KILL).expect("it runs");
+        }
+    }
+}
+
 pub(crate) fn a_crash_of_a_backend() {
     needs_account();
-    let (bundle, (), _) = server::watch(&SITUATION, USUAL, |server| {
-        let pid = i32::try_from(server.backends()[0]).ok().and_then(Pid::from_raw).expect("a pid");
-        server.thread(move |_| {
-            std::thread::sleep(Duration::from_millis(2500));
-            let _has_ended = kill_process(pid, Signal::KILL);
-            false
-        });
-    });
-    answer(&SITUATION, &bundle);
+    let server = Server::begin(&SITUATION);
+    let victim = i32::try_from(server.backends()[0]).ok().and_then(Pid::from_raw).expect("a pid");
+    answer(&SITUATION, &record::observed(&[server.pid()], None, USUAL, &mut Kills(victim)));
 }

@@ -135,8 +135,7 @@ fn answer(situation: &Situation, bundle: &BundleData) -> ArmExplanation {
     let of_first = arm.causes.iter().find(|c| c.id == first).map_or(&arm.answer, |c| &c.sentence);
     let sentence = if first == "nothing" { &arm.answer } else { of_first };
     let is_of_host = |c: &holdup_model::explanation::Cause| {
-        (c.verdict == FindingVerdict::Supported && c.id == "kworker-behind-hog")
-            || (c.verdict != FindingVerdict::Refuted && c.id == "steal")
+        c.verdict != FindingVerdict::Refuted && matches!(c.id.as_str(), "kworker-behind-hog" | "steal")
     };
     let is_host_quiet = !is_busy && !arm.causes.iter().any(is_of_host);
     assert!(sentence.contains(situation.says) || !is_host_quiet, "{}: {sentence}", situation.name);
@@ -183,7 +182,9 @@ const NOT_OF_THE_SERVER: [&str; 3] = ["steal", "kworker-behind-hog", "nothing"];
 /// The causes that were found, the largest first.
 fn found(arm: &ArmExplanation) -> Vec<&str> {
     let is_found = |c: &&holdup_model::explanation::Cause| {
-        c.verdict == FindingVerdict::Supported && !NOT_OF_THE_SERVER.contains(&c.id.as_str())
+        c.verdict == FindingVerdict::Supported
+            && !NOT_OF_THE_SERVER.contains(&c.id.as_str())
+            && !c.sentence.starts_with("Memory is short: tasks of this host")
     };
     arm.causes.iter().filter(is_found).map(|c| c.id.as_str()).collect()
 }

@@ -110,7 +110,7 @@ fn java(folder: &std::path::Path, body: &str) -> Ending {
 pub(crate) fn an_idle_java_program() {
     needs_account();
     let folder = tempfile::tempdir().expect("a folder");
-    let program = java(folder.path(), "Thread.sleep(60000);");
+    let program = java(folder.path(), "Thread.sleep(600000);");
     answer(&IDLE_JAVA, &record::of(&[program.0.id()], record::USUAL));
 }
 

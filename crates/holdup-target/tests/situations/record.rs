@@ -4,7 +4,7 @@ use holdup_evidence::CollectOptions;
 use holdup_host::{Host, Scheduling};
 use holdup_load::Cancel;
 use holdup_model::BundleData;
-use holdup_model::progress::Silent;
+use holdup_model::progress::{Observer, Silent};
 use holdup_target::{RecordRequest, Watching, default_collectors};
 use std::time::Duration;
 
@@ -24,11 +24,16 @@ pub(crate) const MANY: Windows = Windows { count: 10, length: Duration::from_mil
 
 /// Records processes and what they start.
 pub(crate) fn of(pids: &[u32], windows: Windows) -> BundleData {
-    of_server(pids, None, windows)
+    observed(pids, None, windows, &mut Silent)
 }
 
-/// The same, with a connection to the server.
-pub(crate) fn of_server(pids: &[u32], postgres: Option<String>, windows: Windows) -> BundleData {
+/// The same, with a connection to the server where there is one, and something sees the windows begin and end.
+pub(crate) fn observed(
+    pids: &[u32],
+    postgres: Option<String>,
+    windows: Windows,
+    observer: &mut dyn Observer,
+) -> BundleData {
     let host = Host::real();
     // Else it takes its turns among those that it watches, and its windows take as long.
     let (policy, nice, priority) =
@@ -55,7 +60,7 @@ pub(crate) fn of_server(pids: &[u32], postgres: Option<String>, windows: Windows
         wait: Duration::from_secs(600),
         cancel: Cancel::default(),
     };
-    holdup_target::record(&request, &mut Silent).expect("it records");
+    holdup_target::record(&request, observer).expect("it records");
     let usual = Scheduling { policy: Scheduling::OTHER, reset_on_fork: false, nice: 0, priority: 0 };
     let _stays = host.set_scheduling(tid, usual);
     holdup_store::read(&out).expect("it reads")

@@ -6,6 +6,7 @@ use holdup_host::Host;
 use holdup_induce::Group;
 use holdup_load::Cancel;
 use holdup_model::BundleData;
+use holdup_model::progress::Silent;
 use holdup_postgres::find::{Need, SearchPath};
 use holdup_postgres::sql::{self, Rows};
 use holdup_postgres::{Binaries, Cluster, ClusterOptions};
@@ -43,8 +44,7 @@ pub(crate) fn watch<T>(
     windows: record::Windows,
     beside: impl FnOnce(&mut Server) -> T,
 ) -> (BundleData, T, usize) {
-    let mut server = Server::start(situation);
-    std::thread::sleep(SETTLE);
+    let mut server = Server::begin(situation);
     let induced = beside(&mut server);
     let sessions = server.backends().len();
     let bundle = record::of(&[server.pid()], windows);
@@ -56,10 +56,17 @@ pub(crate) fn watch_and_ask(situation: &Situation, windows: record::Windows) -> 
     let server = Server::start(situation);
     std::thread::sleep(SETTLE);
     let url = server.cluster().connection_string_for("postgres");
-    record::of_server(&[server.pid()], Some(url), windows)
+    record::observed(&[server.pid()], Some(url), windows, &mut Silent)
 }
 
 impl Server {
+    /// Starts a server and its sessions.
+    pub(crate) fn begin(situation: &Situation) -> Self {
+        let server = Server::start(situation);
+        std::thread::sleep(SETTLE);
+        server
+    }
+
     fn start(situation: &Situation) -> Self {
         let folder = tempfile::Builder::new().prefix("h").tempdir_in("/tmp").expect("a folder");
         std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("ours");

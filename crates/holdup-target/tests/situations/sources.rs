@@ -22,7 +22,7 @@ static MUTEX: Situation = Situation {
 
 const GO_IDLE: &str = "package main\nimport \"time\"\nfunc main() {\n\
     for i := 0; i < 8; i++ { go func() { for { time.Sleep(100 * time.Millisecond) } }() }\n\
-    time.Sleep(time.Minute) }\n";
+    time.Sleep(time.Hour) }\n";
 
 const GO_BUSY: &str = "package main\nimport \"runtime\"\nfunc main() { runtime.GOMAXPROCS(1)\n\
     for i := 0; i < 8; i++ { go func() { for n := 0; ; n++ {} }() }\n\

@@ -17,11 +17,11 @@ enum futex_operations {
 enum futex_answer { NO_LOCK, MAYBE_LOCK, LOCK };
 
 /* A task waits for a lock while the word says "locked, with waiters", which is 2 for the mutexes of glibc, Rust and Go, and the
- * highest bit for those that have their owner in the word (musl, FUTEX_LOCK_PI). Words of other uses may have the same value:
+ * highest bit for those that have their owner in the word (musl, FUTEX_LOCK_PI); -1 is a thread of Rust that is parked. Words of other uses may have the same value:
  * counters of condition variables, phases. Those of glibc's condition variables have a clock. What ends by itself is no mutex. */
 INLINE u32 lock_of(u32 operation, u32 value, u64 timeout)
 {
-	u32 command = operation & FUTEX_CMD_MASK, is_locked = value == 2 || value >> 31;
+	u32 command = operation & FUTEX_CMD_MASK, is_locked = value == 2 || value >> 30 == 2;
 
 	if (command == FUTEX_LOCK_PI || command == FUTEX_LOCK_PI2)
 		return LOCK;
