@@ -1,10 +1,10 @@
 //! Sessions that wait for lightweight locks, but for that of the log.
 
-use super::Context;
+use super::{Context, advice};
 use crate::account::Entry;
 use crate::waits::{self, Waits};
 use holdup_model::Meta;
-use holdup_model::explanation::Cause;
+use holdup_model::explanation::{Advice, Cause};
 
 /// What this explanation says about itself.
 pub static META: Meta = Meta {
@@ -28,8 +28,18 @@ static WAITS: Waits = Waits {
     name: "lightweight locks",
     accept: |entry: &Entry<'_>| is_of_a_lock(entry.waits_for),
     subject: |_| "Lightweight locks",
-    advice: |_| Vec::new(),
+    advice: |event| if event.starts_with("LWLock:Subtrans") { vec![of_subtransactions()] } else { Vec::new() },
 };
+
+fn of_subtransactions() -> Advice {
+    advice(
+        "shorter transactions, with 64 savepoints or EXCEPTION blocks that write, at most",
+        "a snapshot lists no more subtransactions of a transaction than that; others are looked up row by row",
+        "find them: SELECT pid, xact_start, query FROM pg_stat_activity WHERE backend_xid IS NOT NULL ORDER BY xact_start",
+        "",
+        "none needed",
+    )
+}
 
 pub(super) fn explain(context: &Context<'_>) -> Cause {
     waits::explain(&WAITS, context.watched)
