@@ -14,18 +14,39 @@ fn main() -> Result<(), String> {
         println!("cargo:rerun-if-changed={folder}");
     }
     println!("cargo:rerun-if-env-changed=CLANG");
-    compile(&[], &out.join("watch.bpf.o"))?;
+    let programs = out.join("watch.bpf.o");
+    compile(&[], &programs)?;
+    strip(&programs)?;
     let types = out.join("types.bpf.o");
     compile(&["-DSHARED_TYPES"], &types)?;
     let object = std::fs::read(&types).map_err(|e| format!("{}: {e}", types.display()))?;
     std::fs::write(out.join("types.rs"), btf::rust(&object)?).map_err(|e| format!("types.rs: {e}"))
 }
 
+/// Takes out what the loader does not read: DWARF, and relocations of BTF, which are applied already.
+fn strip(object: &Path) -> Result<(), String> {
+    let failed = |e: &dyn std::fmt::Display| format!("{}: {e}", object.display());
+    let bytes = std::fs::read(object).map_err(|e| failed(&e))?;
+    let mut whole = object::build::elf::Builder::read(&*bytes).map_err(|e| failed(&e))?;
+    for section in &mut whole.sections {
+        section.delete =
+            [".debug", ".rel.debug", ".rel.BTF"].iter().any(|name| section.name.starts_with(name.as_bytes()));
+    }
+    // The compiler keeps the names of sections and symbols in one table; two are written.
+    let names = whole.sections.add();
+    (names.name, names.sh_type) = (b".shstrtab"[..].into(), object::elf::SHT_STRTAB);
+    names.data = object::build::elf::SectionData::SectionString;
+    whole.delete_orphans();
+    let mut stripped = Vec::new();
+    whole.write(&mut stripped).map_err(|e| failed(&e))?;
+    std::fs::write(object, stripped).map_err(|e| failed(&e))
+}
+
 fn compile(options: &[&str], object: &Path) -> Result<(), String> {
     let clang = std::env::var("CLANG").unwrap_or_else(|_| "clang".to_owned());
     let source = "src/kernel/bpf/watch.bpf.c";
     let status = Command::new(&clang)
-        .args(["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-Wextra", "-Werror"])
+        .args(["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-fno-addrsig", "-Wall", "-Wextra", "-Werror"])
         .args(["-Wno-unused-variable", "-Wno-unused-parameter", "-Wno-missing-field-initializers"])
         .args(["-Isrc/kernel/bpf", "-Isrc/collectors"])
         .args(options)
