@@ -179,7 +179,7 @@ fn catalogue(kind: Kind, id: Option<&str>, as_json: bool) -> Result<String, Prob
     let mut text: String =
         chosen.iter().map(|row| one_line(row.id, row.summary, mark(row.here.as_ref()), width)).collect();
     if chosen.iter().any(|row| !mark(row.here.as_ref()).is_empty()) {
-        let _infallible = writeln!(text, "\nwhy not here: holdup list {} ID", kind.name());
+        let _infallible = writeln!(text, "why not here: holdup list {} ID", kind.name());
     }
     Ok(text)
 }
