@@ -62,6 +62,12 @@ impl CollectContext {
         self
     }
 
+    /// The text of /proc/PID/cgroup of the first process under test, or of this one where none is known yet.
+    pub(crate) fn control_groups(&self) -> Result<String, String> {
+        let process = self.subjects.first().map_or_else(|| "self".to_owned(), |s| s.pid.to_string());
+        self.host.read_text(&format!("/proc/{process}/cgroup")).map_err(|e| e.to_string())
+    }
+
     /// The BPF object, loaded at the first call.
     pub(crate) fn watch(&self, collector: &dyn Collector) -> Result<Arc<kernel::Watch>, Problem> {
         let mut parts = self.kernel.parts.clone();

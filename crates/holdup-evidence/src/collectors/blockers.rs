@@ -36,7 +36,7 @@ const EVERY: Duration = Duration::from_millis(500);
 /// Each session that waits for a heavyweight lock, and one that it waits for.
 const EDGES: &str = "SELECT pid, unnest(pg_blocking_pids(pid)) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
 
-/// What sessions are in; those of the command line's own are left out nowhere, because they could block as well.
+/// What sessions are in; holdup's own too, because they could block as well.
 const SESSIONS: &str = "SELECT pid, CASE WHEN state = 'active' AND wait_event IS NOT NULL THEN 'active in ' || \
                         wait_event_type || ':' || wait_event ELSE coalesce(state, backend_type) END, \
                         coalesce(extract(epoch FROM clock_timestamp() - xact_start), 0)::float8 \
@@ -90,10 +90,15 @@ struct Statements {
 /// Who waits for whom, by pid.
 type Edges = Vec<(i32, i32)>;
 
+/// The sessions that wait.
+fn waiting(edges: &Edges) -> BTreeSet<i32> {
+    edges.iter().map(|(pid, _)| *pid).collect()
+}
+
 /// For each root, those that wait behind it, directly or not. A root waits for no heavyweight lock; 0 is a prepared
 /// transaction. Sessions that wait for each other in a ring have no root until the server finds the deadlock.
 fn roots(edges: &Edges) -> BTreeMap<i32, BTreeSet<i32>> {
-    let waiting: BTreeSet<i32> = edges.iter().map(|(pid, _)| *pid).collect();
+    let waiting = waiting(edges);
     let mut queues: BTreeMap<i32, BTreeSet<i32>> = BTreeMap::new();
     for root in edges.iter().map(|(_, by)| *by).filter(|by| !waiting.contains(by)) {
         let behind = queues.entry(root).or_default();
@@ -132,7 +137,7 @@ fn ask(client: &mut Client, of: &Statements) -> Result<(<Queues as Sums>::Sample
         }
     };
     let blockers = roots.iter().filter_map(of_root).collect();
-    let waiting: Vec<i32> = edges.iter().map(|(pid, _)| *pid).collect::<BTreeSet<_>>().into_iter().collect();
+    let waiting: Vec<i32> = waiting(&edges).into_iter().collect();
     let mut tables = Vec::new();
     for row in client.query(&of.tables, &[&waiting])? {
         let count: i64 = row.try_get(1)?;

@@ -58,9 +58,7 @@ pub(crate) fn numbers(text: &str) -> BTreeMap<String, u64> {
 
 /// The file with the periods of the first process under test, or of this one where none is known yet; or why there is none.
 fn find(context: &CollectContext) -> Result<String, String> {
-    let process = context.subjects.first().map_or_else(|| "self".to_owned(), |s| s.pid.to_string());
-    let cgroup = context.host.read_text(&format!("/proc/{process}/cgroup")).map_err(|e| e.to_string())?;
-    candidates(&cgroup)
+    candidates(&context.control_groups()?)
         .into_iter()
         .find(|path| context.host.read_text(path).is_ok_and(|text| numbers(&text).contains_key("nr_periods")))
         .ok_or_else(|| "the control group under test has no CPU limit (no nr_periods in its cpu.stat)".to_owned())

@@ -33,8 +33,9 @@ static META: Meta = Meta {
     summary: "share of the window in which tasks waited for CPU, memory or I/O (PSI)",
     docs: "From the totals of /proc/pressure/{cpu,memory,io}, which cover the whole host, and of the files \
            {cpu,memory,io}.pressure of the control group (version 2) of the first process under test. `some`: at least one task \
-           waited; `full`: all that could run did. Full pressure of the CPU is not defined for a host and is left out. Tasks wait for memory while \
-           the kernel frees some for them, and while they read back what it took from the page cache too early.",
+           waited; `full`: all that could run did. Full pressure of the CPU is not defined for a host and is left out. Tasks wait \
+           for memory while the kernel frees some for them, and while they read back what it took from the page cache too \
+           early.",
     references: &["kernel/sched/psi.c:psi_show (v6.18)", "Documentation/accounting/psi.rst (v6.18)"],
 };
 
@@ -46,8 +47,7 @@ const PRODUCES: Produces = &[
 const RESOURCES: [&str; 3] = ["cpu", "memory", "io"];
 
 fn group(context: &CollectContext) -> Group {
-    let process = context.subjects.first().map_or_else(|| "self".to_owned(), |s| s.pid.to_string());
-    let groups = context.host.read_text(&format!("/proc/{process}/cgroup")).map_err(|e| e.to_string())?;
+    let groups = context.control_groups()?;
     let path = groups.lines().find_map(|line| line.strip_prefix("0::")).ok_or("there are no groups of version 2")?;
     if path == "/" {
         return Err("the processes under test are in the root of all groups".to_owned());

@@ -4,6 +4,7 @@
 #pragma once
 #include "state.h"
 #include "../critical_sections/sections.bpf.h"
+#include "futex.bpf.h"
 
 struct account_key {
 	/* PostgreSQL's wait event and the number of the system call, of a task that sleeps; NO_SYSCALL in a page fault or at
@@ -17,10 +18,6 @@ struct account_key {
 	u8 unused;
 };
 SHARED(struct, account_key);
-/* FUTEX_LOCK: a futex that is a lock (is_lock). */
-enum account_syscall { NO_SYSCALL = 0xffffffff, FUTEX_LOCK = 0xfffffffe };
-SHARED(enum, account_syscall);
-#include "futex.bpf.h"
 
 /* What is shorter counts as time on a CPU of those whose waits the task ends, ns. */
 #define LEAST_TIME_OFF_NS 10000
@@ -91,16 +88,22 @@ struct {
 	__type(value, struct on_cpu);
 } on_cpus SEC(".maps");
 
+/* Adds to this CPU's value under a key; whether there was room for it. */
+INLINE u32 is_added(void *map, const void *key, u64 ns, u64 times)
+{
+	struct account_value *known = bpf_map_lookup_elem(map, key), one = { .ns = ns, .times = times };
+
+	if (unlikely(!known))
+		return !bpf_map_update_elem(map, key, &one, BPF_NOEXIST);
+	known->ns += ns;
+	known->times += times;
+	return 1;
+}
+
 INLINE void charge(struct account_key *key, u64 ns, u64 times, struct counts *c)
 {
-	struct account_value *known = bpf_map_lookup_elem(&account, key), one = { .ns = ns, .times = times };
-
-	if (likely(known)) {
-		known->ns += ns;
-		known->times += times;
-	} else if (bpf_map_update_elem(&account, key, &one, BPF_NOEXIST) && c) {
+	if (!is_added(&account, key, ns, times) && c)
 		__sync_fetch_and_add(&c->account_full_ns, ns);
-	}
 }
 
 /* The time since the last charge; the next one begins now. */
@@ -129,13 +132,9 @@ INLINE void charge_sleep(struct task_state *state, u64 ns, u64 times, struct cou
 INLINE void charge_behind(struct task_state *state, u32 of, const char *by, u64 ns, struct counts *c)
 {
 	struct behind_key key = { .role = state->role, .kind = state->kind, .state = of };
-	struct account_value *known, one = { .ns = ns };
 
 	bpf_probe_read_kernel(key.by, COMM, by);
-	known = bpf_map_lookup_elem(&behind, &key);
-	if (likely(known))
-		known->ns += ns;
-	else if (bpf_map_update_elem(&behind, &key, &one, BPF_NOEXIST))
+	if (!is_added(&behind, &key, ns, 0))
 		add(&c->matrix_full, 1);
 }
 

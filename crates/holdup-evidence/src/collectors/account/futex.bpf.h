@@ -4,6 +4,10 @@
 #include "state.h"
 #include "../critical_sections/sections.bpf.h"
 
+/* FUTEX_LOCK: a futex that is a lock (lock_of). */
+enum account_syscall { NO_SYSCALL = 0xffffffff, FUTEX_LOCK = 0xfffffffe };
+SHARED(enum, account_syscall);
+
 /* include/uapi/linux/futex.h */
 enum futex_operations {
 	FUTEX_WAIT = 0,
@@ -17,8 +21,9 @@ enum futex_operations {
 enum futex_answer { NO_LOCK, MAYBE_LOCK, LOCK };
 
 /* A task waits for a lock while the word says "locked, with waiters", which is 2 for the mutexes of glibc, Rust and Go, and the
- * highest bit for those that have their owner in the word (musl, FUTEX_LOCK_PI); -1 is a thread of Rust that is parked. Words of other uses may have the same value:
- * counters of condition variables, phases. Those of glibc's condition variables have a clock. What ends by itself is no mutex. */
+ * highest bit for those that have their owner in the word (musl, FUTEX_LOCK_PI); -1 is a thread of Rust that is parked. Words
+ * of other uses may have the same value: counters of condition variables, phases. Those of glibc's condition variables have a
+ * clock. What ends by itself is no mutex. */
 INLINE u32 lock_of(u32 operation, u32 value, u64 timeout)
 {
 	u32 command = operation & FUTEX_CMD_MASK, is_locked = value == 2 || value >> 30 == 2;
@@ -43,6 +48,14 @@ struct {
 	__type(value, u8);
 } no_locks SEC(".maps");
 
+/* The task sleeps for the lock at a word. */
+INLINE void sleeps_for_lock(struct task_state *state, u64 at, u32 is_unsure)
+{
+	state->is_unsure = is_unsure;
+	state->syscall = FUTEX_LOCK;
+	state->futex_word = at;
+}
+
 /* The task goes to sleep in futex(2). */
 INLINE void futex_sleeps(struct task_struct *task, struct task_state *state, void *regs)
 {
@@ -53,11 +66,8 @@ INLINE void futex_sleeps(struct task_struct *task, struct task_state *state, voi
 
 	if (answer == NO_LOCK && !known)
 		bpf_map_update_elem(&no_locks, &word, &one, BPF_ANY);
-	if (answer == NO_LOCK || known)
-		return;
-	state->is_unsure = answer == MAYBE_LOCK;
-	state->syscall = FUTEX_LOCK;
-	state->futex_word = word.at;
+	if (answer != NO_LOCK && !known)
+		sleeps_for_lock(state, word.at, answer == MAYBE_LOCK);
 }
 
 /* The task slept in futex(2) when watching began. */
@@ -65,11 +75,8 @@ INLINE void futex_slept(struct task_struct *task, struct task_state *state, void
 {
 	u32 operation = register_of(regs, regs_argument2), value = register_of(regs, regs_argument3);
 
-	if (lock_of(operation, value, register_of(regs, regs_argument4)) != LOCK)
-		return;
-	state->is_unsure = 0;
-	state->syscall = FUTEX_LOCK;
-	state->futex_word = register_of(regs, regs_argument1);
+	if (lock_of(operation, value, register_of(regs, regs_argument4)) == LOCK)
+		sleeps_for_lock(state, register_of(regs, regs_argument1), 0);
 }
 
 /* At the edge of a window the task still sleeps: who waits that long for what may be no lock is taken for idle. */

@@ -100,6 +100,11 @@ fn sleep(window: &WindowCounts, role: u8, wait_event: u32, syscall: u32) -> Stri
     }
 }
 
+/// The state of a task.
+fn state_name(state: u8) -> &'static str {
+    STATES.get(usize::from(state)).copied().unwrap_or("unknown")
+}
+
 fn waits_for(window: &WindowCounts, key: &AccountKey) -> String {
     if usize::from(key.state) < ACCOUNT_ASLEEP {
         return String::new();
@@ -123,7 +128,7 @@ fn woken_by(window: &WindowCounts, key: &WokenKey) -> String {
         };
         (kind(window, key.by_role, key.by_kind), did)
     };
-    let of = STATES.get(usize::from(key.state)).copied().unwrap_or("unknown");
+    let of = state_name(key.state);
     let slept = sleep(window, key.role, key.wait_event, key.syscall);
     format!("{} | {of} | {slept} | {waker} | {did}", kind(window, key.role, key.kind))
 }
@@ -141,7 +146,7 @@ fn report(window: &WindowCounts, collected: &mut Collected) -> Result<u64, Strin
         collected.items.push(EvidenceItem::labelled("ended_on_cpu_s", &kind, "s", value.ns as f64 / 1e9));
     }
     for (key, value) in states {
-        let state = STATES.get(usize::from(key.state)).copied().unwrap_or("unknown");
+        let state = state_name(key.state);
         let label = format!("{} | {state} | {}", kind(window, key.role, key.kind), waits_for(window, key));
         let sum = sums.entry(label).or_insert(AccountValue { ns: 0, times: 0 });
         sum.ns += value.ns;
@@ -154,7 +159,7 @@ fn report(window: &WindowCounts, collected: &mut Collected) -> Result<u64, Strin
         }
     }
     for (key, value) in &account.behind {
-        let state = STATES.get(usize::from(key.state)).copied().unwrap_or("unknown");
+        let state = state_name(key.state);
         let label = format!("{} | {state} | {}", kind(window, key.role, key.kind), task_name(&key.by));
         collected.items.push(EvidenceItem::labelled("behind_s", label, "s", value.ns as f64 / 1e9));
     }

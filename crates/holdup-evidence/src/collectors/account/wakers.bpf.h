@@ -83,19 +83,15 @@ INLINE u64 in_hand_since(struct task_struct *task, struct task_state *state, u64
 	return before > from ? before : from;
 }
 
-INLINE void charge_woken(struct woken_key *key, u64 ns, u64 times)
+INLINE void charge_woken(struct woken_key *key, u64 ns)
 {
-	struct account_value *known = bpf_map_lookup_elem(&woken, key), one = { .ns = ns, .times = times };
 	struct counts *c;
 
-	if (likely(known)) {
-		known->ns += ns;
-		known->times += times;
-	} else if (bpf_map_update_elem(&woken, key, &one, BPF_NOEXIST)) {
-		c = my_counts(shard());
-		if (c)
-			add(&c->matrix_full, 1);
-	}
+	if (is_added(&woken, key, ns, 0))
+		return;
+	c = my_counts(shard());
+	if (c)
+		add(&c->matrix_full, 1);
 }
 
 /* The bits of a count of preemptions that stand for interrupts (include/linux/preempt.h): in a handler, in a softirq. */
@@ -147,14 +143,14 @@ int ends_wait(u64 *ctx)
 	key.by_syscall = NO_SYSCALL;
 	if (is_interrupt(waker)) {
 		key.by_state = WAKER_INTERRUPT;
-		charge_woken(&key, left, 1);
+		charge_woken(&key, left);
 		return 0;
 	}
 	of_waker = state_of(waker);
 	if (!of_waker || of_waker->is_kernel_worker || !of_waker->charged_ns) {
 		key.by_state = WAKER_OTHER;
 		bpf_probe_read_kernel(key.by, COMM, waker->comm);
-		charge_woken(&key, left, 1);
+		charge_woken(&key, left);
 		return 0;
 	}
 	key.by_role = of_waker->role;
@@ -162,7 +158,7 @@ int ends_wait(u64 *ctx)
 	in_hand = in_hand_since(task, state, from, now);
 	if (in_hand > from) {
 		key.by_state = WAKER_QUEUED;
-		charge_woken(&key, in_hand - from, 0);
+		charge_woken(&key, in_hand - from);
 	}
 	left = now - in_hand;
 	for (u32 i = 0; i < TIMES_OFF; i++) {
@@ -177,11 +173,11 @@ int ends_wait(u64 *ctx)
 		key.by_state = off->state;
 		key.by_wait_event = off->wait_event;
 		key.by_syscall = off->syscall;
-		charge_woken(&key, ns, 0);
+		charge_woken(&key, ns);
 	}
 	key.by_state = WAKER_ON;
 	key.by_wait_event = 0;
 	key.by_syscall = NO_SYSCALL;
-	charge_woken(&key, left, 1);
+	charge_woken(&key, left);
 	return 0;
 }
