@@ -156,11 +156,11 @@ pub(crate) fn by_wait(watched: &Watched<'_>, accept: impl Fn(&Entry<'_>) -> bool
 }
 
 fn by_name(watched: &Watched<'_>, item: &str, accept: impl Fn(&Entry<'_>) -> bool) -> Vec<(String, f64)> {
-    let has_backends = has_backends(watched);
+    let at_work = at_work(watched);
     let all = watched.by_label(ACCOUNT, item);
     let accepted = all.iter().filter(|(label, _)| {
         let entry = Entry::of(label);
-        is_at_work(&entry, has_backends) && accept(&entry)
+        at_work(&entry) && accept(&entry)
     });
     grouped(&accepted.cloned().collect::<Vec<_>>(), |label| Entry::of(label).waits_for)
 }
@@ -168,10 +168,8 @@ fn by_name(watched: &Watched<'_>, item: &str, accept: impl Fn(&Entry<'_>) -> boo
 /// The states that sessions at work have been in: on a CPU, runnable behind what, or the wait event or system call of those
 /// that sleep.
 pub(crate) fn states(watched: &Watched<'_>) -> BTreeSet<String> {
-    let has_backends = has_backends(watched);
     let labels = watched.by_label(ACCOUNT, ITEM);
-    let entries = labels.iter().map(|(label, _)| Entry::of(label));
-    entries.filter(|entry| is_at_work(entry, has_backends)).map(|entry| entry.name()).collect()
+    labels.iter().map(|(label, _)| Entry::of(label)).filter(at_work(watched)).map(|entry| entry.name()).collect()
 }
 
 /// The shares of these states in the time of sessions at work, with intervals that hold together.
@@ -205,13 +203,12 @@ pub(crate) fn on_cpu(watched: &Watched<'_>) -> Option<(f64, f64)> {
 
 /// The part of all their time in which PostgreSQL's sessions wait for what their clients send.
 fn client_share(watched: &Watched<'_>) -> Option<f64> {
-    let of_backends = |is_meant: &dyn Fn(&Entry<'_>) -> bool| -> f64 {
-        let all = watched.by_label(ACCOUNT, ITEM);
-        let meant = all.iter().filter(|(label, _)| is_backend(Entry::of(label).kind) && is_meant(&Entry::of(label)));
-        meant.map(|(_, s)| s).sum()
-    };
-    let all_s = of_backends(&|_| true);
-    (all_s > 0.0).then(|| of_backends(&|entry| entry.waits_for == IDLE) / all_s)
+    let labels = watched.by_label(ACCOUNT, ITEM);
+    let all = labels.iter().map(|(label, s)| (Entry::of(label), s)).filter(|(entry, _)| is_backend(entry.kind));
+    let (idle_s, all_s) = all.fold((0.0, 0.0), |(idle_s, all_s), (entry, s)| {
+        (if entry.waits_for == IDLE { idle_s + s } else { idle_s }, all_s + s)
+    });
+    (all_s > 0.0).then(|| idle_s / all_s)
 }
 
 /// `: sessions are on a CPU 93 % of their time at work, and wait for their clients 98 % of all`; empty without an account.

@@ -135,10 +135,7 @@ fn answer(causes: &[Cause], watched: &Watched<'_>) -> (String, FindingVerdict) {
     let left_open = if open.is_empty() { String::new() } else { format!(" Not judged: {}.", words::list(&open)) };
     if let Some((most, others)) = found.split_first() {
         let of_it = account::scheduler_share(watched).filter(|_| !OF_THE_SCHEDULER.contains(&most.id.as_str()));
-        let through = wakers::scheduler_share(watched).filter(|share| *share >= THROUGH);
-        let through = through.map(|share| format!(", and {} through tasks that they wait for", words::percent(share)));
-        let through = through.unwrap_or_default();
-        let of_it = of_it.map(|share| format!(" The scheduler: {}{through}.", words::percent(share)));
+        let of_it = of_it.map(|share| format!(" The scheduler: {}{}.", words::percent(share), through(watched)));
         let of_it = of_it.unwrap_or_default();
         let beside: Vec<String> = others.iter().map(|c| beside(c)).collect();
         let beside = if beside.is_empty() { String::new() } else { format!(" Also: {}.", words::list(&beside)) };
@@ -152,6 +149,12 @@ fn answer(causes: &[Cause], watched: &Watched<'_>) -> (String, FindingVerdict) {
         return (format!("No known cause of delay{on_cpu}.{bound}"), FindingVerdict::Refuted);
     }
     (format!("No cause of delay found{on_cpu}.{left_open}"), FindingVerdict::Undecided)
+}
+
+/// `, and 21 % through tasks that they wait for`; empty where that is little.
+fn through(watched: &Watched<'_>) -> String {
+    let share = wakers::scheduler_share(watched).filter(|share| *share >= THROUGH);
+    share.map(|share| format!(", and {} through tasks that they wait for", words::percent(share))).unwrap_or_default()
 }
 
 /// A cause beside the largest one: its name and share.

@@ -41,14 +41,32 @@ impl<'a> Link<'a> {
     }
 }
 
-/// Waits that ended, s, by label; without the time in which the waker did not have what is waited for.
-fn ended(watched: &Watched<'_>, accept: impl Fn(&Link<'_>) -> bool) -> Vec<(String, f64)> {
+/// Waits that ended, s, by label.
+type Ended = Vec<(String, f64)>;
+
+fn ended(watched: &Watched<'_>, accept: impl Fn(&Entry<'_>) -> bool) -> Ended {
     let mut all = watched.by_label(ACCOUNT, ITEM);
-    all.retain(|(label, _)| {
-        let link = Link::of(label);
-        accept(&link) && !link.is_in_queue()
-    });
+    all.retain(|(label, _)| accept(&Entry::of(label)));
     all
+}
+
+/// The same, of sessions at work.
+fn of_sessions(watched: &Watched<'_>, accept: impl Fn(&Entry<'_>) -> bool) -> Ended {
+    let at_work = account::at_work(watched);
+    ended(watched, |of| at_work(of) && accept(of))
+}
+
+/// Without the time in which the waker did not have what is waited for.
+fn in_hand(mut ended: Ended) -> Ended {
+    ended.retain(|(label, _)| !Link::of(label).is_in_queue());
+    ended
+}
+
+/// The part of the time in hand in which the waker was runnable without a CPU.
+fn runnable_part(in_hand: &Ended) -> Option<f64> {
+    let runnable_s: f64 = in_hand.iter().filter(|(label, _)| Link::of(label).did == RUNNABLE).map(|(_, s)| s).sum();
+    let all_s = sum(in_hand);
+    (all_s > 0.0).then(|| runnable_s / all_s)
 }
 
 fn sum(parts: &[(String, f64)]) -> f64 {
@@ -66,20 +84,14 @@ fn doing(did: &str) -> String {
 
 /// Who ends the waits of sessions that are accepted, in sentences; `waiting_s` is the time of all of them, ended or not.
 pub(crate) fn details(watched: &Watched<'_>, waiting_s: f64, accept: impl Fn(&Entry<'_>) -> bool) -> Vec<String> {
-    let at_work = account::at_work(watched);
-    let labels = watched.by_label(ACCOUNT, ITEM);
-    let of_waits = labels.iter().filter(|(label, _)| {
-        let of = Entry::of(label);
-        at_work(&of) && accept(&of)
-    });
-    let ended_s: f64 = of_waits.map(|(_, s)| s).sum();
-    if labels.is_empty() {
+    if watched.by_label(ACCOUNT, ITEM).is_empty() {
         return Vec::new();
     }
-    if ended_s < NOTABLE * waiting_s {
+    let ended = of_sessions(watched, accept);
+    if sum(&ended) < NOTABLE * waiting_s {
         return vec!["Hardly any of these waits ended while it was watched.".to_owned()];
     }
-    let ended = ended(watched, |link| at_work(&link.of) && accept(&link.of));
+    let ended = in_hand(ended);
     let all_s = sum(&ended);
     let wakers = grouped(&ended, |label| Link::of(label).waker);
     let Some((waker, of_waker_s)) = wakers.first() else { return Vec::new() };
@@ -98,14 +110,12 @@ pub(crate) fn details(watched: &Watched<'_>, waiting_s: f64, accept: impl Fn(&En
         [] => format!("{waker} end {share} of these waits."),
         some => format!("{waker} end {share} of these waits; meanwhile they {}.", words::list(some)),
     }];
-    details.extend(chain(watched, &accept));
+    details.extend(chain(watched, ended));
     details
 }
 
-/// The chain of waits from that of the sessions on: each is ended by a task that itself waits for most of the time.
-fn chain(watched: &Watched<'_>, accept: impl Fn(&Entry<'_>) -> bool) -> Option<String> {
-    let at_work = account::at_work(watched);
-    let mut links = ended(watched, |link| at_work(&link.of) && accept(&link.of));
+/// The chain of waits from those of the sessions on: each is ended by a task that itself waits for most of the time.
+fn chain(watched: &Watched<'_>, mut links: Ended) -> Option<String> {
     let mut seen: Vec<String> = Vec::new();
     let mut text = Vec::new();
     while text.len() < LINKS {
@@ -116,7 +126,7 @@ fn chain(watched: &Watched<'_>, accept: impl Fn(&Entry<'_>) -> bool) -> Option<S
             break;
         }
         text.push(format!("{waker} in {did}"));
-        links = ended(watched, |link| link.of.kind == waker && link.of.waits_for == did);
+        links = in_hand(ended(watched, |of| of.kind == waker && of.waits_for == did));
         seen.push(most);
     }
     (text.len() > 1).then(|| format!("The chain: {}.", text.join(", which waits for ")))
@@ -124,24 +134,17 @@ fn chain(watched: &Watched<'_>, accept: impl Fn(&Entry<'_>) -> bool) -> Option<S
 
 /// The part of the time of waits that ended in which the task that ended them was runnable without a CPU.
 pub(crate) fn without_cpu(watched: &Watched<'_>, accept: impl Fn(&Entry<'_>) -> bool) -> Option<f64> {
-    let at_work = account::at_work(watched);
-    let all = ended(watched, |link| at_work(&link.of) && accept(&link.of));
-    let without: f64 = all.iter().filter(|(label, _)| Link::of(label).did == RUNNABLE).map(|(_, s)| s).sum();
-    (sum(&all) > 0.0).then(|| without / sum(&all))
+    runnable_part(&in_hand(of_sessions(watched, accept)))
 }
 
 /// The part of the time of sessions at work in which they sleep and what they wait for is in the hands of a task that is
 /// runnable without a CPU. Who holds it in sleeps that did not end is not known: they count as none.
 pub(crate) fn scheduler_share(watched: &Watched<'_>) -> Option<f64> {
     let (_, all_s) = account::pieces(watched, |_| true).ok()?.sums();
-    let at_work = account::at_work(watched);
-    let mut of_waits: BTreeMap<String, f64> = BTreeMap::new();
-    for (label, s) in watched.by_label(ACCOUNT, ITEM) {
-        let of = Entry::of(&label);
-        if at_work(&of) {
-            *of_waits.entry(of.waits_for.to_owned()).or_default() += s;
-        }
+    let mut of_waits: BTreeMap<String, Ended> = BTreeMap::new();
+    for (label, s) in of_sessions(watched, |_| true) {
+        of_waits.entry(Entry::of(&label).waits_for.to_owned()).or_default().push((label, s));
     }
-    let through = |(event, s): (&String, &f64)| without_cpu(watched, |of| of.waits_for == event).unwrap_or(0.0) * s;
-    (all_s > 0.0).then(|| of_waits.iter().map(through).sum::<f64>() / all_s)
+    let through_s = of_waits.into_values().map(|ended| sum(&ended) * runnable_part(&in_hand(ended)).unwrap_or(0.0));
+    (all_s > 0.0).then(|| through_s.sum::<f64>() / all_s)
 }

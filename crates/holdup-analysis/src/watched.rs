@@ -178,16 +178,11 @@ impl<'a> Watched<'a> {
         sorted
     }
 
-    /// The largest value of an item in any trial, by label.
-    pub(crate) fn by_label_most(&self, id: &str, item: &str) -> BTreeMap<String, f64> {
-        let mut most: BTreeMap<String, f64> = BTreeMap::new();
-        for found in self.of_collector(id).flat_map(|c| &c.items).filter(|i| i.name == item) {
-            if let Some(value) = found.value.value() {
-                let known = most.entry(found.label.clone().unwrap_or_default()).or_insert(value);
-                *known = known.max(value);
-            }
-        }
-        most
+    /// The largest value of an item of this label in any trial.
+    pub(crate) fn most(&self, id: &str, item: &str, label: &str) -> Option<f64> {
+        let all = self.of_collector(id).flat_map(|c| &c.items);
+        let of_label = all.filter(|i| i.name == item && i.label.as_deref() == Some(label));
+        of_label.filter_map(|i| i.value.value()).reduce(f64::max)
     }
 
     /// A histogram over all trials; empty when there is none. `None` for a label accepts only those without one.

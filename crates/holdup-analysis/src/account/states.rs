@@ -1,6 +1,6 @@
 //! The account of one arm as a table: every state with its share, and the windows.
 
-use super::{ACCOUNT, Entry, ITEM, behind, has_backends, is_at_work, is_on_cpu, pieces, sessions};
+use super::{ACCOUNT, Entry, ITEM, at_work, behind, is_on_cpu, pieces, sessions};
 use crate::watched::Watched;
 use holdup_model::Account;
 use holdup_model::account::{AccountState, AccountWindow, Behind, StateClass};
@@ -21,10 +21,8 @@ pub(crate) fn of_arm(watched: &Watched<'_>) -> Option<Account> {
     let sums = Sums { at_work_s, watched_s };
 
     let labels = watched.by_label(ACCOUNT, ITEM);
-    let has_backends = has_backends(watched);
-    let at_work = labels.iter().map(|(label, _)| Entry::of(label)).filter(|entry| is_at_work(entry, has_backends));
     let (mut kinds, mut named) = (BTreeSet::new(), BTreeMap::new());
-    for entry in at_work {
+    for entry in labels.iter().map(|(label, _)| Entry::of(label)).filter(at_work(watched)) {
         kinds.insert(entry.kind.to_owned());
         named.entry(entry.name()).or_insert(entry);
     }

@@ -83,8 +83,7 @@ fn name_blockers(watched: &Watched<'_>, cause: &mut Cause) {
     cause.evidence.extend(watched.present(&[(BLOCKERS, "blocked_sessions"), (BLOCKERS, "blocked_on")]));
     if *most >= HALF * all {
         let (who, state) = label.split_once(" | ").unwrap_or((label, ""));
-        let ages = watched.by_label_most(BLOCKERS, "blocker_transaction_s");
-        let age = ages.get(label).filter(|age_s| **age_s >= 1.0);
+        let age = watched.most(BLOCKERS, "blocker_transaction_s", label).filter(|age_s| *age_s >= 1.0);
         let age = age.map(|age_s| format!(", its transaction {} s old", words::number(age_s.round())));
         let state = if state.is_empty() { String::new() } else { format!(": {state}{}", age.unwrap_or_default()) };
         let sessions = words::number(most / windows);

@@ -11,8 +11,8 @@ pub static META: Meta = Meta {
     id: "lightweight-lock",
     summary: "sessions that wait for a lock on a structure in shared memory (LWLock)",
     docs: "The part of the time of sessions at work in which they sleep for a lightweight lock of PostgreSQL (wait events of \
-           type LWLock, and IPC:ProcArrayGroupUpdate and XactGroupUpdate), without that of writing the log, from the account. Its holder may be preempted while it holds it: \
-           the sleep is longer by that. 5 % and more is named.",
+           type LWLock, and IPC:ProcArrayGroupUpdate and XactGroupUpdate), without that of writing the log, from the account. Its \
+           holder may be preempted while it holds it: the sleep is longer by that. 5 % and more is named.",
     references: &["PostgreSQL 15-18 manual, Wait Events of Type Lwlock", "src/backend/storage/lmgr/lwlock.c (18.6)"],
 };
 
