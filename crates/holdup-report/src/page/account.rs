@@ -140,6 +140,11 @@ fn by_window(account: &Account) -> Table {
     table
 }
 
+/// The states of an account, small ones too, each by itself.
+fn single(account: &Account) -> Vec<&AccountState> {
+    account.states.iter().chain(&account.small).filter(|s| s.class != StateClass::Other).collect()
+}
+
 /// The share of each state in each arm. What is small in all arms stands together.
 fn compared(arms: &[(&ArmExplanation, &Account)]) -> Table {
     let mut table = Table::numbers("state", arms.iter().map(|(arm, _)| clean(&arm.label)));
@@ -149,18 +154,15 @@ fn compared(arms: &[(&ArmExplanation, &Account)]) -> Table {
     }
     let mut sorted: Vec<((StateClass, &str), f64)> = names.iter().map(|(key, sum)| (*key, *sum)).collect();
     sorted.sort_by(|a, b| a.0.0.cmp(&b.0.0).then_with(|| b.1.total_cmp(&a.1)));
-    let every = |a: &'_ Account| -> Vec<AccountState> {
-        let all = a.states.iter().chain(&a.small).filter(|s| s.class != StateClass::Other);
-        all.cloned().collect()
-    };
-    let all: Vec<Vec<AccountState>> = arms.iter().map(|(_, account)| every(account)).collect();
+    let all: Vec<Vec<&AccountState>> = arms.iter().map(|(_, account)| single(account)).collect();
     for ((_, name), _) in sorted {
         // A state that an account does not have took none of its time.
-        let cell =
-            |states: &Vec<AccountState>| states.iter().find(|s| s.name == name).map_or("0.0 %".to_owned(), share);
+        let cell = |states: &Vec<&AccountState>| {
+            states.iter().find(|s| s.name == name).map_or("0.0 %".to_owned(), |s| share(s))
+        };
         table.row(std::iter::once(clean(name)).chain(all.iter().map(cell)).collect());
     }
-    let is_named = |s: &&AccountState| names.contains_key(&(s.class, s.name.as_str()));
+    let is_named = |s: &AccountState| names.contains_key(&(s.class, s.name.as_str()));
     let rest: Vec<f64> =
         all.iter().map(|states| states.iter().filter(|s| !is_named(s)).map(|s| s.share).sum()).collect();
     if rest.iter().any(|share| *share > 0.0) {
