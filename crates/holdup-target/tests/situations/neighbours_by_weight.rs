@@ -20,8 +20,8 @@ static IDLE: Situation = Situation { name: "idle neighbours", first: &["nothing"
 
 static BATCH: Situation = Situation { name: "batch neighbours", ..HEAVY };
 
-/// On each CPU, in one group with the server, which has the CPUs before what else runs here. Where the kernel groups tasks by session (sched(7), autogroup), tasks of
-/// different sessions do not weigh against each other otherwise.
+/// On each CPU, in one group with the server, which has the CPUs before what else runs here. Where the kernel groups tasks by
+/// session (sched(7), autogroup), tasks of different sessions do not weigh against each other otherwise.
 fn neighbours(server: &Server, policy: u32, nice: i32) -> (Processes, Group) {
     let busy = holdup_induce::oversubscription(crate::cpus() as usize).unwrap_or_else(|problem| ignore(problem));
     let group = Group::with_more_weight().unwrap_or_else(|problem| ignore(problem));

@@ -1,7 +1,7 @@
 //! Programs that are no server of PostgreSQL.
 
 use crate::{QUIET, Situation, answer, needs_account, record, seconds};
-use holdup_host::{Host, Scheduling, process};
+use holdup_host::{Host, Scheduling};
 use holdup_testkit::ignore;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -72,12 +72,6 @@ impl Drop for Ending {
         let _has_ended = self.0.kill();
         let _status = self.0.wait();
     }
-}
-
-/// A process and those that it started.
-pub(crate) fn with_children(pid: u32) -> Vec<u32> {
-    let all = process::all(&Host::real()).expect("processes");
-    all.iter().filter(|p| p.pid == pid || p.ppid == pid).map(|p| p.pid).collect()
 }
 
 /// Starts a program without output.

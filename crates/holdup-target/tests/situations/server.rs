@@ -1,8 +1,7 @@
 //! A server of its own for each situation, its sessions, and the record of it.
 
-use crate::programs::with_children;
 use crate::{Situation, record};
-use holdup_host::Host;
+use holdup_host::{Host, process};
 use holdup_induce::Group;
 use holdup_load::Cancel;
 use holdup_model::BundleData;
@@ -155,10 +154,12 @@ impl Server {
 
     /// Moves its processes into the control group of a folder.
     pub(crate) fn join(&self, folder: &str) {
-        for pid in with_children(self.pid()) {
-            let moved = Host::real().write(&format!("{folder}/cgroup.procs"), &pid.to_string());
+        let host = Host::real();
+        let children = process::children(&host, self.pid()).expect("processes");
+        for pid in [self.pid()].into_iter().chain(children) {
+            let moved = host.write(&format!("{folder}/cgroup.procs"), &pid.to_string());
             // A parallel worker may have ended meanwhile.
-            assert!(moved.is_ok() || !Host::real().exists(&format!("/proc/{pid}")), "{moved:?}");
+            assert!(moved.is_ok() || !host.exists(&format!("/proc/{pid}")), "{moved:?}");
         }
     }
 
