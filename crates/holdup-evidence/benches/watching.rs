@@ -14,6 +14,7 @@
 #[path = "by_hand/arguments.rs"]
 mod arguments;
 #[path = "../src/background.rs"]
+#[allow(unused_imports, reason = "its tests run with those of the crate")]
 mod background;
 #[path = "by_hand/bare.rs"]
 mod bare;

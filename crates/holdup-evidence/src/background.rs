@@ -4,9 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+
+/// A thread; it is asked to end when this is dropped.
 pub(crate) struct Background<T> {
     end: Arc<AtomicBool>,
-    thread: JoinHandle<T>,
+    /// `None` once it was waited for.
+    thread: Option<JoinHandle<T>>,
 }
 
 /// The end of the window, for the thread.
@@ -31,21 +34,52 @@ impl End {
     }
 }
 
+impl<T> Background<T> {
+    fn ask_to_end(&self) {
+        self.end.store(true, Ordering::SeqCst);
+        if let Some(thread) = &self.thread {
+            thread.thread().unpark();
+        }
+    }
+}
+
+impl<T> Drop for Background<T> {
+    fn drop(&mut self) {
+        self.ask_to_end();
+    }
+}
+
 impl<T: Send + 'static> Background<T> {
     pub(crate) fn begin(name: &str, work: impl FnOnce(&End) -> T + Send + 'static) -> Result<Self, String> {
         let end = Arc::new(AtomicBool::new(false));
         let asked = End(end.clone());
         let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || work(&asked));
-        Ok(Background { end, thread: thread.map_err(|e| e.to_string())? })
+        Ok(Background { end, thread: Some(thread.map_err(|e| e.to_string())?) })
     }
 
     /// Ends it.
     ///
     /// # Errors
     /// When it panicked.
-    pub(crate) fn end(self) -> Result<T, String> {
-        self.end.store(true, Ordering::SeqCst);
-        self.thread.thread().unpark();
-        self.thread.join().map_err(|_| "a thread of the collector broke down".to_owned())
+    pub(crate) fn end(mut self) -> Result<T, String> {
+        self.ask_to_end();
+        let ended = self.thread.take().and_then(|thread| thread.join().ok());
+        ended.ok_or_else(|| "a thread of the collector broke down".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    #[test]
+    fn one_that_nothing_waits_for_ends() {
+        let (ended, has_ended) = channel();
+        drop(Background::begin("test", move |end| {
+            while !end.wait(Duration::from_secs(3600)) {}
+            ended.send(())
+        }));
+        assert_eq!(has_ended.recv(), Ok(()));
     }
 }

@@ -8,11 +8,12 @@ use holdup_evidence::{CollectContext, Collecting, Collector, Subject};
 use holdup_model::{Availability, Collected};
 
 /// All that are tried when none are named; a name that is none of the others is of collectors, joined by `+`.
-pub(crate) const ALL: [&str; 13] = [
+pub(crate) const ALL: [&str; 14] = [
     "none",
     "bare",
     "switches",
     "switches+critical-sections+faults",
+    "account+switches+critical-sections+faults",
     "switches+critical-sections+faults+kworkers",
     "cpu-profile",
     "off-cpu",
