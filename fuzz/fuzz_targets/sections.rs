@@ -2,7 +2,7 @@
 #![no_main]
 
 use holdup_sections::lookup::{Loaded, MOST_AT_ONE_PLACE, Registers, Table, classify};
-use holdup_sections::{Wanted, callees, map};
+use holdup_sections::{Wanted, library, map};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -18,5 +18,5 @@ fuzz_target!(|bytes: &[u8]| {
             }
         }
     }
-    let _ = callees(bytes, &["select", "memcpy", "f"]);
+    let _ = library(bytes, &["select", "memcpy", "f", "pthread_spin_lock"]);
 });

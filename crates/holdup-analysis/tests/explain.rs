@@ -308,6 +308,30 @@ fn without_a_section_map_nothing_is_said_of_locks() {
 }
 
 #[test]
+fn that_a_holder_runs_is_said_only_where_one_was_seen() {
+    let section = "critical-sections";
+    let holders = |samples: f64| {
+        let story = Story::quiet().spin_wait().set(section, "section_samples", "StrategyGetBuffer: holder", samples);
+        cause(&only(&story), "spin-wait").sentence.clone()
+    };
+    assert!(holders(300.0).ends_with("spinning for a lock whose holder runs."), "{}", holders(300.0));
+    assert!(holders(0.0).ends_with("; whether its holder runs is not known."), "{}", holders(0.0));
+    let some = holders(30.0);
+    assert!(some.contains("of that its holder runs, for the rest that is not known."), "{some}");
+}
+
+#[test]
+fn behind_a_lock_that_does_not_show_nothing_is_ruled_out() {
+    let story = Story::quiet().spin_wait().set("critical-sections", "waiter_not_known_s", "StrategyGetBuffer", 0.35);
+    let arm = only(&story);
+    let found = cause(&arm, "preempted-holder");
+    assert_eq!(found.verdict, FindingVerdict::Undecided, "{found:#?}");
+    assert!(found.sentence.contains("whose holder may be off the CPU"), "{}", found.sentence);
+    let spinning = cause(&arm, "spin-wait");
+    assert!(spinning.sentence.ends_with("; whether its holder runs is not known."), "{}", spinning.sentence);
+}
+
+#[test]
 fn what_explains_a_wait_is_named_and_the_wait_is_not() {
     let both = Story::quiet().oversubscription().preempted_holder();
     let arm = only(&both);

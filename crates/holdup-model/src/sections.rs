@@ -53,6 +53,33 @@ pub struct SectionRange {
     pub role: SectionRole,
     /// When that is so; `None` for always. Several ranges may cover the same addresses when their conditions differ.
     pub when: Option<Condition>,
+    /// Which lock it is, where the task's registers show that.
+    #[serde(default)]
+    pub word: Option<LockWord>,
+}
+
+/// The address of a lock's word, as a task at some instruction has it: `base` and `offset`; with `load`, what is stored there
+/// (8 bytes) and `load`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct LockWord {
+    /// What is counted from.
+    pub base: WordBase,
+    /// Bytes.
+    pub offset: i64,
+    /// Bytes.
+    pub load: Option<i64>,
+}
+
+/// What the address of a lock's word is counted from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WordBase {
+    /// A register, by its number (x86-64: 4 is rsp).
+    Register(u8),
+    /// Nothing: the offset is an address of the file.
+    File,
+    /// The lock has no address: all of the section are one.
+    Section,
 }
 
 /// Instructions of a function that can run inside a section, called from it: whether the task is inside is shown by the
@@ -67,6 +94,10 @@ pub struct CalleeRange {
     pub return_address_bytes: i32,
     /// Whether the offset is from rbp.
     pub by_frame_pointer: bool,
+    /// Where the caller's r15, r14, r13, r12, rbp and rbx are kept: that many times 8 bytes below the place behind the return
+    /// address; 0 for those that are still in the register.
+    #[serde(default)]
+    pub saved: [u8; 6],
 }
 
 /// Where control that comes from some instructions of a holder gives the lock back.
@@ -93,6 +124,8 @@ pub enum SectionSource {
     Shipped,
     /// Static analysis of a function that the user named.
     Named,
+    /// Static analysis of a function that waits in a loop with the instruction `pause`, or that calls `pthread_spin_lock`.
+    Spinning,
 }
 
 /// One critical section: one lock, in one function or its inlined copies.

@@ -2,7 +2,7 @@
 
 use holdup_sections::cached::CachedAnalysis;
 use holdup_sections::lookup::{Loaded, Registers, Table, classify};
-use holdup_sections::{Wanted, callees, map};
+use holdup_sections::{Wanted, library, map};
 
 const SERVER: &str = "/usr/lib/postgresql/15/bin/postgres";
 const C_LIBRARY: &str = "/lib/x86_64-linux-gnu/libc.so.6";
@@ -35,7 +35,7 @@ fn kept_map(bencher: divan::Bencher<'_, '_>) {
 #[divan::bench]
 fn callees_in_the_c_library(bencher: divan::Bencher<'_, '_>) {
     let elf = std::fs::read(C_LIBRARY).expect("readable");
-    bencher.bench_local(|| callees(divan::black_box(&elf), &["select", "nanosleep", "memcpy", "syscall"]));
+    bencher.bench_local(|| library(divan::black_box(&elf), &["select", "nanosleep", "memcpy", "syscall"]));
 }
 
 #[divan::bench]

@@ -9,8 +9,8 @@ use crate::note::Kind;
 use crate::program::Program;
 use crate::shipped::postgres;
 use crate::values::{RSP, State};
-use holdup_model::sections::{Condition, SectionRole};
-use iced_x86::FlowControl;
+use holdup_model::sections::{Condition, LockWord, SectionRole};
+use iced_x86::{FlowControl, Instruction, Mnemonic};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// A piece of a section: from `begin` to before `end`.
@@ -20,6 +20,8 @@ pub(crate) struct Piece {
     pub(crate) end: u64,
     pub(crate) role: SectionRole,
     pub(crate) when: Option<Condition>,
+    /// Which lock it is.
+    pub(crate) word: Option<LockWord>,
 }
 
 /// One place that takes a lock, and where the lock is held from there.
@@ -33,6 +35,8 @@ pub(crate) struct Found {
     pub(crate) lock: String,
     /// The section's name, where a note declares it.
     pub(crate) declared: Option<String>,
+    /// Whether the lock is waited for in a loop with `pause`, or by a library's function for spin locks.
+    pub(crate) spins: bool,
     /// In the order in which they are to be asked.
     pub(crate) pieces: Vec<Piece>,
     /// Addresses at which the lock is given back; empty where another function does that.
@@ -59,6 +63,15 @@ struct Taken {
     decision: Decision,
     /// The called function that takes it.
     by_call: Option<u64>,
+    /// The called function of a library that takes it.
+    by_import: Option<&'static str>,
+}
+
+impl Taken {
+    /// One that the function takes itself.
+    fn here(place: Index, word: Word, decision: Decision) -> Self {
+        Taken { place, word, decision, by_call: None, by_import: None }
+    }
 }
 
 /// A function is looked at again when a function that it calls turns out to take a lock for it, so often.
@@ -76,12 +89,15 @@ impl<'a> Analysis<'a> {
     }
 
     /// Looks at every function of the binary that may take a lock; with `only_declared` at those alone that declare a
-    /// point, and at callers that get a declared lock from them. A large program has thousands of atomic operations, and to follow
+    /// point or spin, and at callers that get a lock from them. A large program has thousands of atomic operations, and to follow
     /// them all takes seconds: far too long for nothing, and minutes where the CPU is emulated.
     pub(crate) fn run(program: Program<'a>, only_declared: bool) -> Self {
         let mut analysis = Self::without_locks(program);
         let points = analysis.program.image.points.iter().filter_map(|p| analysis.program.image.fragment(p.address));
-        let atomic = analysis.program.atomic.iter().copied().filter(|_| !only_declared);
+        let spinning = &analysis.program.spinning;
+        let atomic = analysis.program.atomic.iter().filter(|it| !only_declared || spinning.contains(it));
+        let calling = spinning.iter().filter(|it| !analysis.program.atomic.contains(it));
+        let atomic = atomic.chain(calling).copied();
         let fragments: BTreeSet<usize> = atomic.chain(points).collect();
         let functions: BTreeSet<u64> =
             fragments.iter().flat_map(|fragment| analysis.program.owners(*fragment)).collect();
@@ -140,13 +156,12 @@ impl<'a> Analysis<'a> {
                 let Some(state) = function.state(place) else { continue };
                 let Some(attempt) = crate::atomic::attempt(&instruction, &state, &mut function.nodes) else { continue };
                 match decide(function, place, state, &attempt) {
-                    Ok(decision) => all.push(Taken { place, word: attempt.word, decision, by_call: None }),
+                    Ok(decision) => all.push(Taken::here(place, attempt.word, decision)),
                     Err(why) => {
                         self.give_up(function.entry, format!("the atomic operation at {:#x}: {why}", instruction.ip()));
                     }
                 }
-            } else if instruction.flow_control() == FlowControl::Call
-                && self.program.callee(&instruction).is_some_and(|callee| self.known.gives.contains_key(&callee))
+            } else if self.is_taking_call(&instruction)
                 && let Some(state) = function.state(place)
                 && let Some(word) = self.view().acquires(function, place, &state)
             {
@@ -155,7 +170,8 @@ impl<'a> Analysis<'a> {
                 let next = function.step(place).next.clone();
                 let success = next.into_iter().map(|to| (place, to, after.clone())).collect();
                 let decision = Decision { success, ..Decision::default() };
-                all.push(Taken { place, word, decision, by_call: self.program.callee(&instruction) });
+                let by_import = self.program.spin_lock(&instruction);
+                all.push(Taken { place, word, decision, by_call: self.program.callee(&instruction), by_import });
             }
         }
         all.extend(self.declared(function));
@@ -169,6 +185,13 @@ impl<'a> Analysis<'a> {
         all
     }
 
+    /// Whether a call takes a lock for its caller.
+    fn is_taking_call(&self, call: &Instruction) -> bool {
+        let gives = |callee| self.known.gives.contains_key(&callee);
+        call.flow_control() == FlowControl::Call && self.program.callee(call).is_some_and(gives)
+            || self.program.spin_lock(call).is_some()
+    }
+
     /// The points of the note that lie in a function.
     fn declared(&mut self, function: &mut Function) -> Vec<Taken> {
         let mut all = Vec::new();
@@ -178,15 +201,10 @@ impl<'a> Analysis<'a> {
             let word = Word::Declared(lock);
             let deciding = leading_to(function, point, &word);
             if !deciding.is_empty() {
-                all.extend(deciding.into_iter().map(|(place, decision)| Taken {
-                    place,
-                    word,
-                    decision,
-                    by_call: None,
-                }));
+                all.extend(deciding.into_iter().map(|(place, decision)| Taken::here(place, word, decision)));
             } else if let Some(state) = function.state(point) {
                 let decision = Decision { success: vec![(point, point, state)], ..Decision::default() };
-                all.push(Taken { place: point, word, decision, by_call: None });
+                all.push(Taken::here(point, word, decision));
             }
         }
         all
@@ -208,8 +226,15 @@ impl<'a> Analysis<'a> {
         let mut held = flood::held(function, &one.word, &starts, &mut self.view())?;
         let entry = function.index(function.entry);
         let free = flood::without(function, entry.into_iter().chain(held.free_from.iter().copied()), cut);
+        let again: BTreeSet<Index> = all.iter().filter(|t| t.word.same(&one.word)).map(|t| t.place).collect();
+        let waits = self.waits(function, one, &again);
+        let pauses = waits.iter().any(|at| function.step(*at).instruction.mnemonic() == Mnemonic::Pause);
+        let spins = pauses || one.by_import.is_some() || one.by_call.is_some_and(|f| self.known.spinning.contains(&f));
         if !held.returned_at.is_empty() {
             self.returns_with_it(function, one, &held, &free)?;
+            if spins {
+                self.known.spinning.insert(function.entry);
+            }
         }
         // Where paths with and without the lock meet, the address does not decide. A note's points are exact.
         if !matches!(one.word, Word::Declared(_)) {
@@ -222,12 +247,11 @@ impl<'a> Analysis<'a> {
         for at in &held.released_by_call {
             self.known.note_partial(&self.program, function, *at, &one.word);
         }
-        let again: BTreeSet<Index> = all.iter().filter(|t| t.word.same(&one.word)).map(|t| t.place).collect();
-        let waits = self.waits(function, one, &again);
         let mut found = Found {
             function: function.entry,
             source: self.source(function, one, all, &waits),
-            lock: one.by_call.map(|callee| self.known.lock_label(callee)).unwrap_or_default(),
+            lock: self.label(one).unwrap_or_default(),
+            spins,
             declared: match one.word {
                 Word::Declared(lock) => Some(self.known.declared_name(lock)),
                 Word::Memory { .. } => None,
@@ -238,6 +262,12 @@ impl<'a> Analysis<'a> {
         };
         pieces(function, one, &held, &waits, &mut found);
         Ok(found)
+    }
+
+    /// What the lock is called that another function takes.
+    fn label(&self, one: &Taken) -> Option<String> {
+        let by_call = || one.by_call.map(|callee| self.known.lock_label(callee));
+        one.by_import.map(str::to_owned).or_else(by_call)
     }
 
     /// A function that always returns with the lock takes it for its caller.
@@ -263,7 +293,7 @@ impl<'a> Analysis<'a> {
         if !given.is_result() && !held.free_from.is_empty() {
             return Err(format!("the function returns at {at:#x} with it, and elsewhere releases it"));
         }
-        let through = one.by_call.map(|callee| self.known.lock_label(callee));
+        let through = self.label(one);
         self.known.label(&self.program, function.entry, through);
         if self.known.gives.insert(function.entry, given).is_none() {
             let callers: Vec<u64> = self.program.callers(function.entry).collect();
@@ -371,11 +401,27 @@ fn leads_straight(function: &Function, from: Index, point: Index) -> bool {
     false
 }
 
+/// How the lock's address shows, at every instruction of holders and waiters.
+fn words(function: &mut Function, one: &Taken, held: &Held, waits: &BTreeSet<Index>) -> BTreeMap<Index, LockWord> {
+    let mut words = held.words.clone();
+    for at in waits.iter().chain(one.decision.undecided.keys()).chain(held.perhaps.keys()) {
+        if !held.at.contains(at)
+            && let Some(state) = function.state(*at)
+            && let Some(word) = crate::word::shown(&one.word, &state, &mut function.nodes)
+        {
+            words.insert(*at, word);
+        }
+    }
+    words
+}
+
 /// The pieces of holders and waiters: first those with a condition, then the others.
-fn pieces(function: &Function, one: &Taken, held: &Held, waits: &BTreeSet<Index>, found: &mut Found) {
+fn pieces(function: &mut Function, one: &Taken, held: &Held, waits: &BTreeSet<Index>, found: &mut Found) {
+    let words = words(function, one, held, waits);
+    let function = &*function;
     let piece = |at: Index, role, when| {
         let instruction = &function.step(at).instruction;
-        Piece { begin: instruction.ip(), end: instruction.next_ip(), role, when }
+        Piece { begin: instruction.ip(), end: instruction.next_ip(), role, when, word: words.get(&at).copied() }
     };
     let failing_waits = one.decision.failure.iter().any(|(_, to, _)| waits.contains(to));
     for (&at, conditions) in &one.decision.undecided {
@@ -408,6 +454,7 @@ fn pieces(function: &Function, one: &Taken, held: &Held, waits: &BTreeSet<Index>
     }
     found.pieces.extend(held.at.iter().map(|at| piece(*at, SectionRole::Holder, None)));
     found.pieces.extend(waits.difference(&held.at).map(|at| piece(*at, SectionRole::Waiter, None)));
+    found.calls.extend(one.by_import.map(|_| function.step(one.place).instruction.ip()));
     for at in held.at.union(waits) {
         let step = function.step(*at);
         if matches!(step.instruction.flow_control(), FlowControl::Call | FlowControl::IndirectCall)

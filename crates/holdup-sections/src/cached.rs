@@ -7,7 +7,7 @@
 //! | … | body: [`CachedAnalysis`] behind the version of the analyser, in CBOR |
 
 use crate::Callees;
-use holdup_model::sections::{CalleeRange, Condition, SectionMap};
+use holdup_model::sections::{CalleeRange, Condition, SectionMap, WordBase};
 use serde::{Deserialize, Serialize};
 
 /// The version of the analyser: maps that another one made are not used.
@@ -16,7 +16,7 @@ pub const ANALYSER: &str = env!("HOLDUP_ANALYSER");
 /// Longer files are not read, and not written, bytes. The map of a PostgreSQL server has 130 kB.
 pub const MOST_BYTES: usize = 8 << 20;
 
-const HEAD: [u8; 8] = *b"hmap\x01\0\0\0";
+const HEAD: [u8; 8] = *b"hmap\x02\0\0\0";
 
 /// What is known of a binary, with what was asked for.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,6 +87,10 @@ impl CachedAnalysis {
         if !map.ranges.iter().filter_map(|r| r.when.as_ref()).all(known) {
             return Some("a condition is of no register");
         }
+        let is_register = |base| !matches!(base, WordBase::Register(16..));
+        if !map.ranges.iter().filter_map(|r| r.word).all(|word| is_register(word.base)) {
+            return Some("a lock is at no register");
+        }
         if !map.ranges.is_sorted_by_key(|range| range.begin) || !sound(&map.callees) || !sound(&callees.ranges) {
             return Some("its ranges are out of order");
         }
@@ -97,14 +101,21 @@ impl CachedAnalysis {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use holdup_model::sections::{Section, SectionRange, SectionRole, SectionSource};
+    use holdup_model::sections::{LockWord, Section, SectionRange, SectionRole, SectionSource};
     use proptest::prelude::*;
 
     fn sample() -> CachedAnalysis {
         let section = Section { name: "f".to_owned(), function: Some("f".to_owned()), source: SectionSource::Shipped };
         let when = Some(Condition { register: 16, mask: 64, value: 64, differs: false });
-        let range = |begin, when| SectionRange { begin, end: begin + 9, section: 0, role: SectionRole::Holder, when };
-        let callee = CalleeRange { begin: 7, end: 8, return_address_bytes: -8, by_frame_pointer: true };
+        let range = |begin, when| SectionRange {
+            begin,
+            end: begin + 9,
+            section: 0,
+            role: SectionRole::Holder,
+            when,
+            word: Some(LockWord { base: WordBase::Register(4), offset: -8, load: Some(64) }),
+        };
+        let callee = CalleeRange { begin: 7, end: 8, return_address_bytes: -8, by_frame_pointer: true, saved: [0; 6] };
         CachedAnalysis {
             build_id: "00ff".to_owned(),
             is_program: true,

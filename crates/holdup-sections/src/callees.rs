@@ -177,7 +177,7 @@ fn ranges(analysis: &mut Analysis<'_>, function: u64) -> Vec<CalleeRange> {
         }
         let plain = |bytes: i64, by_frame_pointer| {
             let bytes = i32::try_from(bytes.checked_sub(8)?).ok().filter(|bytes| *bytes >= 0)?;
-            Some(CalleeRange { begin: from, end: to, return_address_bytes: bytes, by_frame_pointer })
+            Some(CalleeRange { begin: from, end: to, return_address_bytes: bytes, by_frame_pointer, saved: row.saved })
         };
         match row.frame {
             Frame::Stack(bytes) => ranges.extend(plain(bytes, false)),
@@ -195,6 +195,7 @@ fn ranges(analysis: &mut Analysis<'_>, function: u64) -> Vec<CalleeRange> {
                             end: next,
                             return_address_bytes,
                             by_frame_pointer: false,
+                            saved: row.saved,
                         });
                     }
                 }
@@ -207,7 +208,8 @@ fn ranges(analysis: &mut Analysis<'_>, function: u64) -> Vec<CalleeRange> {
 /// A stub jumps on with the return address on top of the stack.
 fn stub(at: u64) -> CalleeRange {
     // `endbr64`, `bnd jmp`, or `jmp` with a 32-bit offset: none is longer than this before the jump is done.
-    CalleeRange { begin: at, end: at.saturating_add(6), return_address_bytes: 0, by_frame_pointer: false }
+    let end = at.saturating_add(6);
+    CalleeRange { begin: at, end, return_address_bytes: 0, by_frame_pointer: false, saved: [0; 6] }
 }
 
 /// What of a range lies in pieces that are sorted.
@@ -229,9 +231,7 @@ fn finish(mut inside: Inside) -> Inside {
         match joined.last_mut() {
             Some(last) if last.end > range.begin => {}
             Some(last)
-                if last.end == range.begin
-                    && (last.return_address_bytes, last.by_frame_pointer)
-                        == (range.return_address_bytes, range.by_frame_pointer) =>
+                if last.end == range.begin && CalleeRange { begin: last.begin, end: last.end, ..range } == *last =>
             {
                 last.end = range.end;
             }

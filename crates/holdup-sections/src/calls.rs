@@ -5,8 +5,8 @@ use crate::flood::Calls;
 use crate::function::{Function, Index};
 use crate::note::{Kind, Point};
 use crate::program::{Program, target};
-use crate::shipped::postgres;
-use crate::values::{Node, RAX, RSP, State, Value};
+use crate::shipped::{self, postgres};
+use crate::values::{Node, RAX, RDI, RSP, State, Value, mask};
 use iced_x86::{FlowControl, Instruction, Mnemonic, OpKind};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -67,6 +67,8 @@ pub(crate) struct CallSummaries {
     names: BTreeMap<u64, String>,
     /// Names of the locks that functions take for their callers.
     labels: BTreeMap<u64, String>,
+    /// Functions of these that wait in a loop with `pause`.
+    pub(crate) spinning: BTreeSet<u64>,
     /// Declared locks: name and number.
     locks: Vec<(String, u32)>,
     /// Declared points by address.
@@ -256,6 +258,15 @@ fn seen_by(caller: &Function, called: &mut Function, state: &State, value: Value
     }
 }
 
+/// The lock that is the first argument of a call.
+pub(crate) fn spin_lock(state: &State) -> Word {
+    Word::Memory {
+        address: state.registers[RDI],
+        bits: mask(shipped::SPIN_LOCK_BYTES),
+        bytes: shipped::SPIN_LOCK_BYTES,
+    }
+}
+
 /// What is known of called functions, for a flood.
 pub(crate) struct View<'k, 'a> {
     pub(crate) known: &'k mut CallSummaries,
@@ -311,13 +322,19 @@ impl View<'_, '_> {
 impl Calls for View<'_, '_> {
     fn releases(&mut self, function: &mut Function, at: Index, state: &State, word: &Word) -> bool {
         let instruction = function.step(at).instruction;
-        let calls = instruction.flow_control() == FlowControl::Call
-            || function.step(at).exit == crate::function::Exit::TailCall;
-        calls && self.gives_back(function, &instruction, state, word, 1)
+        let is_tail = function.step(at).exit == crate::function::Exit::TailCall;
+        if self.program.import(&instruction) == Some(shipped::SPIN_UNLOCK) {
+            return spin_lock(state).alike(word);
+        }
+        (instruction.flow_control() == FlowControl::Call || is_tail)
+            && self.gives_back(function, &instruction, state, word, 1)
     }
 
     fn acquires(&mut self, function: &mut Function, at: Index, state: &State) -> Option<Word> {
         let instruction = function.step(at).instruction;
+        if self.program.spin_lock(&instruction).is_some() {
+            return Some(spin_lock(state));
+        }
         if instruction.flow_control() != FlowControl::Call {
             return None;
         }

@@ -22,7 +22,19 @@ pub(crate) struct Row {
     pub(crate) begin: u64,
     pub(crate) end: u64,
     pub(crate) frame: Frame,
+    /// As [`holdup_model::sections::CalleeRange::saved`] has it.
+    pub(crate) saved: [u8; 6],
 }
+
+/// rbx is 3, rbp is 6.
+const SAVED: [gimli::Register; 6] = [
+    gimli::X86_64::R15,
+    gimli::X86_64::R14,
+    gimli::X86_64::R13,
+    gimli::X86_64::R12,
+    gimli::X86_64::RBP,
+    gimli::X86_64::RBX,
+];
 
 /// Where the canonical frame address is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,7 +105,13 @@ impl<'a> Frames<'a> {
                 CfaRule::RegisterAndOffset { register: gimli::X86_64::RBP, offset } => Frame::Base(*offset),
                 _ => Frame::Other,
             };
-            rows.push(Row { begin: row.start_address(), end: row.end_address(), frame });
+            let saved = SAVED.map(|register| match row.register(register) {
+                Some(gimli::RegisterRule::Offset(bytes)) if bytes % 8 == 0 => {
+                    u8::try_from(bytes / -8).unwrap_or_default()
+                }
+                _ => 0,
+            });
+            rows.push(Row { begin: row.start_address(), end: row.end_address(), frame, saved });
             if rows.len() >= MOST_ROWS {
                 break;
             }

@@ -34,6 +34,7 @@ mod note;
 mod program;
 mod shipped;
 mod values;
+mod word;
 
 use analysis::Analysis;
 use holdup_model::Problem;
@@ -82,12 +83,13 @@ pub struct Callees {
     pub notes: Vec<String>,
 }
 
-/// The code of functions that a library defines, and of what they call there.
-pub fn callees(elf: &[u8], names: &[&str]) -> Result<Callees, Problem> {
+/// The code of functions that a library defines, and of what they call there; those that take a spin lock are sections.
+pub fn library(elf: &[u8], names: &[&str]) -> Result<(SectionMap, Callees), Problem> {
     let image = Image::read(elf)?;
     let build_id = image.build_id.clone();
     let mut analysis = Analysis::without_locks(Program::scan(image));
     let inside = callees::of_library(&mut analysis, names);
     let imports = inside.imports.into_iter().collect();
-    Ok(Callees { build_id, ranges: inside.ranges, imports, notes: inside.notes })
+    let map = map::of_library(&mut analysis, names);
+    Ok((map, Callees { build_id, ranges: inside.ranges, imports, notes: inside.notes }))
 }

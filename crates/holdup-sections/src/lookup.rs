@@ -11,7 +11,7 @@
 //!    pointer plus its offset, when no frame below it was left out), the stack pointer is set behind it, and the search
 //!    continues with the return address minus 1, which lies in the call instruction; at most [`DEEPEST`] times.
 
-use holdup_model::sections::{CalleeRange, Condition, SectionMap, SectionRange, SectionRole};
+use holdup_model::sections::{CalleeRange, Condition, LockWord, SectionMap, SectionRange, SectionRole, WordBase};
 use std::collections::BTreeSet;
 
 /// Callees are followed up to this number of calls.
@@ -42,6 +42,8 @@ pub enum Kind {
         role: SectionRole,
         /// When.
         when: Option<Condition>,
+        /// Which lock; an address of the file is one of the process here.
+        word: Option<LockWord>,
     },
     /// A function's that may run inside one.
     Callee {
@@ -49,6 +51,8 @@ pub enum Kind {
         return_address_bytes: i32,
         /// Whether that is from rbp.
         by_frame_pointer: bool,
+        /// Where its caller's registers are kept.
+        saved: [u8; 6],
     },
 }
 
@@ -109,16 +113,17 @@ fn flatten(ranges: &[SectionRange], callees: &[CalleeRange], bias: u64, first_se
     let mut called: Vec<Option<Kind>> = vec![None; cuts.len()];
     for range in ranges.iter().filter(|range| range.begin < range.end) {
         let section = range.section.saturating_add(first_section);
-        let kind = Kind::Range { section, role: range.role, when: range.when };
+        let word = range.word.map(|word| in_process(word, bias));
+        let kind = Kind::Range { section, role: range.role, when: range.when, word };
         let list = if range.when.is_some() { &mut open } else { &mut certain };
         for here in &mut list[place(range.begin)..place(range.end)] {
             here.push(kind);
         }
     }
     for callee in callees.iter().filter(|callee| callee.begin < callee.end) {
-        let CalleeRange { return_address_bytes, by_frame_pointer, .. } = *callee;
+        let CalleeRange { return_address_bytes, by_frame_pointer, saved, .. } = *callee;
         for here in &mut called[place(callee.begin)..place(callee.end)] {
-            here.get_or_insert(Kind::Callee { return_address_bytes, by_frame_pointer });
+            here.get_or_insert(Kind::Callee { return_address_bytes, by_frame_pointer, saved });
         }
     }
     let mut last: Option<(Vec<Kind>, u64, u64)> = None;
@@ -143,6 +148,13 @@ fn flatten(ranges: &[SectionRange], callees: &[CalleeRange], bias: u64, first_se
     write(last);
 }
 
+fn in_process(word: LockWord, bias: u64) -> LockWord {
+    match word.base {
+        WordBase::File => LockWord { offset: word.offset.wrapping_add(bias as i64), ..word },
+        WordBase::Register(_) | WordBase::Section => word,
+    }
+}
+
 /// The entries of one place: at most two with a condition, then one without. A holder of any lock comes first: a task that
 /// holds one and waits for another holds up others. Where more conditions meet there is none.
 fn of_one_place(open: &[Kind], certain: &[Kind]) -> Vec<Kind> {
@@ -150,10 +162,20 @@ fn of_one_place(open: &[Kind], certain: &[Kind]) -> Vec<Kind> {
         return Vec::new();
     }
     let holder = |kind: &&Kind| matches!(kind, Kind::Range { role: SectionRole::Holder, .. });
-    let certainly = certain.iter().find(holder).or_else(|| certain.first());
+    let certainly = certain.iter().find(holder).or_else(|| certain.first()).copied().map(|mut kind| {
+        // Several ways that lead here may have the lock in different registers.
+        if let Kind::Range { role, word, .. } = &mut kind {
+            let alike = |other: &Kind| match other {
+                Kind::Range { role: r, word: w, .. } => r != role || w == word,
+                Kind::Callee { .. } => true,
+            };
+            *word = word.filter(|_| certain.iter().all(alike));
+        }
+        kind
+    });
     match certainly {
-        Some(kind) if holder(&kind) => vec![*kind],
-        _ => open.iter().chain(certainly).copied().collect(),
+        Some(kind) if holder(&&kind) => vec![kind],
+        _ => open.iter().copied().chain(certainly).collect(),
     }
 }
 
@@ -172,40 +194,79 @@ impl Registers {
     }
 }
 
-/// The section that a task is in, and what it does there; `stack` reads 8 bytes of its memory.
-pub fn classify(
-    table: &Table,
-    ip: u64,
-    registers: &Registers,
-    stack: &dyn Fn(u64) -> Option<u64>,
-) -> Option<(u16, SectionRole)> {
+/// What a task does in a section.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Inside {
+    /// The section's number.
+    pub section: u16,
+    /// What it does there.
+    pub role: SectionRole,
+    /// The address of the lock's word, or the number of the section plus 1 where all of it are one lock.
+    pub word: Option<u64>,
+}
+
+/// The section that a task is in; `stack` reads 8 bytes of its memory.
+pub fn classify(table: &Table, ip: u64, registers: &Registers, stack: &dyn Fn(u64) -> Option<u64>) -> Option<Inside> {
     let mut at = ip;
-    let mut stack_pointer = registers.value(4);
+    let mut frame = Up { registers, stack, pointer: registers.value(4), saved: [None; 6], depth: 0 };
     // Known as long as every frame below kept it as its frame pointer.
     let mut frame_pointer = Some(registers.value(5));
     for depth in 0..=DEEPEST {
+        frame.depth = depth;
         let mut callee = None;
         for entry in table.at(at) {
             match entry.kind {
-                Kind::Range { section, role, when } => match when {
-                    None => return Some((section, role)),
-                    Some(when) if depth == 0 && when.holds(registers.value(when.register)) => {
-                        return Some((section, role));
+                Kind::Range { section, role, when, word } => {
+                    if when.is_none_or(|when| depth == 0 && when.holds(registers.value(when.register))) {
+                        let word = word.and_then(|word| frame.word(word, section));
+                        return Some(Inside { section, role, word });
                     }
-                    Some(_) => {}
-                },
-                Kind::Callee { return_address_bytes, by_frame_pointer } => {
-                    callee = Some((return_address_bytes, by_frame_pointer));
+                }
+                Kind::Callee { return_address_bytes, by_frame_pointer, saved } => {
+                    callee = Some((return_address_bytes, by_frame_pointer, saved));
                 }
             }
         }
-        let (bytes, by_frame_pointer) = callee?;
-        let base = if by_frame_pointer { frame_pointer? } else { stack_pointer };
+        let (bytes, by_frame_pointer, saved) = callee?;
+        let base = if by_frame_pointer { frame_pointer? } else { frame.pointer };
         let place = base.wrapping_add_signed(i64::from(bytes));
         let return_address = stack(place)?;
         frame_pointer = if by_frame_pointer { stack(base) } else { None };
-        stack_pointer = place.wrapping_add(8);
+        frame.pointer = place.wrapping_add(8);
+        for (at, times) in frame.saved.iter_mut().zip(saved).filter(|(_, times)| *times > 0) {
+            *at = Some(frame.pointer.wrapping_sub(8 * u64::from(times)));
+        }
         at = return_address.wrapping_sub(1);
     }
     None
+}
+
+/// A frame up the stack.
+struct Up<'a> {
+    registers: &'a Registers,
+    stack: &'a dyn Fn(u64) -> Option<u64>,
+    pointer: u64,
+    /// Where its registers are kept, in the order of [`CalleeRange::saved`].
+    saved: [Option<u64>; 6],
+    depth: usize,
+}
+
+impl Up<'_> {
+    fn word(&self, word: LockWord, section: u16) -> Option<u64> {
+        let base = match word.base {
+            WordBase::Section => return Some(u64::from(section) + 1),
+            WordBase::File => 0,
+            WordBase::Register(4) => self.pointer,
+            WordBase::Register(number) if self.depth == 0 => self.registers.value(number),
+            WordBase::Register(number) => {
+                let place = [15, 14, 13, 12, 5, 3].iter().position(|kept| *kept == number)?;
+                self.saved[place].map_or(Some(self.registers.value(number)), self.stack)?
+            }
+        };
+        let at = base.wrapping_add_signed(word.offset);
+        match word.load {
+            None => Some(at),
+            Some(more) => Some((self.stack)(at)?.wrapping_add_signed(more)),
+        }
+    }
 }

@@ -1,10 +1,12 @@
 //! From what the analysis found to a section map.
 
-use crate::Wanted;
 use crate::analysis::{Analysis, Found, Piece};
 use crate::callees;
+use crate::calls::spin_lock;
+use crate::function::{Function, Index};
 use crate::program::Program;
-use crate::shipped::postgres;
+use crate::shipped::{self, postgres};
+use crate::{NamedFunction, Wanted};
 use holdup_model::sections::{ReleasedAt, Section, SectionMap, SectionRange, SectionRole, SectionSource};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,7 +25,9 @@ fn assemble(mut analysis: Analysis<'_>, wanted: &Wanted) -> SectionMap {
     map.notes = analysis.program.image.notes.clone();
     let product = is_postgres(&analysis.program);
     if wanted.shipped && !product {
-        map.notes.push("the binary is no product that holdup knows: only declared and named sections".to_owned());
+        let why =
+            "the binary is no product that holdup knows: sections that are declared or named, or wait with `pause`";
+        map.notes.push(why.to_owned());
     }
     let all = std::mem::take(&mut analysis.found);
     let mut sections: BTreeMap<String, (Section, Vec<Found>)> = BTreeMap::new();
@@ -69,12 +73,15 @@ fn chosen(analysis: &Analysis<'_>, found: &Found, wanted: &Wanted, product: bool
     }
     let function = analysis.known.name_of(&analysis.program, found.function);
     let shown = found.source.as_ref().unwrap_or(&function);
-    let named = wanted.functions.iter().find(|named| named.name == function || named.name == *shown);
+    let is_asked = |named: &&NamedFunction| [&function, shown, &found.lock].contains(&&named.name);
+    let named = wanted.functions.iter().find(is_asked);
     let lock = named.and_then(|named| named.lock.as_ref()).unwrap_or(&found.lock);
     let name = if lock.is_empty() { shown.clone() } else { format!("{shown}: {lock}") };
     match named {
         Some(_) => Some((name, SectionSource::Named)),
-        None => (wanted.shipped && product).then_some((name, SectionSource::Shipped)),
+        None if !wanted.shipped => None,
+        None if product => Some((name, SectionSource::Shipped)),
+        None => found.spins.then_some((name, SectionSource::Spinning)),
     }
 }
 
@@ -128,14 +135,20 @@ fn releases(found: &Found, section: u16) -> Vec<ReleasedAt> {
 fn joined(pieces: Vec<Piece>, section: u16) -> Vec<SectionRange> {
     let (mut ranges, mut certain) = (Vec::new(), Vec::new());
     for piece in pieces {
-        let range = SectionRange { begin: piece.begin, end: piece.end, section, role: piece.role, when: piece.when };
+        let Piece { begin, end, role, when, word } = piece;
+        let range = SectionRange { begin, end, section, role, when, word };
         if piece.when.is_some() { ranges.push(range) } else { certain.push(range) }
     }
     // Holder before waiter.
-    certain.sort_by_key(|range| (range.begin, range.role, range.end));
+    certain.sort_by_key(|range| (range.begin, range.role, range.word, range.end));
     let mut whole: Vec<SectionRange> = Vec::new();
     for range in certain {
-        match whole.iter_mut().rev().take(4).find(|w| w.role == range.role && w.end >= range.begin) {
+        match whole
+            .iter_mut()
+            .rev()
+            .take(4)
+            .find(|w| (w.role, w.word) == (range.role, range.word) && w.end >= range.begin)
+        {
             Some(last) => last.end = last.end.max(range.end),
             None => whole.push(range),
         }
@@ -144,4 +157,32 @@ fn joined(pieces: Vec<Piece>, section: u16) -> Vec<SectionRange> {
     ranges.retain(|range| seen.insert(range.clone()));
     ranges.extend(whole);
     ranges
+}
+
+/// The functions of a library that take a spin lock, of those that are asked for: all of their code is waiting.
+pub(crate) fn of_library(analysis: &mut Analysis<'_>, names: &[&str]) -> SectionMap {
+    let mut map = SectionMap { build_id: analysis.program.image.build_id.clone(), ..SectionMap::default() };
+    for name in shipped::SPIN_LOCKS.iter().filter(|name| names.contains(name)) {
+        let Some(symbol) = analysis.program.image.symbols.get(*name).and_then(|symbols| symbols.first()).copied()
+        else {
+            continue;
+        };
+        let Ok(mut function) = Function::read(&mut analysis.program, symbol.address) else { continue };
+        let section = map.sections.len() as u16;
+        let start = function.index(function.entry).and_then(|entry| function.state(entry));
+        let Some(lock) = start.map(|state| spin_lock(&state)) else { continue };
+        let mut pieces = Vec::new();
+        for at in 0..function.steps.len() as Index {
+            let Some(state) = function.state(at) else { continue };
+            let word = crate::word::shown(&lock, &state, &mut function.nodes);
+            let instruction = &function.step(at).instruction;
+            let (begin, end) = (instruction.ip(), instruction.next_ip());
+            pieces.push(Piece { begin, end, role: SectionRole::Waiter, when: None, word });
+        }
+        let function = Some((*name).to_owned());
+        map.sections.push(Section { name: (*name).to_owned(), function, source: SectionSource::Spinning });
+        map.ranges.extend(joined(pieces, section));
+    }
+    map.ranges.sort();
+    map
 }

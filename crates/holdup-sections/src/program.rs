@@ -14,6 +14,8 @@ pub(crate) struct Program<'a> {
     jumps: BTreeSet<(usize, usize)>,
     /// Fragments with an atomic operation on memory that may take a lock.
     pub(crate) atomic: BTreeSet<usize>,
+    /// Fragments that wait with the instruction `pause`, or call a library's function that takes a spin lock.
+    pub(crate) spinning: BTreeSet<usize>,
     /// Whether a function ever returns, as far as asked.
     pub(crate) returns: BTreeMap<u64, bool>,
     /// Stubs through which functions of other objects are called, by address.
@@ -23,7 +25,8 @@ pub(crate) struct Program<'a> {
 impl<'a> Program<'a> {
     /// Scans the code of an image.
     pub(crate) fn scan(image: Image<'a>) -> Self {
-        let (mut calls, mut jumps, mut atomic) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
+        let (mut calls, mut jumps) = (Vec::new(), BTreeSet::new());
+        let (mut atomic, mut spinning) = (BTreeSet::new(), BTreeSet::new());
         let mut instruction = Instruction::default();
         for (number, fragment) in image.fragments.iter().enumerate() {
             let Some(mut decoder) = image.instructions(fragment.begin) else { continue };
@@ -44,13 +47,27 @@ impl<'a> Program<'a> {
                     FlowControl::Next if may_acquire(&instruction) => {
                         atomic.insert(number);
                     }
+                    FlowControl::Next if instruction.mnemonic() == Mnemonic::Pause => {
+                        spinning.insert(number);
+                    }
+                    FlowControl::IndirectCall if instruction.is_ip_rel_memory_operand() => {
+                        let slot = image.slots.get(&instruction.ip_rel_memory_address());
+                        if slot.is_some_and(|name| shipped::SPIN_LOCKS.contains(&name.as_str())) {
+                            spinning.insert(number);
+                        }
+                    }
                     _ => {}
                 }
             }
         }
         calls.sort_unstable();
-        let mut program = Program { image, calls, jumps, atomic, returns: BTreeMap::new(), stubs: BTreeMap::new() };
+        let (returns, stubs) = (BTreeMap::new(), BTreeMap::new());
+        let mut program = Program { image, calls, jumps, atomic, spinning, returns, stubs };
         program.find_stubs();
+        let locks = program.stubs.iter().filter(|(_, name)| shipped::SPIN_LOCKS.contains(&name.as_str()));
+        let callers = locks.flat_map(|(stub, _)| program.callers(*stub));
+        let spinning: Vec<usize> = callers.filter_map(|at| program.image.fragment(at)).collect();
+        program.spinning.extend(spinning);
         program
     }
 
@@ -59,13 +76,14 @@ impl<'a> Program<'a> {
         targets.dedup();
         for target in targets {
             if let Some(name) = self.jump_through_slot(target) {
+                let name = name.to_owned();
                 self.stubs.insert(target, name);
             }
         }
     }
 
     /// The imported function that a stub of the procedure linkage table jumps to.
-    fn jump_through_slot(&self, at: u64) -> Option<String> {
+    fn jump_through_slot(&self, at: u64) -> Option<&str> {
         let code = self.image.code(at)?;
         let mut decoder = Decoder::with_ip(64, &code[..code.len().min(24)], at, DecoderOptions::NONE);
         for _ in 0..2 {
@@ -73,7 +91,7 @@ impl<'a> Program<'a> {
             match instruction.mnemonic() {
                 Mnemonic::Endbr64 => {}
                 Mnemonic::Jmp if instruction.is_ip_rel_memory_operand() => {
-                    return self.image.slots.get(&instruction.ip_rel_memory_address()).cloned();
+                    return self.image.slots.get(&instruction.ip_rel_memory_address()).map(String::as_str);
                 }
                 _ => return None,
             }
@@ -81,14 +99,23 @@ impl<'a> Program<'a> {
         None
     }
 
-    /// The imported function that a call goes to, by its name.
+    /// The imported function that a call or a jump at the end of a function goes to, by its name.
     pub(crate) fn import(&self, call: &Instruction) -> Option<&str> {
-        let name = if call.is_ip_rel_memory_operand() {
-            self.image.slots.get(&call.ip_rel_memory_address())
-        } else {
-            self.stubs.get(&target(call)?)
-        };
-        name.map(String::as_str)
+        if call.is_ip_rel_memory_operand() {
+            return self.image.slots.get(&call.ip_rel_memory_address()).map(String::as_str);
+        }
+        let target = target(call)?;
+        let jumps = call.flow_control() == FlowControl::UnconditionalBranch;
+        let known = self.stubs.get(&target).map(String::as_str);
+        // A stub that is only jumped to is not among those that are called.
+        known.or_else(|| jumps.then(|| self.jump_through_slot(target)).flatten())
+    }
+
+    /// The function of a library that a call takes a spin lock by.
+    pub(crate) fn spin_lock(&self, call: &Instruction) -> Option<&'static str> {
+        let calls = matches!(call.flow_control(), FlowControl::Call | FlowControl::IndirectCall);
+        let name = calls.then(|| self.import(call)).flatten()?;
+        shipped::SPIN_LOCKS.iter().find(|known| **known == name).copied()
     }
 
     /// The function of this binary that an instruction calls or jumps to.

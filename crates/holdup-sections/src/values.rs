@@ -12,6 +12,7 @@ pub(crate) type Symbol = u32;
 /// Numbers of registers, as x86-64 encodes them.
 pub(crate) const RAX: usize = 0;
 pub(crate) const RSP: usize = 4;
+pub(crate) const RDI: usize = 7;
 
 /// An unknown number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -200,6 +201,14 @@ impl State {
         }
         let load = Node::Load { base: address.symbol, offset: address.offset, bytes: bytes as u8 };
         nodes.symbol(load)
+    }
+
+    /// Where on the stack an address is kept, or one at a known distance from it: offset from the stack pointer, and the value.
+    pub(crate) fn kept_on_stack(&self, address: Value, nodes: &Nodes) -> Option<(i64, Value)> {
+        let pointer = nodes.stack(self.registers[RSP])?;
+        let is_kept = |(_, (bytes, value)): &(&i64, &(u8, Value))| *bytes == 8 && value.symbol == address.symbol;
+        let (slot, (_, value)) = self.slots.iter().filter(|(slot, _)| **slot >= pointer).find(is_kept)?;
+        Some((slot - pointer, *value))
     }
 
     fn store(&mut self, address: Value, bytes: usize, value: Value, nodes: &Nodes) {

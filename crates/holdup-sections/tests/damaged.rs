@@ -4,7 +4,7 @@ mod elf;
 
 use elf::Source;
 use holdup_sections::lookup::{Loaded, Registers, Table, classify};
-use holdup_sections::{NamedFunction, Wanted, callees, map};
+use holdup_sections::{NamedFunction, Wanted, library, map};
 use iced_x86::code_asm::*;
 use proptest::prelude::*;
 
@@ -30,7 +30,7 @@ fn survives(bytes: &[u8]) {
             }
         }
     }
-    let _ = callees(bytes, &["f", "g"]);
+    let _ = library(bytes, &["f", "g", "pthread_spin_lock"]);
 }
 
 fn sample() -> Vec<u8> {

@@ -4,7 +4,7 @@ mod elf;
 
 use elf::Source;
 use holdup_model::sections::{SectionMap, SectionRole, SectionSource};
-use holdup_sections::lookup::{Loaded, Registers, Table, classify};
+use holdup_sections::lookup::{Inside, Loaded, Registers, Table, classify};
 use holdup_sections::{Wanted, map};
 use iced_x86::code_asm::*;
 
@@ -30,8 +30,8 @@ fn entry((address, kind, lock, name): (u64, u16, u32, &str)) -> Vec<u8> {
 fn roles(map: &SectionMap, places: &[u64], registers: &Registers) -> String {
     let table = Table::new(&[Loaded { map: Some(map), callees: &[], bias: 0 }]);
     let letter = |at: &u64| match classify(&table, *at, registers, &|_| None) {
-        Some((_, SectionRole::Holder)) => 'H',
-        Some((_, SectionRole::Waiter)) => 'W',
+        Some(Inside { role: SectionRole::Holder, .. }) => 'H',
+        Some(Inside { role: SectionRole::Waiter, .. }) => 'W',
         None => '.',
     };
     places.iter().map(letter).collect()

@@ -4,7 +4,7 @@ mod elf;
 
 use elf::Source;
 use holdup_model::sections::{SectionMap, SectionRole};
-use holdup_sections::lookup::{Loaded, Registers, Table, classify};
+use holdup_sections::lookup::{Inside, Loaded, Registers, Table, classify};
 use holdup_sections::{NamedFunction, Wanted, map};
 use iced_x86::code_asm::*;
 
@@ -21,8 +21,8 @@ fn named(names: &[&str]) -> Wanted {
 fn roles(map: &SectionMap, places: &[u64], registers: &Registers) -> String {
     let table = Table::new(&[Loaded { map: Some(map), callees: &[], bias: 0 }]);
     let letter = |at: &u64| match classify(&table, *at, registers, &|_| None) {
-        Some((_, SectionRole::Holder)) => 'H',
-        Some((_, SectionRole::Waiter)) => 'W',
+        Some(Inside { role: SectionRole::Holder, .. }) => 'H',
+        Some(Inside { role: SectionRole::Waiter, .. }) => 'W',
         None => '.',
     };
     places.iter().map(letter).collect()
@@ -286,6 +286,33 @@ fn lock_taken_by_a_called_function() -> Assembled {
     let map = check(source, &["slow_lock", "caller"], with(0, ZERO), with(1, 0), expected);
     let names: Vec<&str> = map.sections.iter().map(|section| section.name.as_str()).collect();
     assert_eq!(names, ["caller: slow_lock", "slow_lock"]);
+    Ok(())
+}
+
+/// The lock has one address, in the function that waits for it, in the one that holds it, and in what that calls.
+#[test]
+fn a_lock_is_known_by_its_address() -> Assembled {
+    let mut source = Source::new();
+    let lock = slow_lock(&mut source)?;
+    source.function("caller");
+    let asm = &mut source.asm;
+    asm.push(rbx)?;
+    asm.mov(rbx, rdi)?;
+    asm.call(lock)?;
+    asm.inc(qword_ptr(rbx))?;
+    asm.mov(byte_ptr(rbx + 8), 0)?;
+    asm.pop(rbx)?;
+    asm.ret()?;
+    let (file, places) = source.build(|_| Vec::new());
+    // Nothing is named: the function that takes the lock waits with `pause`.
+    let map = map(&file, &Wanted { shipped: true, functions: Vec::new() }).expect("an ELF file");
+    let table = Table::new(&[Loaded { map: Some(&map), callees: &[], bias: 0 }]);
+    let mut registers = with(1, 0);
+    (registers.general[7], registers.general[3]) = (0x5000, 0x5000);
+    let words: Vec<Option<u64>> = places.iter().map(|at| classify(&table, *at, &registers, &|_| None)?.word).collect();
+    let known = words.iter().flatten().collect::<std::collections::BTreeSet<_>>();
+    assert_eq!(known.into_iter().collect::<Vec<_>>(), [&0x5008], "{words:x?} {map:#x?}");
+    assert_eq!(words.iter().filter(|word| word.is_some()).count(), 8, "{words:x?} {map:#x?}");
     Ok(())
 }
 

@@ -6,8 +6,8 @@
 mod tracer;
 
 use holdup_model::sections::{SectionMap, SectionRole};
-use holdup_sections::lookup::{Loaded, Registers, Table, classify};
-use holdup_sections::{NamedFunction, Wanted, callees, map};
+use holdup_sections::lookup::{Inside, Loaded, Registers, Table, classify};
+use holdup_sections::{NamedFunction, Wanted, map};
 use holdup_testkit::ignore;
 use iced_x86::{Decoder, DecoderOptions, Mnemonic, OpKind};
 use object::{Object, ObjectSymbol};
@@ -46,6 +46,9 @@ struct Word {
 struct Tally {
     held: u64,
     held_and_mapped: u64,
+    /// Holders whose lock shows, and those of which it is another.
+    words: u64,
+    wrong_words: BTreeMap<u64, u64>,
     wrong_holders: BTreeMap<u64, u64>,
     missed: BTreeMap<u64, u64>,
     waiting: u64,
@@ -74,7 +77,8 @@ impl World {
         assert!(traced.go_to(bias + file.entry()));
         let (library, base) = traced.c_library().expect("the C library is mapped");
         let names: Vec<&str> = map.imports.iter().map(String::as_str).collect();
-        let inside = callees(&std::fs::read(library).expect("readable"), &names).expect("an ELF file");
+        let (_, inside) =
+            holdup_sections::library(&std::fs::read(library).expect("readable"), &names).expect("an ELF file");
         let objects =
             [Loaded { map: Some(map), callees: &[], bias }, Loaded { map: None, callees: &inside.ranges, bias: base }];
         let symbol = file.symbols().find(|symbol| symbol.name() == Ok("words")).expect("it has its words");
@@ -145,7 +149,13 @@ impl World {
             let (ip, registers) = self.traced.registers();
             let class = classify(&self.table, ip, &registers, &|at| self.traced.read(at));
             let owned = self.words.iter().any(|word| word.ours);
-            tally.note(ip.wrapping_sub(self.bias), class.map(|class| class.1), owned, waits);
+            tally.note(ip.wrapping_sub(self.bias), class.map(|class| class.role), owned, waits);
+            if let Some(Inside { role: SectionRole::Holder, word, .. }) = class {
+                tally.words += u64::from(word.is_some());
+                if word.is_some_and(|word| !self.words.iter().any(|w| w.ours && w.at == word)) {
+                    *tally.wrong_words.entry(ip.wrapping_sub(self.bias)).or_default() += 1;
+                }
+            }
             waits |= self.attempts_in_vain(ip, &registers, &before);
             assert!(self.traced.step(), "it does not end");
             let now = self.values();
@@ -193,6 +203,8 @@ fn follows(compiler: &str, flags: &[&str], name: &str) {
     assert!(tally.held > 1000 && tally.waiting > 500, "the program takes its locks and waits for them: {tally:x?}");
     assert!(tally.wrong_holders.is_empty(), "a holder in the map, and no lock: {tally:x?}");
     assert!(tally.wrong_waiters.is_empty(), "a waiter in the map, with the lock: {tally:x?}");
+    assert!(tally.wrong_words.is_empty(), "another lock than the holder's: {tally:x?}");
+    assert!(tally.words * 100 >= tally.held_and_mapped * 90, "the lock does not show: {tally:?}");
     assert!(tally.held_and_mapped * 100 >= tally.held * 95, "held and not in the map: {tally:x?} {:?}", map.notes);
     assert!(
         tally.waiting_and_mapped * 100 >= tally.waiting * 95,

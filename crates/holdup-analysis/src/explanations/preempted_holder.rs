@@ -30,6 +30,7 @@ static KIND: Kind =
 
 const SECTIONS: &str = "critical-sections";
 const LOST: &str = "waiter_behind_off_cpu_holder_s";
+const UNKNOWN: &str = "waiter_not_known_s";
 const OFF: &str = "holder_off_cpu_s";
 
 /// More than this part of the switch-outs of holders makes a context worth separate advice.
@@ -44,8 +45,19 @@ pub(super) fn explain(context: &Context<'_>) -> Cause {
         Ok((watched.total(trial, SECTIONS, LOST)?, watched.cpu_s(trial)?))
     });
     let mut cause = judge(&KIND, watched, pieces);
+    let unknown = watched.pieces(|trial| Ok((watched.total(trial, SECTIONS, UNKNOWN)?, watched.cpu_s(trial)?)));
+    let (unknown_s, cpu_s) = unknown.map(|pieces| pieces.sums()).unwrap_or_default();
+    if cause.verdict == FindingVerdict::Refuted && unknown_s > KIND.minimum * cpu_s {
+        cause.verdict = FindingVerdict::Undecided;
+        cause.sentence = format!(
+            "Lock-holder preemption: the watched tasks spend {} of their CPU time waiting for a lock whose holder may be off \
+             the CPU; which lock it is does not show.",
+            words::percent(unknown_s / cpu_s)
+        );
+    }
     cause.evidence = watched.present(&[
         (SECTIONS, LOST),
+        (SECTIONS, UNKNOWN),
         (SECTIONS, OFF),
         (SECTIONS, "holder_switched_out"),
         (SECTIONS, "holder_preempted_by_cause"),

@@ -14,10 +14,10 @@ use std::collections::BTreeMap;
 /// What this explanation says about itself.
 pub static META: Meta = Meta {
     id: "spin-wait",
-    summary: "CPU time spent waiting in a spin loop for a holder that runs",
+    summary: "CPU time spent waiting in a spin loop for a lock, but behind a holder off the CPU",
     docs: "The share of the watched tasks' samples that lie in a loop waiting for a lock (critical-sections), and the call \
            path that leads there (cpu-profile). Waiting behind a holder that is off the CPU belongs to preempted-holder and is \
-           subtracted; so is the waiting behind page faults of holders (faults). Without critical-sections the stacks alone can show it, \
+           subtracted. That the holder runs is said where holders were sampled on a CPU; else it is not known. Subtracted is also the waiting behind page faults of holders (faults). Without critical-sections the stacks alone can show it, \
            by the names of known waiting functions, and cannot exclude it. 3 % and more is named.",
     references: &["src/backend/storage/lmgr/s_lock.c:s_lock, perform_spin_delay (PostgreSQL 15 to 18)"],
 };
@@ -85,16 +85,24 @@ pub(super) fn explain(context: &Context<'_>) -> Cause {
         );
         cause.missing.push(missing);
     }
+    let running = has_sections.then(|| part_with_running_holder(watched));
     let path = heaviest_path(watched);
     if let (Some(share), FindingVerdict::Supported) = (&cause.share, cause.verdict) {
-        let by = if has_sections { "whose holder runs" } else { "(by the names of waiting functions)" };
         cause.sentence = format!(
-            "Lock contention: the watched tasks spend {} of their CPU time spinning for a lock {by}.",
-            share_in_words(share)
+            "Lock contention: the watched tasks spend {} of their CPU time spinning for a lock{}.",
+            share_in_words(share),
+            of_which(running)
         );
     }
     cause.details.extend(details(watched, path));
-    if cause.verdict == FindingVerdict::Supported {
+    if cause.verdict == FindingVerdict::Supported && running.is_some_and(|part| part < NEARLY_ALL) {
+        cause.details.push(
+            "A holder counts as running where one was seen in the section: --section FUNCTION names the function that \
+             takes the lock."
+                .to_owned(),
+        );
+    }
+    if cause.verdict == FindingVerdict::Supported && running.is_none_or(|part| part >= HARDLY_ANY) {
         cause.advice.push(advice(
             "less demand for the lock: fewer running tasks, a partitioned or shorter section",
             "spinning behind a holder that runs is contention: no preemption model, slice or policy changes it",
@@ -104,6 +112,41 @@ pub(super) fn explain(context: &Context<'_>) -> Cause {
         ));
     }
     cause
+}
+
+/// What is known of the holder, of which this part was seen to run.
+fn of_which(running: Option<f64>) -> String {
+    match running {
+        Some(part) if part >= NEARLY_ALL => " whose holder runs".to_owned(),
+        Some(part) if part >= HARDLY_ANY => {
+            format!("; for {} of that its holder runs, for the rest that is not known", words::percent(part))
+        }
+        Some(_) => "; whether its holder runs is not known".to_owned(),
+        None => " (by the names of waiting functions)".to_owned(),
+    }
+}
+
+/// From this part on all count: both are sampled.
+const NEARLY_ALL: f64 = 0.75;
+/// Below this part none count.
+const HARDLY_ANY: f64 = 0.1;
+
+/// The part of the spinning behind no holder off the CPU whose holder was seen: while a holder is on one CPU, waiters can be
+/// on all others.
+fn part_with_running_holder(watched: &Watched<'_>) -> f64 {
+    let sum = |of: &dyn Fn(&str) -> bool, item: &str| -> f64 {
+        watched.by_label(SECTIONS, item).iter().filter(|(label, _)| of(label)).map(|(_, n)| n).sum()
+    };
+    let waiters = sum(&|label| label.ends_with(": waiter"), "section_samples");
+    let holders = sum(&|label| label.ends_with(": holder"), "section_samples");
+    let waiter_s = sum(&|_| true, "waiter_s");
+    let rest_s = waiter_s - sum(&|_| true, "waiter_behind_off_cpu_holder_s");
+    if waiters <= 0.0 || rest_s <= 0.0 {
+        return 0.0;
+    }
+    let possible_s = holders * (watched.cpus - 1.0).max(1.0) * waiter_s / waiters;
+    let known_s = rest_s - sum(&|_| true, "waiter_not_known_s");
+    (possible_s.min(known_s) / rest_s).max(0.0)
 }
 
 fn details(watched: &Watched<'_>, path: Option<(String, f64)>) -> Vec<String> {

@@ -318,7 +318,7 @@ fn analyse(bytes: &[u8], (is_program, functions): &Question) -> Result<Analysis,
         (holdup_sections::map(bytes, &wanted).map_err(|p| p.why)?, Callees::default())
     } else {
         let names: Vec<&str> = functions.iter().map(String::as_str).collect();
-        (SectionMap::default(), holdup_sections::callees(bytes, &names).map_err(|p| p.why)?)
+        holdup_sections::library(bytes, &names).map_err(|p| p.why)?
     };
     Ok(Analysis { map: Arc::new(map), callees: Arc::new(callees), segments: Arc::new(segments) })
 }

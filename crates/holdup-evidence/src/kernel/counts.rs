@@ -195,11 +195,9 @@ impl Snapshot {
         let tables = self.sections.iter().zip(&before.sections);
         let of_section = |(section, (name, (now, then))): (usize, (&String, (&SectionTable, &SectionTable)))| {
             let ((now, buckets), (then, buckets_then)) = (now, then);
-            // Those that are off the CPU at the edge are no sum.
-            let counts = SectionCounts { off_cpu: now.off_cpu, ..since(*now, *then) };
             SectionStats {
                 name: name.clone(),
-                counts,
+                counts: since(*now, *then),
                 preempted_by: preempted_by.remove(&(section as u32)).unwrap_or_default(),
                 histograms: increases(buckets, buckets_then),
                 residual: residuals.of_section.get(&(section as u16)).cloned(),

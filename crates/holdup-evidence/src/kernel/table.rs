@@ -1,7 +1,10 @@
 //! The section tables of the programs under test, as the BPF programs search them.
 
-use crate::kernel::layout::{ALWAYS, CALLEE, Entry, HOLDER, Image, MEANINGS, Meaning, NEITHER, WAITER, zeroed};
-use holdup_model::sections::{Condition, ReleasedAt, SectionRole};
+use crate::kernel::layout::{
+    ALWAYS, CALLEE, Entry, HOLDER, Image, MEANINGS, Meaning, NEITHER, WAITER, WORD_FIXED, WORD_OF_SECTION,
+    WORD_UNKNOWN, zeroed,
+};
+use holdup_model::sections::{Condition, LockWord, ReleasedAt, SectionRole, WordBase};
 use holdup_sections::lookup::{Kind, Loaded, Table};
 use std::collections::BTreeMap;
 const IMAGE_NONE: u32 = crate::kernel::layout::IMAGE_NONE as u32;
@@ -41,7 +44,8 @@ impl Images {
             return IMAGE_NONE;
         }
         let (begin, end) = (first.begin, last.end);
-        self.images.push(Image { begin, end, first: self.entries.len() as u32, count: entries.len() as u32 });
+        let (first, count) = (self.entries.len() as u32, entries.len() as u32);
+        self.images.push(Image { begin, end, first, count, unknown_off_cpu: 0 });
         self.entries.extend(entries);
         let number = self.images.len() as u32 - 1;
         self.releases.insert(number, releases(files));
@@ -105,28 +109,53 @@ impl Images {
     }
 }
 
-const NOTHING: Meaning =
-    Meaning { mask: 0, value: 0, section: 0, reg: ALWAYS as u16, held: NEITHER as u8, differs: 0, unused: [0; 2] };
+const NOTHING: Meaning = Meaning {
+    mask: 0,
+    value: 0,
+    word_at: 0,
+    word_load: 0,
+    section: 0,
+    reg: ALWAYS as u16,
+    word_reg: WORD_UNKNOWN as u16,
+    held: NEITHER as u8,
+    differs: 0,
+    word_loads: 0,
+    unused: [0; 7],
+};
+
+/// With the way to the lock's address.
+fn with_word(meaning: Meaning, word: Option<LockWord>) -> Option<Meaning> {
+    let Some(LockWord { base, offset, load }) = word else { return Some(meaning) };
+    let word_reg = match base {
+        WordBase::Register(register) => *PT_REGS.get(usize::from(register))?,
+        WordBase::File => WORD_FIXED as u16,
+        WordBase::Section => WORD_OF_SECTION as u16,
+    };
+    let word_load = load.unwrap_or_default() as u64;
+    Some(Meaning { word_reg, word_at: offset as u64, word_load, word_loads: u8::from(load.is_some()), ..meaning })
+}
 
 fn meaning(kind: &Kind, numbers: &[u16]) -> Option<Meaning> {
     Some(match kind {
-        Kind::Range { section, role, when } => {
+        Kind::Range { section, role, when, word } => {
             let section = *numbers.get(usize::from(*section))?;
             let held = match role {
                 SectionRole::Holder => HOLDER as u8,
                 SectionRole::Waiter => WAITER as u8,
             };
+            let always = with_word(Meaning { section, held, ..NOTHING }, *word)?;
             match *when {
-                None => Meaning { section, held, ..NOTHING },
+                None => always,
                 Some(Condition { register, mask, value, differs }) => {
                     let reg = *PT_REGS.get(usize::from(register))?;
-                    Meaning { mask, value, section, reg, held, differs: u8::from(differs), unused: [0; 2] }
+                    Meaning { mask, value, reg, differs: u8::from(differs), ..always }
                 }
             }
         }
-        Kind::Callee { return_address_bytes, by_frame_pointer } => {
+        Kind::Callee { return_address_bytes, by_frame_pointer, saved } => {
             let reg = if *by_frame_pointer { PT_REGS[RBP] } else { PT_REGS[RSP] };
-            Meaning { value: i64::from(*return_address_bytes) as u64, held: CALLEE as u8, reg, ..NOTHING }
+            let word_at = saved.iter().rev().fold(0, |all, times| all << 8 | u64::from(*times));
+            Meaning { value: i64::from(*return_address_bytes) as u64, word_at, held: CALLEE as u8, reg, ..NOTHING }
         }
     })
 }
@@ -171,7 +200,7 @@ mod tests {
 
     fn map() -> SectionMap {
         let section = |name: &str| Section { name: name.to_owned(), function: None, source: SectionSource::Note };
-        let range = |begin, end, section, role, when| SectionRange { begin, end, section, role, when };
+        let range = |begin, end, section, role, when| SectionRange { begin, end, section, role, when, word: None };
         let zero = Condition { register: 0, mask: 0xff, value: 0, differs: false };
         SectionMap {
             sections: vec![section("a"), section("b")],
@@ -181,7 +210,13 @@ mod tests {
                 range(0x20, 0x24, 0, SectionRole::Waiter, Some(Condition { differs: true, ..zero })),
                 range(0x40, 0x50, 1, SectionRole::Waiter, None),
             ],
-            callees: vec![CalleeRange { begin: 0x60, end: 0x68, return_address_bytes: 8, by_frame_pointer: false }],
+            callees: vec![CalleeRange {
+                begin: 0x60,
+                end: 0x68,
+                return_address_bytes: 8,
+                by_frame_pointer: false,
+                saved: [0; 6],
+            }],
             ..SectionMap::default()
         }
     }
@@ -201,7 +236,7 @@ mod tests {
         let held: Vec<[u8; 2]> = images.entries().iter().map(|e| [e.meaning[0].held, e.meaning[1].held]).collect();
         assert_eq!(held, [[0, 2], [0, 1], [1, 2], [3, 2]]);
         assert_eq!(images.entries()[1].meaning[0].reg, 80);
-        assert_eq!(images.images()[1], Image { begin: 0x1010, end: 0x1068, first: 0, count: 4 });
+        assert_eq!(images.images()[1], Image { begin: 0x1010, end: 0x1068, first: 0, count: 4, unknown_off_cpu: 0 });
     }
 
     #[test]

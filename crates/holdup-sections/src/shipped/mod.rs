@@ -2,6 +2,14 @@
 
 pub(crate) mod postgres;
 
+/// Functions of libraries that take the spin lock of their first argument for their caller, and the one that gives it back
+/// (POSIX.1-2024; glibc keeps an int there).
+pub(crate) const SPIN_LOCKS: &[&str] = &["pthread_spin_lock"];
+/// See [`SPIN_LOCKS`].
+pub(crate) const SPIN_UNLOCK: &str = "pthread_spin_unlock";
+/// Bytes of such a lock.
+pub(crate) const SPIN_LOCK_BYTES: usize = 4;
+
 /// Functions that do not come back to their caller.
 pub(crate) const NEVER_RETURN: &[&str] = &[
     "__stack_chk_fail",

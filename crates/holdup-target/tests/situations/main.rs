@@ -37,6 +37,7 @@ mod slow_reader;
 mod slow_standby;
 mod sources;
 mod spilling_sorts;
+mod spin_locks;
 mod stopped_backend;
 mod subtransactions;
 mod think_time;
@@ -303,6 +304,10 @@ holdup_testkit::tests!(
     sources::an_idle_go_program,
     sources::a_go_program_with_one_processor,
     sources::a_rust_program_with_one_consumer,
-    sources::a_c_program_with_one_mutex;
+    sources::a_c_program_with_one_mutex,
+    spin_locks::a_lock_function_of_its_own,
+    spin_locks::a_spin_lock_of_the_library,
+    spin_locks::an_exchange_in_the_function_itself,
+    spin_locks::a_holder_of_another_lock_sleeps;
     by_hand: programs::a_java_program_that_allocates, daemons::a_mariadb_with_a_hot_row
 );

@@ -26,11 +26,13 @@ static META: Meta = Meta {
            by its return address. Nothing is put into the program's code, and nothing runs when a lock is taken or \
            released.\n\n\
            The map is made once for a build (by build id) from the binary itself, stripped or not. Spinlocks of \
-           PostgreSQL 15 to 18 are known; `holdup record --section FUNCTION` adds functions; a binary may declare its \
+           PostgreSQL 15 to 18 are known; of other programs functions that wait in a loop with the instruction `pause`, \
+           and callers of pthread_spin_lock. `holdup record --section FUNCTION` adds functions; a binary may declare its \
            sections in a note, as `lock-contention` does.\n\n\
            `waiter_s` is sampled: samples times their period. `waiter_behind_off_cpu_holder_s` are those of them at which \
-           a holder of the same section was off the CPU; sections are distinguished by code, so two locks of one section \
-           (buffer headers, for example) count as one, and the number is an upper bound there.\n\n\
+           a holder of the same lock was off the CPU. A lock is known by the address of its word, which the registers of \
+           its holder and of its waiter show, whatever function either is in. Where they do not, the time is in \
+           `waiter_not_known_s`. A declared section is one lock.\n\n\
            x86-64 only. Needs root (or CAP_BPF and CAP_PERFMON) and a kernel with BTF, 5.15 or later.",
     references: &[
         "kernel/sched/core.c:__schedule (v6.18); include/linux/sched/task_stack.h:task_pt_regs",
@@ -52,7 +54,16 @@ const PRODUCES: Produces = &[
     ),
     ("section_samples", "samples", "samples of tasks on a CPU, by section and role, and of neither"),
     ("waiter_s", "s", "time that tasks on a CPU waited for a lock, by section, sampled"),
-    ("waiter_behind_off_cpu_holder_s", "s", "of it, while a holder of the section was off the CPU"),
+    (
+        "waiter_behind_off_cpu_holder_s",
+        "s",
+        "of it, while the holder of that lock was off the CPU, by the section that waits",
+    ),
+    (
+        "waiter_not_known_s",
+        "s",
+        "of it, while a holder was off the CPU whose lock is not known, or the waiter's lock is not",
+    ),
 ];
 
 /// Tasks that are named of those that took the CPU from the holders of a section; the others are added up.
@@ -83,6 +94,7 @@ fn of_section(section: &SectionStats, into: &mut Collected) {
     }
     item("waiter_s", None, "s", c.samples[WAITER] as f64 * period_s);
     item("waiter_behind_off_cpu_holder_s", None, "s", c.samples_behind as f64 * period_s);
+    item("waiter_not_known_s", None, "s", c.samples_unknown as f64 * period_s);
     let others: u64 = section.preempted_by.iter().skip(MOST_PREEMPTERS).map(|(_, times)| times).sum();
     let named = section.preempted_by.iter().take(MOST_PREEMPTERS).map(|(by, times)| (by.as_str(), *times));
     for (by, times) in named.chain((others > 0).then_some(("others", others))) {

@@ -8,6 +8,10 @@
 enum section_table {
 	/* A meaning that holds for all values of registers; else an offset in struct pt_regs. */
 	ALWAYS = 0xffff,
+	/* How the address of a lock's word shows: not, by no register, and it has none: all of the section are one. */
+	WORD_UNKNOWN = 0xfffe,
+	WORD_FIXED = 0xfffd,
+	WORD_OF_SECTION = 0xfffc,
 	/* Besides enum held: a function that a section calls. */
 	CALLEE = HELD,
 	MEANINGS = 4,
@@ -21,11 +25,18 @@ SHARED(enum, section_table);
 struct meaning {
 	u64 mask;
 	u64 value;
+	/* The lock's word lies at `word_reg` (an offset in struct pt_regs) plus this, or at what is stored there plus `word_load`. Of a
+	 * CALLEE: a byte for each register of enum saved, how many times 8 bytes below the place behind the return address it
+	 * is kept. */
+	u64 word_at;
+	u64 word_load;
 	u16 section;
 	u16 reg;
+	u16 word_reg;
 	u8 held; /* HOLDER, WAITER or CALLEE: then value is where the return address lies, from reg on */
 	u8 differs;
-	u8 unused[2];
+	u8 word_loads;
+	u8 unused[7];
 };
 
 struct entry {
@@ -40,8 +51,25 @@ struct image {
 	u64 end;
 	u32 first;
 	u32 count;
+	/* Holders that are off the CPU now, of locks whose addresses are not known. */
+	s64 unknown_off_cpu;
 };
 SHARED(struct, image);
+
+/* A lock that several tasks know: its word's address, or the number of the section plus 1. */
+struct lock {
+	u64 word;
+	u32 image;
+	u32 unused;
+};
+
+/* Holders of it that are off the CPU now. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 8192);
+	__type(key, struct lock);
+	__type(value, s64);
+} off_cpu_holders SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -171,18 +199,67 @@ static __attribute__((noinline)) u32 entry_of(u64 ip, u32 first, u32 count)
 struct found {
 	/* Where in the section: the instruction, or the call that led out of it. */
 	u64 at;
+	/* Which lock; 0 where that is not known. */
+	u64 word;
 	u16 section;
 	u8 held;
 	u8 stack_failed;
 };
 
+/* Registers that functions keep for their callers: r15, r14, r13, r12, rbp, rbx, as they lie at the begin of struct pt_regs;
+ * where each is kept, 0 for those that are still in the register. */
+#define SAVED 6
+struct saved {
+	u64 at[8];
+};
+
+/* A function that is left upwards has kept these. */
+INLINE void keep_saved(struct saved *saved, u64 times, u64 behind_return)
+{
+	for (u32 i = 0; i < SAVED; i++, times >>= 8) {
+		if (times & 0xff)
+			saved->at[i] = behind_return - 8 * (times & 0xff);
+	}
+}
+
+/* Which lock: its address. */
+INLINE u64 word_of(struct meaning *m, void *regs, struct saved *saved, u64 sp, int depth)
+{
+	u64 word = m->word_at;
+
+	if (m->word_reg == WORD_OF_SECTION)
+		return m->section + 1;
+	if (m->word_reg == WORD_UNKNOWN)
+		return 0;
+	if (m->word_reg == regs_sp)
+		word += sp;
+	else if (m->word_reg != WORD_FIXED) {
+		u64 value, at = saved->at[m->word_reg / 8 & 7];
+
+		/* Those that calls do not keep are gone. */
+		if (depth && m->word_reg >= 8 * SAVED)
+			return 0;
+		if (!depth || !at)
+			value = register_of(regs, m->word_reg);
+		else if (bpf_probe_read_user(&value, sizeof(value), (void *)at))
+			return 0;
+		word += value;
+	}
+	if (!m->word_loads)
+		return word;
+	if (bpf_probe_read_user(&word, sizeof(word), (void *)word))
+		return 0;
+	return word + m->word_load;
+}
+
 /* What the task with these user registers holds or waits for. */
 INLINE struct found classify(struct task_state *state, void *regs)
 {
-	struct found found = { .at = 0, .section = 0, .held = NEITHER, .stack_failed = 0 };
+	struct found found = { .at = 0, .word = 0, .section = 0, .held = NEITHER, .stack_failed = 0 };
 	u32 image_index = state->image;
 	struct image *image = bpf_map_lookup_elem(&images, &image_index);
 	struct section_filter *lines = bpf_map_lookup_elem(&section_filter, &image_index);
+	struct saved saved = {};
 	u64 ip, sp;
 
 	if (!image || !lines || !image->count)
@@ -193,7 +270,7 @@ INLINE struct found classify(struct task_state *state, void *regs)
 	sp = fixed_register_of(regs, regs_sp);
 	for (int depth = 0; depth < DEPTH; depth++) {
 		struct entry *e;
-		u64 at = 0;
+		u64 at = 0, times = 0;
 		u32 index;
 
 		if (depth && !may_have_entry(lines, ip))
@@ -214,6 +291,7 @@ INLINE struct found classify(struct task_state *state, void *regs)
 				if (m->reg == regs_bp && depth)
 					return found;
 				at = (m->reg == regs_bp ? register_of(regs, regs_bp) : sp) + m->value;
+				times = m->word_at;
 				break;
 			}
 			if (m->reg != ALWAYS) {
@@ -224,6 +302,7 @@ INLINE struct found classify(struct task_state *state, void *regs)
 					continue;
 			}
 			found.at = ip;
+			found.word = word_of(m, regs, &saved, sp, depth);
 			found.section = m->section;
 			found.held = m->held;
 			return found;
@@ -235,6 +314,7 @@ INLINE struct found classify(struct task_state *state, void *regs)
 			return found;
 		}
 		sp = at + 8;
+		keep_saved(&saved, times, sp);
 		/* The call itself is what the caller is at. */
 		ip -= 1;
 		if (ip < image->begin || ip >= image->end)
@@ -263,6 +343,52 @@ INLINE u64 *one_of(u64 *counts, u32 index, u32 limit)
 	return &counts[index < limit ? index : limit - 1];
 }
 
+/* What is declared as a section is one lock in all programs that have it. */
+INLINE struct lock lock_known_by(u64 word, u32 image)
+{
+	struct lock lock = { .word = word, .image = word <= 0xffff ? IMAGE_NONE : image };
+
+	return lock;
+}
+
+/* A holder leaves the CPU (1), or is back (-1). */
+INLINE void holder_moves(struct task_state *state, s64 by)
+{
+	struct lock lock = lock_known_by(state->held_word, state->held_image);
+	u32 image = state->held_image;
+	struct image *of_image;
+	s64 *known;
+
+	if (!lock.word) {
+		of_image = bpf_map_lookup_elem(&images, &image);
+		if (of_image)
+			__sync_fetch_and_add(&of_image->unknown_off_cpu, by);
+		return;
+	}
+	known = bpf_map_lookup_elem(&off_cpu_holders, &lock);
+	if (known)
+		__sync_fetch_and_add(known, by);
+	else if (by > 0)
+		bpf_map_update_elem(&off_cpu_holders, &lock, &by, BPF_NOEXIST);
+}
+
+/* A watched task arrives on the CPU after `off_ns`. */
+INLINE void section_arrives(struct task_state *state, u64 off_ns)
+{
+	struct section_counts *s;
+	u32 index = state->section;
+
+	if (state->held != HOLDER)
+		return;
+	state->held = NEITHER;
+	s = bpf_map_lookup_elem(&section_counts, &index);
+	if (!s)
+		return;
+	holder_moves(state, -1);
+	__sync_fetch_and_add(one_of(s->off_cpu_ns, state->context, CONTEXTS), off_ns);
+	record_section(index * SECTION_HISTOGRAMS + SECTION_OFF, off_ns);
+}
+
 /* A watched task leaves the CPU: what did it hold? Only the current task's registers are at hand. */
 INLINE void section_leaves(struct task_state *state, struct task_struct *task, struct counts *c)
 {
@@ -271,6 +397,9 @@ INLINE void section_leaves(struct task_state *state, struct task_struct *task, s
 	struct section_counts *s;
 	u32 index;
 
+	/* Not every switch is seen: it has been back. */
+	if (unlikely(state->held == HOLDER))
+		section_arrives(state, 0);
 	state->held = NEITHER;
 	if (image_of(state, task) == IMAGE_NONE)
 		return;
@@ -299,28 +428,26 @@ INLINE void section_leaves(struct task_state *state, struct task_struct *task, s
 	__sync_fetch_and_add(one_of(s->left[found.held == HOLDER ? 0 : 1], state->context, CONTEXTS), 1);
 	if (found.held != HOLDER)
 		return;
-	__sync_fetch_and_add(&s->off_cpu, 1);
+	state->held_word = found.word;
+	state->held_image = state->image;
+	holder_moves(state, 1);
 	if (state->out_state == OUT_USER || state->out_state == OUT_KERNEL || state->out_state == OUT_THROTTLED) {
 		__sync_fetch_and_add(one_of(s->cause, state->cause, CAUSES), 1);
 		count_preempter(state, c);
 	}
 }
 
-/* A watched task arrives on the CPU after `off_ns`. */
-INLINE void section_arrives(struct task_state *state, u64 off_ns)
+/* Whether the holder of a waiter's lock is off the CPU. */
+INLINE void sample_waiter(struct section_counts *s, u64 word, u32 image)
 {
-	struct section_counts *s;
-	u32 index = state->section;
+	struct lock lock = lock_known_by(word, image);
+	struct image *of_image = bpf_map_lookup_elem(&images, &image);
+	s64 *known = bpf_map_lookup_elem(&off_cpu_holders, &lock);
 
-	if (state->held != HOLDER)
-		return;
-	state->held = NEITHER;
-	s = bpf_map_lookup_elem(&section_counts, &index);
-	if (!s)
-		return;
-	__sync_fetch_and_add(&s->off_cpu, -1);
-	__sync_fetch_and_add(one_of(s->off_cpu_ns, state->context, CONTEXTS), off_ns);
-	record_section(index * SECTION_HISTOGRAMS + SECTION_OFF, off_ns);
+	if (word && known && *known > 0)
+		__sync_fetch_and_add(&s->samples_behind, 1);
+	else if (!word || (of_image && of_image->unknown_off_cpu > 0))
+		__sync_fetch_and_add(&s->samples_unknown, 1);
 }
 
 /* Sampled on each CPU: is the task in a section, and does it wait behind a holder that is off the CPU? */
@@ -339,6 +466,8 @@ int section_sample(void *ctx)
 	state = state_of(task);
 	if (!state || image_of(state, task) == IMAGE_NONE)
 		return 0;
+	if (unlikely(state->held == HOLDER))
+		section_arrives(state, 0);
 	c = my_counts(shard());
 	if (!c)
 		return 0;
@@ -351,7 +480,7 @@ int section_sample(void *ctx)
 	if (!s)
 		return 0;
 	__sync_fetch_and_add(&s->samples[found.held == HOLDER ? 0 : 1], 1);
-	if (found.held == WAITER && s->off_cpu > 0)
-		__sync_fetch_and_add(&s->samples_behind, 1);
+	if (found.held == WAITER)
+		sample_waiter(s, found.word, state->image);
 	return 0;
 }

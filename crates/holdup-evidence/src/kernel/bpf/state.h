@@ -70,6 +70,8 @@ struct task_state {
 	/* Where in its section it is. A holder whose residual time is asked for: its number (0: none) and when it was asked, when it first was back on a
 	 * CPU, since when it counts now, for how long before it left again, and where it resumes. */
 	u64 section_at;
+	/* The lock that it held when it left the CPU; 0 where that is not known. */
+	u64 held_word;
 	u64 residual_asked_ns;
 	u64 residual_back_ns;
 	u64 residual_since_ns;
@@ -82,6 +84,8 @@ struct task_state {
 	/* Which section table; IMAGE_NONE for none, IMAGE_UNKNOWN after exec. */
 	u32 image;
 	u32 cpu;
+	/* The image at that time. */
+	u32 held_image;
 	u16 section;
 	u16 fault_section;
 	u8 out_state;
@@ -175,10 +179,10 @@ struct section_counts {
 	u64 cause[CAUSES];
 	u64 samples[2];
 	u64 samples_behind;
+	/* Waiters of which it is not known whether the holder was off the CPU. */
+	u64 samples_unknown;
 	u64 faults;
 	u64 fault_ns;
-	/* Holders that are off the CPU now. */
-	s64 off_cpu;
 };
 SHARED(struct, section_counts);
 
