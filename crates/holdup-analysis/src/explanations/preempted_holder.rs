@@ -71,9 +71,12 @@ pub(super) fn explain(context: &Context<'_>) -> Cause {
         cause.advice = advices(watched);
     }
     if let (Some(share), FindingVerdict::Supported) = (&cause.share, cause.verdict) {
-        let off = watched.by_label(SECTIONS, OFF);
-        let where_ = grouped(&off, before_colon);
-        let section = where_.first().map(|(name, _)| format!(", most in {name}")).unwrap_or_default();
+        // The section that is waited for, which need not be the one whose holders are off for longest.
+        let waited_for = grouped(&watched.by_label(SECTIONS, LOST), |label| label);
+        let waited_for = waited_for.first().map_or("", |(name, _)| name);
+        let section = if waited_for.is_empty() { String::new() } else { format!(", most in {waited_for}") };
+        let mut off = watched.by_label(SECTIONS, OFF);
+        off.retain(|(label, _)| before_colon(label) == waited_for);
         let asleep = part(&grouped(&off, after_colon), "sleeping") > 0.5;
         let how = if asleep { "sleeps" } else { "is switched out" };
         let by = preempters(watched).into_iter().next().filter(|_| !asleep);

@@ -117,7 +117,7 @@ pub(crate) fn sections(layout: &Layout<'_>, names: &Names) -> Vec<Titled> {
             let head = ["arm", "samples holding", "samples waiting"].map(str::to_owned).into_iter();
             let contexts = |who: &'static str| CONTEXTS.iter().map(move |c| format!("{who} off, {c} (1/s)"));
             let head = head.chain(contexts("holder")).chain(["holder off the CPU (s per trial)".to_owned()]);
-            let head = head.chain(contexts("waiter")).chain(["waits behind a holder off the CPU".to_owned()]);
+            let head = head.chain(contexts("waiter")).chain(["waited for meanwhile (s per trial)".to_owned()]);
             let mut table = Table::numbers("section", head);
             table.head[1].1 = false;
             for placed in layout.at(cell) {
@@ -169,14 +169,10 @@ fn section_row(placed: &Placed<'_>, section: &str, arm: &str) -> Vec<String> {
     let at = |context: &str| format!("{section}: {context}");
     let off: Vec<f64> = CONTEXTS.iter().filter_map(|c| one("holder_off_cpu_s", &at(c))).collect();
     let off = (!off.is_empty()).then(|| off.iter().sum());
-    let behind = match (one("waiter_behind_off_cpu_holder_s", section), one("waiter_s", section)) {
-        (Some(behind), Some(all)) if all > 0.0 => format!("{:.1} %", behind / all * 100.0),
-        _ => NOTHING.to_owned(),
-    };
     let mut cells = vec![clean(section), arm.to_owned(), share("holder"), share("waiter")];
     cells.extend(CONTEXTS.iter().map(|c| shown(one("holder_switched_out", &at(c)))));
     cells.push(shown(off));
     cells.extend(CONTEXTS.iter().map(|c| shown(one("waiter_switched_out", &at(c)))));
-    cells.push(behind);
+    cells.push(shown(one("waiter_behind_off_cpu_holder_s", section)));
     cells
 }

@@ -57,7 +57,7 @@ const PRODUCES: Produces = &[
     (
         "waiter_behind_off_cpu_holder_s",
         "s",
-        "of it, while the holder of that lock was off the CPU, by the section that waits",
+        "of it, while the holder of that lock was off the CPU, by the section that holds it",
     ),
     (
         "waiter_not_known_s",
@@ -115,7 +115,8 @@ fn report(window: &WindowCounts, collected: &mut Collected) -> Result<u64, Strin
         collected.items.push(EvidenceItem::labelled("switch_outs_classified", *held, "1", count as f64));
     }
     // Sections without a task in them are counted in `sections_mapped` alone.
-    let is_active = |c: &SectionCounts| c.left.iter().flatten().chain(&c.samples).any(|count| *count > 0);
+    let is_active =
+        |c: &SectionCounts| c.left.iter().flatten().chain(&c.samples).chain([&c.samples_behind]).any(|n| *n > 0);
     for section in window.sections.iter().filter(|s| is_active(&s.counts)) {
         of_section(section, collected);
     }

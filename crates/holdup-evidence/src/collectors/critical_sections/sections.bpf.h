@@ -63,12 +63,17 @@ struct lock {
 	u32 unused;
 };
 
-/* Holders of it that are off the CPU now. */
+/* Holders of it that are off the CPU now, and the section of the last one. */
+struct off_cpu {
+	s64 holders;
+	u64 section;
+};
+
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 8192);
 	__type(key, struct lock);
-	__type(value, s64);
+	__type(value, struct off_cpu);
 } off_cpu_holders SEC(".maps");
 
 struct {
@@ -356,8 +361,8 @@ INLINE void holder_moves(struct task_state *state, s64 by)
 {
 	struct lock lock = lock_known_by(state->held_word, state->held_image);
 	u32 image = state->held_image;
+	struct off_cpu *known, one = { .holders = by, .section = state->section };
 	struct image *of_image;
-	s64 *known;
 
 	if (!lock.word) {
 		of_image = bpf_map_lookup_elem(&images, &image);
@@ -366,10 +371,11 @@ INLINE void holder_moves(struct task_state *state, s64 by)
 		return;
 	}
 	known = bpf_map_lookup_elem(&off_cpu_holders, &lock);
-	if (known)
-		__sync_fetch_and_add(known, by);
-	else if (by > 0)
-		bpf_map_update_elem(&off_cpu_holders, &lock, &by, BPF_NOEXIST);
+	if (known) {
+		known->section = one.section;
+		__sync_fetch_and_add(&known->holders, by);
+	} else if (by > 0)
+		bpf_map_update_elem(&off_cpu_holders, &lock, &one, BPF_NOEXIST);
 }
 
 /* A watched task arrives on the CPU after `off_ns`. */
@@ -442,11 +448,15 @@ INLINE void sample_waiter(struct section_counts *s, u64 word, u32 image)
 {
 	struct lock lock = lock_known_by(word, image);
 	struct image *of_image = bpf_map_lookup_elem(&images, &image);
-	s64 *known = bpf_map_lookup_elem(&off_cpu_holders, &lock);
+	struct off_cpu *known = bpf_map_lookup_elem(&off_cpu_holders, &lock);
 
-	if (word && known && *known > 0)
-		__sync_fetch_and_add(&s->samples_behind, 1);
-	else if (!word || (of_image && of_image->unknown_off_cpu > 0))
+	if (word && known && known->holders > 0) {
+		u32 section = known->section;
+
+		s = bpf_map_lookup_elem(&section_counts, &section);
+		if (s)
+			__sync_fetch_and_add(&s->samples_behind, 1);
+	} else if (!word || (of_image && of_image->unknown_off_cpu > 0))
 		__sync_fetch_and_add(&s->samples_unknown, 1);
 }
 

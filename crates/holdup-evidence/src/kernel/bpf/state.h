@@ -178,6 +178,7 @@ struct section_counts {
 	u64 off_cpu_ns[CONTEXTS];
 	u64 cause[CAUSES];
 	u64 samples[2];
+	/* Waiters for a lock of this section, wherever they are, while its holder is off the CPU. */
 	u64 samples_behind;
 	/* Waiters of which it is not known whether the holder was off the CPU. */
 	u64 samples_unknown;
