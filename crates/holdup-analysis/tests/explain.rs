@@ -316,7 +316,7 @@ fn that_a_holder_runs_is_said_only_where_one_was_seen() {
     };
     assert!(holders(300.0).ends_with("spinning for a lock whose holder runs."), "{}", holders(300.0));
     assert!(holders(0.0).ends_with("; whether its holder runs is not known."), "{}", holders(0.0));
-    let some = holders(30.0);
+    let some = holders(100.0);
     assert!(some.contains("of that its holder runs, for the rest that is not known."), "{some}");
 }
 
