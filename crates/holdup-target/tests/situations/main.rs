@@ -24,12 +24,14 @@ mod many_readers;
 mod memory_limit;
 mod mutex;
 mod neighbours_by_weight;
+mod pgbench;
 mod prepared_transaction;
 mod programs;
 mod queue_behind_ddl;
 mod real_time_hog;
 mod record;
 mod row_of_an_idle_transaction;
+mod sampling;
 mod server;
 mod sleeping_sessions;
 mod slow_disks;
@@ -246,6 +248,9 @@ fn a_prepared_transaction_that_is_left() {
 // condition variable it is not known what it is for.
 holdup_testkit::tests!(
     hot_row::a_hot_row,
+    pgbench::clients_that_wait_for_locks,
+    pgbench::clients_that_read,
+    pgbench::clients_that_read_now_and_then,
     a_row_of_an_idle_transaction,
     a_locked_table,
     advisory_locks_of_an_application,
