@@ -38,12 +38,14 @@ const CAUSES: &[Induced] = &[
 ];
 
 /// Causes that only the account shows.
-const OF_THE_ACCOUNT: [(&str, Induce); 8] = [
+const OF_THE_ACCOUNT: [(&str, Induce); 10] = [
     ("heavyweight-lock", |s| s.session("asleep | Lock:transactionid", 4.0)),
     ("lightweight-lock", |s| s.session("asleep | LWLock:LockManager", 4.0)),
+    ("lightweight-lock", |s| s.session("asleep | Buffer:BufferShared", 4.0)),
     ("replication", |s| s.session("asleep | IPC:SyncRep", 4.0)),
     ("wal", |s| s.session("asleep | IO:WALSync", 2.0).session("asleep | LWLock:WALWrite", 2.0)),
     ("other-wait", |s| s.session("asleep | Timeout:PgSleep", 4.0)),
+    ("other-wait", |s| s.session("asleep | Buffer:BufferCleanup", 4.0)),
     ("short-connections", |s| s.short_connections(0.003)),
     ("saturated-thread", |story| story.saturated_thread(0.0)),
     ("mutex", |story| story.mutex(0.0)),
