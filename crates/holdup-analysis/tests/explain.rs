@@ -62,6 +62,19 @@ const BETTER_BY_THE_ACCOUNT: [(&str, Induce); 4] = [
 type Induce = fn(Story) -> Story;
 
 #[test]
+fn an_autovacuum_worker_that_has_the_cpu_is_named_where_sessions_wait_for_it() {
+    let busy = |on_s: f64| {
+        let story =
+            Story::quiet().with_account().session("behind own tasks | ", 2.0).set("cpu", "cpu_share", "idle", 0.01);
+        only(&story.set("account", "account_s", "autovacuum worker | on CPU | ", on_s))
+    };
+    let says = |arm: &ArmExplanation| cause(arm, "oversubscription").details.join(" ");
+    let (much, little) = (says(&busy(0.8)), says(&busy(0.02)));
+    assert!(much.contains("The server's own processes have 41 % of all CPU time: autovacuum worker 41 %."), "{much}");
+    assert!(!little.contains("autovacuum"), "{little}");
+}
+
+#[test]
 fn what_the_account_shows_is_named_and_nothing_else() {
     for (id, induce) in OF_THE_ACCOUNT.iter().chain(&BETTER_BY_THE_ACCOUNT) {
         let arm = only(&induce(Story::quiet().with_account()));

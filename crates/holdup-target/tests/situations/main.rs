@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
 
 mod advisory_locks;
+mod autovacuum;
 mod backup;
 mod buffer_pin;
 mod busy_neighbours;
@@ -279,6 +280,7 @@ holdup_testkit::tests!(
     hot_row::a_hot_row_without_track_activities,
     cpu_quota::a_quota_that_a_neighbour_uses_up,
     checkpoints::checkpoints_that_follow_one_another,
+    autovacuum::an_autovacuum_worker_that_has_a_cpu,
     slow_disks::a_pool_that_is_cold,
     slow_disks::flushes_that_take_long,
     slow_standby::a_standby_that_answers_late,

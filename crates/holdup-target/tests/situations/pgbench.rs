@@ -114,7 +114,7 @@ fn agrees(name: &str, bundle: &BundleData, transactions: &[(i64, i64)]) {
     assert!(off_s < pgbench_s + TOLERANCE * latency_s, "{name}: {latency_s} s by pgbench, {at_work_s} s at work");
 }
 
-/// A load of pgbench on a server of its own: its latency and, of a second record, samples.
+/// A load of pgbench on a new server: its latency and, of a second record, samples.
 fn load(name: &str, script: &str, clients: usize, more: &[&str]) {
     needs_account();
     let mut server = Server::begin(&SITUATION);
