@@ -18,6 +18,8 @@ pub(crate) const ITEM: &str = "account_s";
 pub(crate) const OF: &str = "the time of sessions at work";
 /// PostgreSQL's processes that serve a client.
 const BACKEND: &str = "client backend";
+/// A kind of PostgreSQL's own processes is named that has this part of all CPU time.
+const MAINTENANCE_SHARE: f64 = 0.03;
 /// A backend that waits for its client's next statement is not at work.
 const IDLE: &str = "Client:ClientRead";
 
@@ -102,6 +104,41 @@ fn is_at_work(entry: &Entry<'_>, has_backends: bool) -> bool {
 pub(crate) fn at_work(watched: &Watched<'_>) -> impl Fn(&Entry<'_>) -> bool + Copy {
     let has_backends = has_backends(watched);
     move |entry| is_at_work(entry, has_backends)
+}
+
+/// The processes that PostgreSQL has for itself. Parallel workers are `background worker` as extensions' are, and so are not here.
+const MAINTENANCE: [&str; 7] = [
+    "archiver",
+    "autovacuum launcher",
+    "autovacuum worker",
+    "background writer",
+    "checkpointer",
+    "io worker",
+    "walwriter",
+];
+
+/// The time of PostgreSQL's own processes that is accepted, by kind, s, largest first.
+pub(crate) fn of_maintenance(watched: &Watched<'_>, accept: impl Fn(&Entry<'_>) -> bool) -> Vec<(String, f64)> {
+    let mut all = watched.by_label(ACCOUNT, ITEM);
+    all.retain(|(label, _)| {
+        let entry = Entry::of(label);
+        MAINTENANCE.contains(&entry.kind) && accept(&entry)
+    });
+    grouped(&all, |label| Entry::of(label).kind)
+}
+
+/// What PostgreSQL's own processes have of all CPU time, in a sentence; `None` where it is little.
+pub(crate) fn maintenance_on_cpu(watched: &Watched<'_>) -> Option<String> {
+    let all_s = watched.watched_s() * watched.cpus;
+    let kinds = of_maintenance(watched, is_on_cpu);
+    let share = |s: f64| s / all_s;
+    let whole: f64 = kinds.iter().map(|(_, s)| share(*s)).sum();
+    let notable = kinds.iter().filter(|(_, s)| share(*s) >= MAINTENANCE_SHARE);
+    let notable: Vec<String> = notable.map(|(kind, s)| format!("{kind} {}", words::percent(share(*s)))).collect();
+    (all_s > 0.0 && !notable.is_empty()).then(|| {
+        let whole = words::percent(whole);
+        format!("The server's own processes have {whole} of all CPU time: {}.", notable.join(", "))
+    })
 }
 
 /// Processes of a kind: `Client backends`.

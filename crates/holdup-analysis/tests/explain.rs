@@ -38,12 +38,14 @@ const CAUSES: &[Induced] = &[
 ];
 
 /// Causes that only the account shows.
-const OF_THE_ACCOUNT: [(&str, Induce); 8] = [
+const OF_THE_ACCOUNT: [(&str, Induce); 10] = [
     ("heavyweight-lock", |s| s.session("asleep | Lock:transactionid", 4.0)),
     ("lightweight-lock", |s| s.session("asleep | LWLock:LockManager", 4.0)),
+    ("lightweight-lock", |s| s.session("asleep | Buffer:BufferShared", 4.0)),
     ("replication", |s| s.session("asleep | IPC:SyncRep", 4.0)),
     ("wal", |s| s.session("asleep | IO:WALSync", 2.0).session("asleep | LWLock:WALWrite", 2.0)),
     ("other-wait", |s| s.session("asleep | Timeout:PgSleep", 4.0)),
+    ("other-wait", |s| s.session("asleep | Buffer:BufferCleanup", 4.0)),
     ("short-connections", |s| s.short_connections(0.003)),
     ("saturated-thread", |story| story.saturated_thread(0.0)),
     ("mutex", |story| story.mutex(0.0)),
@@ -58,6 +60,19 @@ const BETTER_BY_THE_ACCOUNT: [(&str, Induce); 4] = [
 ];
 
 type Induce = fn(Story) -> Story;
+
+#[test]
+fn an_autovacuum_worker_that_has_the_cpu_is_named_where_sessions_wait_for_it() {
+    let busy = |on_s: f64| {
+        let story =
+            Story::quiet().with_account().session("behind own tasks | ", 2.0).set("cpu", "cpu_share", "idle", 0.01);
+        only(&story.set("account", "account_s", "autovacuum worker | on CPU | ", on_s))
+    };
+    let says = |arm: &ArmExplanation| cause(arm, "oversubscription").details.join(" ");
+    let (much, little) = (says(&busy(0.8)), says(&busy(0.02)));
+    assert!(much.contains("The server's own processes have 41 % of all CPU time: autovacuum worker 41 %."), "{much}");
+    assert!(!little.contains("autovacuum"), "{little}");
+}
 
 #[test]
 fn what_the_account_shows_is_named_and_nothing_else() {

@@ -11,16 +11,20 @@ pub static META: Meta = Meta {
     id: "lightweight-lock",
     summary: "sessions that wait for a lock on a structure in shared memory (LWLock)",
     docs: "The part of the time of sessions at work in which they sleep for a lightweight lock of PostgreSQL (wait events of \
-           type LWLock, and IPC:ProcArrayGroupUpdate and XactGroupUpdate), without that of writing the log, from the account. Its \
+           type LWLock, since 19 Buffer:BufferShared and the like, and IPC:ProcArrayGroupUpdate and XactGroupUpdate), without that of writing the log, from the account. Its \
            holder may be preempted while it holds it: the sleep is longer by that. 5 % and more is named.",
     references: &["PostgreSQL 15-18 manual, Wait Events of Type Lwlock", "src/backend/storage/lmgr/lwlock.c (18.6)"],
 };
+
+/// Locks on the content of a buffer since PostgreSQL 19, LWLock:BufferContent before.
+const OF_BUFFERS: [&str; 3] = ["Buffer:BufferExclusive", "Buffer:BufferShareExclusive", "Buffer:BufferShared"];
 
 /// Whether a wait event is for such a lock, or for the session that has it and does the work of all that queue for it.
 pub(super) fn is_of_a_lock(event: &str) -> bool {
     event.starts_with("LWLock:") && !super::wal::is_wal(event)
         || event.eq_ignore_ascii_case("IPC:ProcArrayGroupUpdate")
         || event == "IPC:XactGroupUpdate"
+        || OF_BUFFERS.contains(&event)
 }
 
 static WAITS: Waits = Waits {

@@ -11,7 +11,7 @@ pub static META: Meta = Meta {
     id: "other-wait",
     summary: "sessions in other wait events: pins of buffers, other processes, timers, a client that reads slowly",
     docs: "The part of the time of sessions at work that they sleep in wait events of PostgreSQL which no other explanation \
-           covers: types BufferPin, IPC, Timeout, Extension and Activity, and Client but for ClientRead. 5 % and more is named.",
+           covers: types Buffer and BufferPin (pins), IPC, Timeout, Extension and Activity, and Client but for ClientRead. 5 % and more is named.",
     references: &["PostgreSQL 15-18 manual, The Cumulative Statistics System: Wait Event Types"],
 };
 
@@ -33,14 +33,17 @@ static WAITS: Waits = Waits {
         entry.waits_for != "IPC:SyncRep"
             && !super::slow_disk::is_io(entry.waits_for)
             && !super::lightweight_lock::is_of_a_lock(entry.waits_for)
-            && matches!(of, "BufferPin" | "IPC" | "Timeout" | "Extension" | "Activity" | "Client" | "InjectionPoint")
+            && matches!(
+                of,
+                "Buffer" | "BufferPin" | "IPC" | "Timeout" | "Extension" | "Activity" | "Client" | "InjectionPoint"
+            )
     },
     subject: |event| match event {
         "Timeout:PgSleep" => "pg_sleep()",
         "Timeout:SpinDelay" => "Spin locks",
         "Timeout:VacuumDelay" => "Vacuum delay",
         "Client:ClientWrite" => "Clients that read slowly",
-        "BufferPin:BufferPin" => "Buffer pins",
+        "BufferPin:BufferPin" | "Buffer:BufferCleanup" => "Buffer pins",
         "IPC:CheckpointStart" | "IPC:CheckpointDone" => "Checkpoints",
         // Their names differ in case between versions.
         _ if OF_PARALLEL_QUERIES.iter().any(|of| event.eq_ignore_ascii_case(of)) => "Parallel workers",

@@ -116,6 +116,7 @@ fn found(watched: &Watched<'_>, is_idle_known: bool, cause: &mut Cause) {
     if let Some(by) = split(&account::behind(watched, "behind other tasks"), 3) {
         cause.details.push(format!("Other work that they wait behind: {by}."));
     }
+    cause.details.extend(account::maintenance_on_cpu(watched));
     let fits = runnable(watched) <= watched.cpus;
     if fits {
         cause.details.push("They alone would fit on the CPUs. Other work uses the rest.".to_owned());

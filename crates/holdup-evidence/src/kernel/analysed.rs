@@ -161,7 +161,7 @@ impl Analysis {
 const PAGE: u64 = 4096;
 
 /// Where variables lie in the programs of each role, by name; 0 where one is not exported, or they are not at the same places
-/// in all programs of the role. Each program is read once.
+/// in all programs of the role that have any. Each program is read once.
 pub(crate) fn variables<const N: usize>(
     context: &CollectContext,
     roles: &[String],
@@ -172,6 +172,8 @@ pub(crate) fn variables<const N: usize>(
         let of_role = context.subjects.iter().filter(|subject| subject.role == *role);
         let mut found: Vec<[u64; N]> =
             of_role.map(|s| variables_of(&context.host, s.pid, names).unwrap_or([0; N])).collect();
+        // What runs beside a server, such as its load, has none of them.
+        found.retain(|places| places.iter().any(|at| *at != 0));
         found.dedup();
         if let [only] = found.as_slice() {
             places.iter_mut().zip(only).for_each(|(of_name, at)| of_name[number] = *at);

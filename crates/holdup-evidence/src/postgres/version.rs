@@ -65,6 +65,10 @@ impl Versions {
     fn of_role(&mut self, context: &CollectContext, role: &str) -> Option<u32> {
         let of_role = context.subjects.iter().filter(|subject| subject.role == role);
         let mut found: Vec<_> = of_role.map(|subject| server_version(&context.host, subject.pid)).collect();
+        // What runs beside a server, such as its load, is none.
+        if found.iter().any(Result::is_ok) {
+            found.retain(Result::is_ok);
+        }
         found.dedup();
         let why = match found.as_slice() {
             [Ok(major)] if is_known(*major) => return Some(*major),

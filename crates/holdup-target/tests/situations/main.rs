@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
 
 mod advisory_locks;
+mod autovacuum;
 mod backup;
 mod buffer_pin;
 mod busy_neighbours;
@@ -24,12 +25,14 @@ mod many_readers;
 mod memory_limit;
 mod mutex;
 mod neighbours_by_weight;
+mod pgbench;
 mod prepared_transaction;
 mod programs;
 mod queue_behind_ddl;
 mod real_time_hog;
 mod record;
 mod row_of_an_idle_transaction;
+mod sampling;
 mod server;
 mod sleeping_sessions;
 mod slow_disks;
@@ -247,6 +250,9 @@ fn a_prepared_transaction_that_is_left() {
 // condition variable it is not known what it is for.
 holdup_testkit::tests!(
     hot_row::a_hot_row,
+    pgbench::clients_that_wait_for_locks,
+    pgbench::clients_that_read,
+    pgbench::clients_that_read_now_and_then,
     a_row_of_an_idle_transaction,
     a_locked_table,
     advisory_locks_of_an_application,
@@ -275,6 +281,7 @@ holdup_testkit::tests!(
     hot_row::a_hot_row_without_track_activities,
     cpu_quota::a_quota_that_a_neighbour_uses_up,
     checkpoints::checkpoints_that_follow_one_another,
+    autovacuum::an_autovacuum_worker_that_has_a_cpu,
     slow_disks::a_pool_that_is_cold,
     slow_disks::flushes_that_take_long,
     slow_standby::a_standby_that_answers_late,

@@ -224,6 +224,18 @@ INLINE u32 behind_of(struct task_struct *task, u32 clock)
 	return ACCOUNT_BEHIND_CLASS;
 }
 
+/* A task of PostgreSQL that was woken and has not run yet still has the wait event of its sleep. */
+INLINE void charge_woken_wait(struct task_state *state, u64 ns, struct counts *c)
+{
+	struct account_key key = {
+		.wait_event = state->wait_event, .syscall = NO_SYSCALL, .role = state->role, .kind = state->kind,
+		.state = ACCOUNT_WOKEN,
+	};
+
+	if (ns && state->woken_ns && state->wait_event)
+		charge(&key, ns, 0, c);
+}
+
 /* Charges a wait for a CPU until now to what that CPU has run meanwhile, and to waking for as long as it was idle; a task that
  * is throttled waits for nothing else. */
 INLINE void charge_wait(struct task_struct *task, struct task_state *state, u64 now, struct counts *c)
@@ -232,6 +244,7 @@ INLINE void charge_wait(struct task_struct *task, struct task_state *state, u64 
 	u32 cpu = state->wait_cpu;
 	struct on_cpu *there = bpf_map_lookup_elem(&on_cpus, &cpu);
 
+	charge_woken_wait(state, ns, c);
 	if (there && state->account_state != ACCOUNT_THROTTLED) {
 		for (u32 i = 0; i < CLOCKS; i++) {
 			u64 clock = clock_at(there, i, now), ran = clock - state->clocks[i];

@@ -1,8 +1,8 @@
 //! The account: the wall time of the tasks under test, by state, as a sum that adds up.
 
 use crate::kernel::layout::{
-    ACCOUNT_ASLEEP, ACCOUNT_ENDED, ACCOUNT_STATES, AccountKey, AccountValue, FUTEX_LOCK, NO_SYSCALL, WAKER_INTERRUPT,
-    WAKER_ON, WAKER_OTHER, WAKER_QUEUED, WokenKey,
+    ACCOUNT_ASLEEP, ACCOUNT_ENDED, ACCOUNT_STATES, ACCOUNT_WOKEN, AccountKey, AccountValue, FUTEX_LOCK, NO_SYSCALL,
+    WAKER_INTERRUPT, WAKER_ON, WAKER_OTHER, WAKER_QUEUED, WokenKey,
 };
 use crate::kernel::{At, KernelCollector, Part, Program, WindowCounts, task_name};
 use crate::postgres::backend_type;
@@ -39,6 +39,8 @@ static META: Meta = Meta {
            split by what it did, asleep for what, runnable without a CPU, or running; its last four times off the CPU of \
            10 \u{b5}s and more are known. Before that the sleeper was queued behind others. A sleep that does not end in the \
            window has no waker.\n\n\
+           `woken_wait_s` is the part of the runnable time between the end of a wait and the moment that the task runs, by what \
+           it had waited for: until then pg_stat_activity still shows the wait event.\n\n\
            `account_s` has a label of three parts: kind of process | state | what it waits for. Needs root (or CAP_BPF \
            and CAP_PERFMON) and a kernel with BTF, 5.15 or later.",
     references: &[
@@ -59,6 +61,7 @@ const PRODUCES: Produces = &[
         "s",
         "sleeps that ended, by who ended them and what it did meanwhile (KIND | STATE | FOR | WAKER | WHAT IT DID)",
     ),
+    ("woken_wait_s", "s", "time runnable between the end of a wait and the next run, by wait event (KIND | FOR)"),
     ("behind_s", "s", "time runnable behind tasks that are not under test (KIND | STATE | NAME)"),
 ];
 
@@ -140,6 +143,13 @@ fn report(window: &WindowCounts, collected: &mut Collected) -> Result<u64, Strin
     let mut sums: BTreeMap<String, AccountValue> = BTreeMap::new();
     let (ended, states): (Vec<&Row>, Vec<&Row>) =
         account.states.iter().partition(|(key, _)| usize::from(key.state) == ACCOUNT_ENDED);
+    let (woken, states): (Vec<&Row>, Vec<&Row>) =
+        states.into_iter().partition(|(key, _)| usize::from(key.state) == ACCOUNT_WOKEN);
+    for (key, value) in woken {
+        let event = sleep(window, key.role, key.wait_event, key.syscall);
+        let label = format!("{} | {event}", kind(window, key.role, key.kind));
+        collected.items.push(EvidenceItem::labelled("woken_wait_s", label, "s", value.ns as f64 / 1e9));
+    }
     for (key, value) in ended {
         let kind = kind(window, key.role, key.kind);
         collected.items.push(EvidenceItem::labelled("ended_processes", &kind, "1", value.times as f64));

@@ -42,6 +42,9 @@ enum account_state {
 	ACCOUNT_STATES,
 	/* No state: the CPU time of processes that began under watch and ended, and their number. */
 	ACCOUNT_ENDED = ACCOUNT_STATES,
+	/* No state either: the part of the runnable ones between the end of a wait of PostgreSQL and the first instruction after
+	 * it. Until then the backend still shows its wait event to others. */
+	ACCOUNT_WOKEN,
 };
 SHARED(enum, account_state);
 
