@@ -63,8 +63,8 @@ fn times_s(trial: &Trial) -> Option<Costs> {
     Some(times_s)
 }
 
-/// The change of each state's cost, in points of the larger cost of the two: those of a slower arm's are then parts of its own
-/// time, and with as many sessions as in the baseline their sum is the share of the throughput that is lost.
+/// The change of each state's cost, in points of the cost on the slower side. With as many sessions on both sides the points
+/// add up to the share of the throughput that is lost.
 fn points(pairs: &[(Block, &Costs, &Costs)], ratio: f64, level: f64) -> Option<TimePoints> {
     let all = |costs: &Costs| costs.values().sum::<f64>();
     let grows = pairs.iter().map(|(_, a, b)| (all(b) / all(a)).ln()).sum::<f64>() > 0.0;
