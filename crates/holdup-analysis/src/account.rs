@@ -1,5 +1,6 @@
 //! The account of one arm: the wall time of its sessions at work, by state (collector `account`).
 
+pub(crate) mod points;
 pub(crate) mod states;
 
 use crate::explanations::grouped;

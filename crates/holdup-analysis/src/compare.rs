@@ -1,5 +1,6 @@
 //! Comparisons within one bundle: which arms stand against which, cell by cell and pooled.
 
+use crate::account::points;
 use crate::index::{Index, labels};
 use holdup_model::outcome::{Contrast, NoiseSplit, Side};
 use holdup_model::{Arm, BundleData, Comparison, Estimate, Factor, Replica, Verdict};
@@ -64,6 +65,9 @@ pub(crate) fn all(index: &Index<'_>) -> Vec<Comparison> {
         drafts.extend(of_family);
     }
     noise_floors(&mut drafts, index.level());
+    for draft in &mut drafts {
+        draft.comparison.time_points = points::of_comparison(index, &draft.comparison);
+    }
     let mut comparisons: Vec<Comparison> = drafts.into_iter().map(|d| d.comparison).collect();
     comparisons.sort_by_key(order);
     comparisons
@@ -309,6 +313,7 @@ fn drafts_of(index: &Index<'_>, family: &Family<'_>) -> Vec<Draft> {
                 p_adjusted: None,
                 noise_floor: None,
                 noise: None,
+                time_points: None,
             };
             let axes = cell.map(|c| vec![labels(&c.a.axes), labels(&c.b.axes)]).unwrap_or_default();
             Draft { axes, ..Draft::paired(comparison, pairs) }

@@ -1,5 +1,6 @@
 //! Comparisons that a user names: two arms of a bundle, or two bundles.
 
+use crate::account::points;
 use crate::analyses::{effect, note, time_shift};
 use crate::arms;
 use crate::compare::{Draft, judge_family, margin, side, undecided};
@@ -42,7 +43,8 @@ pub fn compare_arms(bundle: &BundleData, a: &str, b: &str) -> Result<Analysis, P
         })
         .collect();
     judge_family(&mut drafts, index.level());
-    let comparisons: Vec<Comparison> = drafts.into_iter().map(|d| d.comparison).collect();
+    let with_points = |c: Comparison| Comparison { time_points: points::of_comparison(&index, &c), ..c };
+    let comparisons: Vec<Comparison> = drafts.into_iter().map(|d| with_points(d.comparison)).collect();
     let asked = comparisons.iter().filter(|c| c.headline);
     let mut findings: Vec<Finding> =
         asked.map(|c| effect::finding(c, &comparisons, Some(index.blocks_run()))).collect();
@@ -131,6 +133,7 @@ fn blank(contrast: &Contrast, workload: &str, metric: Metric, primary: bool, ind
         p_adjusted: None,
         noise_floor: None,
         noise: None,
+        time_points: None,
     }
 }
 

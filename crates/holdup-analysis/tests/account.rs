@@ -3,7 +3,8 @@
 mod common;
 
 use common::story::{Story, bundle};
-use holdup_analysis::{analyse, explain};
+use common::with_account;
+use holdup_analysis::{analyse, compare_arms, explain};
 use holdup_model::Account;
 use holdup_model::account::{AccountState, StateClass};
 
@@ -118,4 +119,39 @@ fn a_run_whose_only_collector_is_the_account_is_explained() {
     run.trials.iter_mut().for_each(|t| t.evidence.retain(|c| c.collector == "account"));
     let explanation = analyse(&run).explanation.expect("the account explains");
     assert!(explanation.arms[0].account.is_some());
+}
+
+/// The sentence of the only effect, from the words on where its time is.
+fn time_of_effect(ratio: fn(i64) -> f64) -> Option<String> {
+    let analysis = analyse(&with_account(ratio));
+    let effects: Vec<&holdup_model::Finding> = analysis.findings.iter().filter(|f| f.headline).collect();
+    let [effect] = effects.as_slice() else { panic!("{effects:#?}") };
+    effect
+        .sentence
+        .split_once("noise floor is ")
+        .and_then(|(_, rest)| rest.split_once(". "))
+        .map(|(_, time)| time.to_owned())
+}
+
+#[test]
+fn an_effect_says_which_states_it_is_of() {
+    // 0.9 ms become 1.286 ms: 30 points, all of the lock.
+    let slower = time_of_effect(|_| 0.7).expect("it is slower");
+    assert!(
+        slower.starts_with("Of the 30 points lost, 30 (") && slower.ends_with(") are Lock:transactionid."),
+        "{slower}"
+    );
+    // 0.9 ms become 0.6 ms.
+    let faster = time_of_effect(|_| 1.5).expect("it is faster");
+    assert!(faster.starts_with("A transaction takes 33 % less time of sessions; of these points, 33 ("), "{faster}");
+    assert_eq!(time_of_effect(|_| 1.0), None, "no difference");
+}
+
+#[test]
+fn arms_that_are_named_say_so_too_and_only_of_the_primary_metric() {
+    let bundle = with_account(|_| 0.7);
+    let named = compare_arms(&bundle, "0", "1").expect("two arms");
+    let with: Vec<&str> =
+        named.comparisons.iter().filter(|c| c.time_points.is_some()).map(|c| c.metric.id.as_str()).collect();
+    assert_eq!(with, ["tps"]);
 }

@@ -108,6 +108,21 @@ fn a_timeline_holds_each_switch_once() {
     assert!(timeline.events.windows(2).all(|pair| pair[0].at_ns <= pair[1].at_ns));
 }
 
+fn a_timeline_with_an_account_says_what_tasks_sleep_for() {
+    need("timeline");
+    let shell = Shell::run("while :; do sleep 0.01; done");
+    let mut seen = watch(&["timeline", "account"], &[("command", &shell)], Duration::from_millis(500));
+    show(&seen[1]);
+    let events = seen[0].timeline.take().expect("a timeline").events;
+    let left = events.iter().filter_map(|e| match &e.kind {
+        TimelineKind::Switch { left, .. } => Some(left.as_str()),
+        _ => None,
+    });
+    let count = |what: &str| left.clone().filter(|left| *left == what).count();
+    let (sleeps, waits) = (count("sleeping: clock_nanosleep"), count("sleeping: wait4"));
+    assert!(sleeps >= 20 && waits >= 20 && count("sleeping") == 0, "{sleeps} {waits} {events:?}");
+}
+
 /// Reserved huge pages of hugetlbfs, given back with the test.
 struct Reserved(String);
 
@@ -232,6 +247,7 @@ holdup_testkit::tests!(
     two_that_compute_on_one_cpu_leave_it_at_the_end_of_their_slices,
     faults_are_counted_and_timed,
     a_timeline_holds_each_switch_once,
+    a_timeline_with_an_account_says_what_tasks_sleep_for,
     faults_of_small_pages_are_not_huge,
     faults_of_transparent_huge_pages_are_huge,
     faults_of_hugetlbfs_are_huge,

@@ -98,6 +98,42 @@ pub struct NoiseSplit {
     pub ratio_session_cv: Option<f64>,
 }
 
+/// How the time of sessions for a unit of work changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CostChange {
+    /// It grows, by as much as the throughput falls.
+    Lost,
+    /// It grows, by more or less than the throughput says: the number of sessions differs.
+    More,
+    /// It falls.
+    Less,
+}
+
+/// What one state has in that change.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StatePoints {
+    /// As in the account: `on a CPU`, `Lock:transactionid`.
+    pub name: String,
+    /// Its part, as a share of the larger of both times; below zero where it changes the other way.
+    pub points: f64,
+    /// Lower end of its interval; those of all states hold together at 95 %.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+}
+
+/// The change of the time that sessions spend for a unit of work, by state.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TimePoints {
+    /// Which way it changes.
+    pub change: CostChange,
+    /// The change, as a share of the larger of both times.
+    pub points: f64,
+    /// States whose part is beyond its interval and a point at least, largest first.
+    pub states: Vec<StatePoints>,
+}
+
 /// B against A on one metric, in one cell or pooled over the cells of a workload.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
@@ -135,6 +171,10 @@ pub struct Comparison {
     /// Where the noise comes from; `None` when nothing is paired or nothing can be split.
     #[serde(default)]
     pub noise: Option<NoiseSplit>,
+    /// Which states of sessions the effect is of; `None` without an account (collector `account`), where it is undecided, and
+    /// where no state changes beyond its interval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_points: Option<TimePoints>,
 }
 
 /// Whether a finding holds.

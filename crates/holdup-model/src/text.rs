@@ -1,6 +1,10 @@
 //! Words that sentences and tables share.
 
-use crate::Estimate;
+use crate::outcome::{CostChange, StatePoints};
+use crate::{Comparison, Estimate};
+
+/// The states of [`time_points`].
+const SHOWN_STATES: usize = 2;
 
 /// Digits with separators of thousands: `12345` is `12,345`.
 pub fn grouped(digits: &str) -> String {
@@ -42,6 +46,35 @@ pub fn list<T: AsRef<str>>(items: &[T]) -> String {
             format!("{} and {}", most.join(", "), last.as_ref())
         }
     }
+}
+
+/// Where the time of a comparison went:
+/// `Of the 29 points lost, 26 (24 to 28) are Lock:transactionid and 2 (1 to 3) on a CPU; all other states 1.`
+pub fn time_points(c: &Comparison) -> Option<String> {
+    let of = c.time_points.as_ref()?;
+    let round = |share: f64| match format!("{:.0}", share * 100.0) {
+        zero if zero == "-0" => "0".to_owned(),
+        number => number.replace('-', "−"),
+    };
+    let work = if c.metric.id == "tps" { "A transaction" } else { "A unit of work" };
+    let total = round(of.points);
+    let begin = match of.change {
+        CostChange::Lost => format!("Of the {total} points lost,"),
+        CostChange::More => {
+            let times = factor(1.0 / (1.0 - of.points));
+            format!("{work} takes {times} the time of sessions; of the {total} points more,")
+        }
+        CostChange::Less => format!("{work} takes {total} % less time of sessions; of these points,"),
+    };
+    let named: Vec<&StatePoints> = of.states.iter().filter(|s| s.points > 0.0).take(SHOWN_STATES).collect();
+    let in_words = |(i, s): (usize, &&StatePoints)| {
+        let are = if i == 0 { "are " } else { "" };
+        format!("{} ({} to {}) {are}{}", round(s.points), round(s.low), round(s.high), s.name)
+    };
+    let shown: Vec<String> = named.iter().enumerate().map(in_words).collect();
+    let rest = round(of.points - named.iter().map(|s| s.points).sum::<f64>());
+    let rest = if rest == "0" { String::new() } else { format!("; all other states {rest}") };
+    Some(format!("{begin} {}{rest}.", list(&shown)))
 }
 
 /// A bare ratio with three significant digits: `×0.048`, `×0.69`, `×4.18`, `×30.0`, `×1,143`.

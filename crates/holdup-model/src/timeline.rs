@@ -38,7 +38,7 @@ pub enum TimelineKind {
         /// Who came; `None` for the idle task.
         to: Option<u32>,
         /// Where `from` was, as the collector `switches` names it (`sleeping`, `user boundary (R)`, …), with the cause behind
-        /// a colon where it could go on; `not watched`.
+        /// a colon where it could go on, and with what it sleeps for where that is known (`sleeping: Lock:transactionid`); `not watched`.
         left: String,
         /// The section that `from` held its lock in or waited for, when it did: `holder NAME`, `waiter NAME`.
         section: Option<String>,

@@ -1,17 +1,16 @@
 //! Where the time goes, as a reader sees it: on a terminal, in Markdown and on the page.
 
-#[path = "../../holdup-analysis/tests/common/story.rs"]
-#[allow(dead_code, unreachable_pub, reason = "each user takes its part")]
-mod story;
+#[path = "../../holdup-analysis/tests/common/mod.rs"]
+mod made;
 
 mod common;
 
-use common::{data, section};
+use common::{data, is_one_screen, section};
 use holdup_analysis::{analyse, explain};
 use holdup_model::BundleData;
-use holdup_report::{TerminalOptions, explain_markdown, explain_terminal, html};
+use holdup_report::{TerminalOptions, explain_markdown, explain_terminal, html, json, markdown, terminal};
+use made::story::{Story, bundle};
 use serde_json::Value;
-use story::{Story, bundle};
 
 /// Sessions that wait for a row for most of their time, and for other work for some of it.
 fn locked() -> Story {
@@ -123,4 +122,20 @@ fn foreign_names_cannot_leave_their_cell() {
     for row in rows {
         assert_eq!(row.replace("\\|", "").matches('|').count(), 6, "{row}");
     }
+}
+
+#[test]
+fn an_effect_says_everywhere_which_states_it_is_of() {
+    let bundle = made::with_account(|_| 0.7);
+    let analysis = analyse(&bundle);
+    let screen = terminal(&bundle, &analysis, &TerminalOptions { width: 80, color: false, details: false });
+    is_one_screen("an effect with its account", &screen);
+    insta::assert_snapshot!("effect_with_account", screen);
+    let words = "Of the 30 points lost, 30 (";
+    assert!(markdown(&bundle, &analysis).contains(words) && html(&bundle, &analysis).contains(words));
+    let document: Value = serde_json::from_str(&json(&bundle, &analysis)).expect("JSON");
+    let comparisons = document["comparisons"].as_array().expect("a list");
+    let of = |c: &&Value| c["time_points"].is_object();
+    let points: Vec<&Value> = comparisons.iter().filter(of).map(|c| &c["time_points"]).collect();
+    assert_eq!((points.len(), &points[0]["change"]), (1, &Value::from("lost")));
 }

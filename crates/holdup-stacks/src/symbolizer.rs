@@ -89,6 +89,8 @@ pub struct Symbolizer {
     spaces: Vec<Space>,
     by_mappings: BTreeMap<Vec<Mapping>, SpaceId>,
     tasks: Vec<(String, Option<String>)>,
+    /// What stands below the outermost function of a task's stacks.
+    roots: BTreeMap<TaskId, Frame>,
     by_name: BTreeMap<(String, Option<String>), TaskId>,
     tree: Tree,
     truncated: BTreeMap<TaskId, u64>,
@@ -108,6 +110,7 @@ impl Symbolizer {
             spaces: Vec::new(),
             by_mappings: BTreeMap::new(),
             tasks: Vec::new(),
+            roots: BTreeMap::new(),
             by_name: BTreeMap::new(),
             tree: Tree::new(MOST_NODES),
             truncated: BTreeMap::new(),
@@ -174,6 +177,11 @@ impl Symbolizer {
         let id = TaskId(self.tasks.len() as u32);
         self.tasks.push((name.to_owned(), role.map(str::to_owned)));
         id
+    }
+
+    /// Puts a frame below the outermost function of all stacks of a task, which is no function: what it waited for.
+    pub fn set_root(&mut self, task: TaskId, root: Frame) {
+        self.roots.insert(task, root);
     }
 
     /// Unwinds a sample and counts its stack. Whether it could be followed to its outermost function.
@@ -360,10 +368,13 @@ impl Symbolizer {
                 at = current.parent as usize;
                 current = &nodes[at];
             }
-            if !is_selected(TaskId(current.step as u32)) {
+            let task = TaskId(current.step as u32);
+            if !is_selected(task) {
                 continue;
             }
-            let frames: Vec<u32> = path.iter().rev().flat_map(|place| names.frames(*place).to_vec()).collect();
+            let root = self.roots.get(&task).map(|root| names.intern(root.clone()));
+            let called = path.iter().rev().flat_map(|place| names.frames(*place).to_vec());
+            let frames: Vec<u32> = root.into_iter().chain(called).collect();
             let weight = merged.entry((current.step as u32, frames)).or_default();
             *weight = weight.saturating_add(node.weight);
         }

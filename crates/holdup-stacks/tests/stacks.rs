@@ -5,7 +5,7 @@
 mod recording;
 
 use holdup_model::StackProfile;
-use holdup_model::stacks::FrameKind;
+use holdup_model::stacks::{Frame, FrameKind};
 use holdup_stacks::{KernelSymbols, Mapping, Module, Registers, Sample, Symbolizer};
 use holdup_testkit::ignore;
 use proptest::prelude::*;
@@ -184,6 +184,25 @@ fn kernel_and_user_parts_are_one_stack() {
     assert_eq!(symbolizer.profile(&kernel, "on_cpu", "samples", 1).truncated, 2);
 }
 
+fn stacks_of_one_function_are_apart_by_what_they_waited_for() {
+    let kernel = KernelSymbols::parse("ffffffff81000000 T entry\nffffffff81002000 T end\n");
+    let mut symbolizer = Symbolizer::new();
+    for (weight, event) in [(2, Some("Lock:transactionid")), (3, None), (4, Some("IO:WALSync"))] {
+        let task = symbolizer.separate_task("postgres", Some("server"));
+        let addresses = [0xffff_ffff_8100_0020];
+        symbolizer.add_sample(&Sample { task, space: None, registers: None, stack: &[], kernel: &addresses, weight });
+        if let Some(event) = event {
+            symbolizer.set_root(task, Frame { function: event.to_owned(), module: None, kind: FrameKind::User });
+        }
+    }
+    let profile = symbolizer.profile(&kernel, "off_cpu", "ns", 0);
+    let name = |frame: &u32| profile.frames[*frame as usize].function.as_str();
+    let stacks: Vec<(u64, Vec<&str>)> =
+        profile.stacks.iter().map(|stack| (stack.weight, stack.frames.iter().map(name).collect())).collect();
+    let expected = [(4, vec!["IO:WALSync", "entry"]), (3, vec!["entry"]), (2, vec!["Lock:transactionid", "entry"])];
+    assert_eq!(stacks, expected);
+}
+
 /// The known program's file, or this test's own where there is no compiler.
 static FILE: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let own = || std::fs::read(std::env::current_exe().expect("it runs")).expect("it is there");
@@ -267,6 +286,7 @@ holdup_testkit::tests!(
     a_stripped_program_keeps_what_the_dynamic_linker_needs_and_names_nothing_by_its_neighbour,
     a_stack_that_is_cut_is_followed_to_its_end_and_counts_as_truncated,
     kernel_and_user_parts_are_one_stack,
+    stacks_of_one_function_are_apart_by_what_they_waited_for,
     a_damaged_file_gives_a_reason_or_other_stacks_but_no_panic,
     garbage_on_the_stack_never_leads_out_of_known_code,
     of_mappings_that_overlap_the_later_one_counts

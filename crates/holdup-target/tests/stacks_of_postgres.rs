@@ -133,6 +133,10 @@ fn backends_are_off_the_cpu_where_they_say_what_they_wait_for() {
     for function in ["PostgresMain", "secure_read", "schedule"] {
         assert!(has(off_cpu, function), "no stack with {function}: {:?}", collected.coverage);
     }
+    let server = off_cpu.stacks.iter().filter(|stack| stack.role.as_deref() == Some("server"));
+    let mut roots = server.filter_map(|stack| off_cpu.frames.get(*stack.frames.first()? as usize));
+    assert!(roots.all(|root| root.module.as_deref() == Some("[wait event]")), "{:?}", off_cpu.frames);
+    assert!(has(off_cpu, "Client:ClientRead"), "{:?}", off_cpu.frames);
     let waker = profile("waker");
     assert!(waker.stacks.iter().any(|stack| stack.role.as_deref() == Some("load")), "{:?}", collected.items);
     let sum = |name: &str, is_meant: &dyn Fn(&str) -> bool| -> f64 {

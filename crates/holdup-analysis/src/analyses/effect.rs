@@ -4,6 +4,7 @@ use super::Context;
 use crate::compare::cell_name;
 use crate::words;
 use holdup_model::outcome::{Contrast, FindingVerdict, NoiseSplit};
+use holdup_model::text::time_points;
 use holdup_model::{Comparison, Direction, Finding, Meta, Verdict};
 use std::collections::BTreeSet;
 
@@ -14,7 +15,12 @@ pub static META: Meta = Meta {
     docs: "One verdict for each level of each factor and of each axis, and each workload: the ratio to the \
            baseline, paired by block and pooled over the cells, with its 95 % interval, the equivalence margin \
            and the A/A noise floor. Throughput and latency of the same trials stand together. Where the cells \
-           do not agree with the pooled answer, the best and the worst are named.",
+           do not agree with the pooled answer, the best and the worst are named.\n\n\
+           With the collector account, a throughput that differs comes with where the time went. A unit of work costs the time \
+           of all PostgreSQL sessions divided by the throughput, which is the sum of what it costs in each state (waiting for \
+           clients is one). The growth of each, as a share of the slower side's cost, is its points: with as many sessions \
+           on both sides they add up to the throughput that is lost. Taken in each block, the mean with a t interval; \
+           those of all states hold together at 95 %.",
     references: &["docs/statistics.md"],
 };
 
@@ -45,6 +51,9 @@ pub(crate) fn finding(c: &Comparison, all: &[Comparison], blocks: Option<u32>) -
         Some(floor) => sentence.push_str(&format!("; this run's noise floor is ±{}.", words::percent(floor))),
         None if matches!(c.contrast, Contrast::Named { .. }) => sentence.push('.'),
         None => sentence.push_str("; no A/A pair shows this run's noise floor."),
+    }
+    if let Some(time) = time_points(c) {
+        sentence.push_str(&format!(" {time}"));
     }
     let mut trials: BTreeSet<u32> = BTreeSet::new();
     for side in family.iter().filter(|o| o.primary).flat_map(|o| [&o.baseline, &o.level]).flatten() {
@@ -146,6 +155,8 @@ fn details(c: &Comparison, family: &[&Comparison], companion: Option<&Comparison
             .push("The effect is smaller than what the same arm showed against itself: treat it with care.".to_owned());
     }
     details.extend(cells(c, family));
+    let of_cells = family.iter().filter(|o| o.primary && !o.pooled);
+    details.extend(of_cells.filter_map(|o| Some(format!("{}: {}", cell_name(&o.cell), time_points(o)?))));
     let others: Vec<String> = family
         .iter()
         .filter(|o| o.pooled && !o.primary && o.verdict == Verdict::Different)

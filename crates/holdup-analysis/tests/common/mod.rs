@@ -307,3 +307,23 @@ pub fn text(findings: &[Finding]) -> String {
     }
     out
 }
+
+/// A run of one cell with 16 sessions all along: a transaction takes 0.5 ms of CPU time, and the rest of a session's time is
+/// spent waiting for a row. The baseline waits for 0.4 ms, the other for so long that it has `ratio` of its throughput.
+pub fn with_account(ratio: fn(i64) -> f64) -> BundleData {
+    let base = |_| 16.0 / 0.9e-3;
+    let mut bundle = Maker { clients: vec![16], effect: ratio, curve: base, cv: 0.01, ..Maker::default() }.make();
+    for trial in &mut bundle.trials {
+        let (tps, length_s) = (trial.metric("tps").unwrap_or(1.0), 2.0);
+        let on_cpu_s = 0.5e-3 * tps * length_s;
+        let state =
+            |state: &str, s: f64| EvidenceItem::labelled("account_s", format!("client backend | {state}"), "s", s);
+        let items = vec![
+            state("on CPU | ", on_cpu_s),
+            state("asleep | Lock:transactionid", 16.0 * length_s - on_cpu_s),
+            EvidenceItem::labelled("account_s", "checkpointer | asleep | Activity:CheckpointerMain", "s", length_s),
+        ];
+        trial.evidence.push(Collected { collector: "account".into(), items, ..Collected::default() });
+    }
+    bundle
+}

@@ -97,6 +97,11 @@ pub(crate) fn one_screen(
             "",
         ));
     }
+    if effects.len() > 1 {
+        for line in time_of_effects(analysis) {
+            screen.offer(&wrap(&line, width, "▸ ", "  "));
+        }
+    }
     for arm in analysis.explanation.iter().flat_map(|e| &e.arms).filter(|a| a.verdict == FindingVerdict::Supported) {
         screen.offer(&wrap(&format!("{}: {}", arm.label, arm.answer), width, "▸ ", "  "));
     }
@@ -107,6 +112,14 @@ pub(crate) fn one_screen(
         screen.offer(&wrap(&warning.sentence, width, "! ", "  "));
     }
     screen.finish("finding")
+}
+
+/// Where the time of sessions went, of each effect that the plot shows: the last sentence of its finding.
+fn time_of_effects(analysis: &Analysis) -> Vec<String> {
+    let headlines = analysis.comparisons.iter().filter(|c| c.headline);
+    headlines
+        .filter_map(|c| Some(format!("{}: {}", matrix::head(&c.contrast), holdup_model::text::time_points(c)?)))
+        .collect()
 }
 
 /// The primary metric of each arm, where there is nothing to compare.

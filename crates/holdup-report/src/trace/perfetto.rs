@@ -85,8 +85,17 @@ fn us(ns: u64) -> f64 {
     ns as f64 / 1_000.0
 }
 
+fn is_sleep(state: &str) -> bool {
+    matches!(state, "sleeping" | "blocked")
+}
+
 /// Why a task is off the CPU, in words.
 fn words(left: &str) -> String {
+    // A sleep has the name of its wait event or system call; a simulated machine says `blocked: for a message`.
+    let named = |(state, slept_for): &(&str, &str)| is_sleep(state) && !slept_for.starts_with("for ");
+    if let Some((_, slept_for)) = left.split_once(": ").filter(named) {
+        return clean(slept_for);
+    }
     match left {
         "user_boundary" => "preempted at the user boundary".to_owned(),
         "in_kernel" => "preempted in the kernel".to_owned(),
@@ -173,7 +182,7 @@ impl<'a> Trace<'a> {
                 }
                 self.slice(task, &words(left), (since_ns, woken_ns.unwrap_or(at_ns)), &json!({ "section": section }));
                 if let Some(woken_ns) = woken_ns {
-                    self.slice(task, "waiting for a CPU", (woken_ns, at_ns), &json!({ "section": section }));
+                    self.slice(task, "runnable", (woken_ns, at_ns), &json!({ "section": section }));
                 }
             }
         }
@@ -182,7 +191,7 @@ impl<'a> Trace<'a> {
     fn wakeup(&mut self, at_ns: u64, task: u32, by: Option<u32>) {
         if let Some(State::Off { woken_ns: woken @ None, left, .. }) = self.tasks.get_mut(task as usize)
             // What it waits for may stand behind a colon.
-            && matches!(left.split(':').next(), Some("sleeping" | "blocked"))
+            && left.split(':').next().is_some_and(is_sleep)
         {
             *woken = Some(at_ns);
         }

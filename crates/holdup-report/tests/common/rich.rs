@@ -134,6 +134,10 @@ pub fn timeline() -> Timeline {
             event(14_700, 1, switch(None, Some(1), "sleeping", None)),
             // The switch to task 0 on CPU 1 was lost: nothing may be drawn of it there.
             event(20_000, 1, switch(Some(0), None, "sleeping", None)),
+            // With an account.
+            event(21_000, 0, switch(Some(0), Some(2), "sleeping: Lock:transactionid", None)),
+            event(23_000, 0, TimelineKind::Wakeup { task: 0, by: Some(2) }),
+            event(23_500, 0, switch(Some(2), Some(0), "blocked", None)),
         ],
         lost: 1,
     }

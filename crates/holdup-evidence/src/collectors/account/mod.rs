@@ -90,7 +90,7 @@ fn kind(window: &WindowCounts, role: u8, kind: u8) -> String {
 }
 
 /// What a task of a role sleeps for.
-fn sleep(window: &WindowCounts, role: u8, wait_event: u32, syscall: u32) -> String {
+pub(crate) fn sleep(window: &WindowCounts, role: u8, wait_event: u32, syscall: u32) -> String {
     if wait_event != 0 {
         window.versions.wait_event(u32::from(role), wait_event)
     } else if syscall == NO_SYSCALL as u32 {

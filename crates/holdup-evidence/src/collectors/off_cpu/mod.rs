@@ -25,7 +25,8 @@ static META: Meta = Meta {
            interrupted is left out.\n\n\
            The sums by role and place are exact. With PostgreSQL (14 and later) each sample says what its backend \
            waited for: the wait event is read from the backend's memory at the same moment. It has its name where the \
-           server's version is known (15 to 19), else its number, as those of extensions have.\n\n\
+           server's version is known (15 to 19), else its number, as those of extensions have. Their stacks begin with it, as a frame of \
+           the module [wait event].\n\n\
            Linux before 6.16 lacks sched_exit_tp, which runs when a task is back. There a switch-out is sampled, the more \
            likely the longer the task's last one is ago, and its time counts by that probability: right on average, but \
            single samples may have a large weight.\n\n\

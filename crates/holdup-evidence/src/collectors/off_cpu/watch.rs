@@ -13,15 +13,18 @@ use crate::reading::{Meter, thread_cpu_ns};
 use crate::{CollectContext, tasks};
 use aya::maps::{MapData, RingBuf};
 use holdup_host::perf_samples::Record;
+use holdup_model::stacks::{Frame, FrameKind};
 use holdup_model::{Collected, EvidenceItem, SelfCost};
 use holdup_stacks::{Followed, KernelSymbols, Registers, Sample, Symbolizer, TaskId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// The ring has room for some 480 samples.
 const PAUSE: Duration = Duration::from_millis(100);
 /// The waker's name of an interrupt, which is no task.
 const INTERRUPT: &str = "[interrupt]";
+/// The module of a frame that is a wait event and no function.
+const WAIT_EVENT: &str = "[wait event]";
 /// Of a backend that is in no wait event.
 const NOT_WAITING: &str = "not waiting";
 /// Pairs of names in the evidence, those with the most time.
@@ -73,8 +76,9 @@ struct Left {
     wait_event: Option<u32>,
 }
 
-/// A task's profile, its name, and its role.
-type TaskKey = (usize, String, Option<u32>);
+/// A task's profile, its name, its role, and what it waited for.
+type TaskKey = (usize, String, Option<u32>, Option<u32>);
+
 pub(super) struct Watcher {
     ring: RingBuf<MapData>,
     samples: Samples,
@@ -194,7 +198,7 @@ impl Samples {
 
     fn follow_sleeper(&mut self, sample: &StackSample, stack: &[u8]) -> Followed {
         let kernel = kernel_side::of_sleeper(&self.programs.kernel, kernel_of(sample));
-        let task = self.task(STACK_OFF, &comm_name(&sample.comm), Some(sample.role));
+        let task = self.task((STACK_OFF, comm_name(&sample.comm), Some(sample.role), wait_event(sample)));
         self.follow(task, sample, stack, &kernel)
     }
 
@@ -212,7 +216,7 @@ impl Samples {
         let (kernel, is_interrupt) = kernel_side::of_waker(&self.programs.kernel, kernel_of(sample));
         let name = if is_interrupt { INTERRUPT.to_owned() } else { comm_name(&sample.comm) };
         let role = Some(sample.role).filter(|_| !is_interrupt);
-        let task = self.task(STACK_WAKER, &name, role);
+        let task = self.task((STACK_WAKER, name.clone(), role, None));
         // Without kernel symbols an interrupt looks like a call: then no user stack is shown.
         let is_own = !is_interrupt && !self.programs.kernel.is_empty();
         let user = if is_own { sample.user } else { USER_NONE as u8 };
@@ -249,13 +253,12 @@ impl Samples {
         followed
     }
 
-    fn task(&mut self, profile: usize, name: &str, role: Option<u32>) -> TaskId {
-        let key = (profile, name.to_owned(), role);
+    fn task(&mut self, key: TaskKey) -> TaskId {
         if let Some(known) = self.tasks.get(&key) {
             return *known;
         }
-        let role = role.and_then(|role| self.roles.get(role as usize)).map(String::as_str);
-        let task = self.programs.symbolizer.separate_task(name, role);
+        let role = key.2.and_then(|role| self.roles.get(role as usize)).map(String::as_str);
+        let task = self.programs.symbolizer.separate_task(&key.1, role);
         self.tasks.insert(key, task);
         task
     }
@@ -265,6 +268,7 @@ impl Samples {
         let mut collected = Collected { collector: META.id.to_owned(), ..Collected::default() };
         self.add_items(window, &mut collected);
         self.add_wait_events(window, &mut collected);
+        self.root_stacks(window);
         let samples = self.by_role.iter().map(|followed| followed.samples).sum::<u64>() + self.wakers.samples;
         let mut coverage = kernel::coverage(window, samples);
         let mut cost = kernel::cost(window, &mut coverage);
@@ -285,8 +289,11 @@ impl Samples {
         say(self.broken, "records of an unknown form were left out");
         coverage.notes.extend(processes.notes());
         coverage.lost += lost + self.broken;
-        let tasks = &self.tasks;
-        let of = |profile: usize| move |task| tasks.iter().any(|((p, ..), known)| *p == profile && *known == task);
+        let of = |profile: usize| {
+            let of_profile = self.tasks.iter().filter(move |((p, ..), _)| *p == profile);
+            let tasks: BTreeSet<TaskId> = of_profile.map(|(_, task)| *task).collect();
+            move |task| tasks.contains(&task)
+        };
         for (profile, name) in [(STACK_OFF, "off_cpu"), (STACK_WAKER, "waker")] {
             collected.stacks.push(symbolizer.profile_of(of(profile), kernel, name, "ns", 0));
         }
@@ -324,7 +331,7 @@ impl Samples {
         }
         let mut by_name: BTreeMap<String, u64> = BTreeMap::new();
         for ((role, event), ns) in &self.by_wait_event {
-            let name = if *event == 0 { NOT_WAITING.to_owned() } else { window.versions.wait_event(*role, *event) };
+            let name = wait_event_name(window, *role, *event);
             *by_name.entry(name).or_default() += ns;
         }
         for (event, ns) in by_name {
@@ -336,6 +343,16 @@ impl Samples {
                 .to_owned(),
         );
         self.programs.notes.extend(window.versions.notes.iter().cloned());
+    }
+
+    /// The stacks of PostgreSQL's processes stand on what they waited for.
+    fn root_stacks(&mut self, window: &WindowCounts) {
+        for ((_, _, role, event), task) in &self.tasks {
+            let (Some(role), Some(event)) = (role, event) else { continue };
+            let function = wait_event_name(window, *role, *event);
+            let module = Some(WAIT_EVENT.to_owned());
+            self.programs.symbolizer.set_root(*task, Frame { function, module, kind: FrameKind::User });
+        }
     }
 
     fn notes(&self) -> Vec<String> {
@@ -365,6 +382,10 @@ impl Counts {
         let counted = if is_whole { &mut self.whole } else { &mut self.truncated };
         *counted += 1;
     }
+}
+
+fn wait_event_name(window: &WindowCounts, role: u32, event: u32) -> String {
+    if event == 0 { NOT_WAITING.to_owned() } else { window.versions.wait_event(role, event) }
 }
 
 /// What a backend of PostgreSQL waited for.

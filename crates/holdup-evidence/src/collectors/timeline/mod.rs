@@ -1,7 +1,10 @@
 //! What happened, event by event, until there is no more room.
 
+use crate::collectors::account;
 use crate::collectors::switches::{CAUSE_NAMES, OUT_STATE_NAMES};
-use crate::kernel::layout::{EVENT_SWITCH, EVENT_WAKEUP, Event, OUT_KERNEL, OUT_THROTTLED, OUT_USER, name};
+use crate::kernel::layout::{
+    EVENT_SWITCH, EVENT_WAKEUP, Event, OUT_BLOCKED, OUT_KERNEL, OUT_SLEEPING, OUT_THROTTLED, OUT_USER, name,
+};
 use crate::kernel::{KernelCollector, Part, WindowCounts};
 use crate::reading::Produces;
 use holdup_model::timeline::{TimelineEvent, TimelineKind, TimelineTask};
@@ -16,7 +19,8 @@ static META: Meta = Meta {
     id: "timeline",
     summary: "switches, wake-ups and faults one by one, for a trace viewer",
     docs: "Every switch from or to a task under test, their wake-ups, and with `faults` and `critical-sections` beside it their \
-           page faults and what they held, with times of CLOCK_MONOTONIC. The ring has room for some 100,000 events; what \
+           page faults and what they held, with times of CLOCK_MONOTONIC. With `account` a sleep has the name of the wait \
+           event or system call that the task sleeps in. The ring has room for some 100,000 events; what \
            comes after it is full is counted and lost, so at the begin of the window nothing is missing, and behind \
            the last event nothing is there. `holdup export --format perfetto` writes it for a trace viewer.\n\n\
            Costs more than all other collectors of switches, because every event is written; not for measured arms.\n\n\
@@ -52,19 +56,29 @@ impl Tasks {
     }
 }
 
-fn event(event: &Event, begin_ns: u64, tasks: &mut Tasks, sections: &[&str]) -> Option<TimelineEvent> {
+/// Where the task was that left, and behind a colon why it left, or what it sleeps for if there is an account.
+fn left(event: &Event, window: &WindowCounts) -> String {
+    let out = usize::from(event.out_state);
+    let Some(state) = OUT_STATE_NAMES.get(out).copied() else { return "not watched".to_owned() };
+    let why = match out {
+        OUT_USER | OUT_KERNEL | OUT_THROTTLED => CAUSE_NAMES.get(usize::from(event.cause)).map(|c| (*c).to_owned()),
+        OUT_SLEEPING | OUT_BLOCKED if event.is_accounted != 0 => {
+            Some(account::sleep(window, event.role, event.wait_event, event.syscall))
+        }
+        _ => None,
+    };
+    why.map_or_else(|| state.to_owned(), |why| format!("{state}: {why}"))
+}
+
+fn event(event: &Event, begin_ns: u64, tasks: &mut Tasks, window: &WindowCounts) -> Option<TimelineEvent> {
     let section = HELD_NAMES.get(usize::from(event.held)).and_then(|held| {
-        let name = sections.get(usize::from(event.section))?;
-        Some(format!("{held} {name}"))
+        let section = window.sections.get(usize::from(event.section))?;
+        Some(format!("{held} {}", section.name))
     });
     let kind = match usize::from(event.kind) {
         EVENT_SWITCH => {
-            let state = OUT_STATE_NAMES.get(usize::from(event.out_state)).copied().unwrap_or("not watched");
             let (from, to) = (tasks.place(event, 0), tasks.place(event, 1));
-            let cause = CAUSE_NAMES
-                .get(usize::from(event.cause))
-                .filter(|_| matches!(usize::from(event.out_state), OUT_USER | OUT_KERNEL | OUT_THROTTLED));
-            let left = cause.map_or_else(|| state.to_owned(), |cause| format!("{state}: {cause}"));
+            let left = left(event, window);
             TimelineKind::Switch { from, to, left, section }
         }
         EVENT_WAKEUP => {
@@ -81,9 +95,8 @@ fn report(window: &WindowCounts, collected: &mut Collected) -> Result<u64, Strin
     all.retain(|event| window.span_ns.contains(&event.ns));
     all.sort_by_key(|event| event.ns);
     let begin_ns = all.first().map_or(0, |e| e.ns);
-    let names: Vec<&str> = window.sections.iter().map(|s| s.name.as_str()).collect();
     let mut tasks = Tasks::default();
-    let events: Vec<TimelineEvent> = all.iter().filter_map(|e| event(e, begin_ns, &mut tasks, &names)).collect();
+    let events: Vec<TimelineEvent> = all.iter().filter_map(|e| event(e, begin_ns, &mut tasks, window)).collect();
     let (count, lost) = (events.len(), window.counts.events_lost);
     collected.items.push(EvidenceItem::new("timeline_events", "1", count as f64));
     if lost > 0 {

@@ -15,12 +15,17 @@ struct event {
 	u32 pid[2];
 	char comm[2][COMM];
 	u32 cpu;
+	/* What the account has of a task that goes to sleep: the wait event, and the system call. */
+	u32 wait_event;
+	u32 syscall;
 	u16 section;
 	u8 kind;
 	u8 out_state;
 	u8 cause;
 	u8 held;
-	u8 unused[6];
+	u8 role;
+	u8 is_accounted;
+	u8 unused[4];
 };
 SHARED(struct, event);
 
@@ -53,6 +58,10 @@ INLINE struct event *new_event(u32 kind, u64 ns, struct counts *c)
 	e->out_state = 0xff;
 	e->cause = CAUSE_OTHER;
 	e->held = NEITHER;
+	e->wait_event = 0;
+	e->syscall = 0;
+	e->role = 0;
+	e->is_accounted = 0;
 	return e;
 }
 
@@ -70,6 +79,13 @@ INLINE void event_switch(struct task_struct *prev, struct task_struct *next, str
 		e->cause = from->cause;
 		e->held = want_sections ? from->held : NEITHER;
 		e->section = from->section;
+		e->role = from->role;
+		/* The account leaves workers of the kernel out. */
+		if (want_account && !from->is_kernel_worker) {
+			e->wait_event = from->wait_event;
+			e->syscall = from->syscall;
+			e->is_accounted = 1;
+		}
 	}
 	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
 }
