@@ -26,7 +26,7 @@ static RUNNING: Situation = Situation {
 };
 
 /// `program SHAPE THREADS FILE`: threads want one lock of that shape; in the file they add up for how long they held it, ns,
-/// and for how long of that they were on a CPU. With the shape `two` one more thread sleeps with a lock that nobody else wants.
+/// and for how long of that they were on a CPU. With the shape `two` one more thread sleeps with another lock.
 const SOURCE: &str = r#"
 #define _GNU_SOURCE
 #include <fcntl.h>

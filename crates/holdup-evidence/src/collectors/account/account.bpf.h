@@ -224,16 +224,29 @@ INLINE u32 behind_of(struct task_struct *task, u32 clock)
 	return ACCOUNT_BEHIND_CLASS;
 }
 
-/* A task of PostgreSQL that was woken and has not run yet still has the wait event of its sleep. */
-INLINE void charge_woken_wait(struct task_state *state, u64 ns, struct counts *c)
+INLINE void flush_woken_wait(struct task_state *state, struct counts *c)
 {
 	struct account_key key = {
-		.wait_event = state->wait_event, .syscall = NO_SYSCALL, .role = state->role, .kind = state->kind,
+		.wait_event = state->woken_wait_event, .syscall = NO_SYSCALL, .role = state->role, .kind = state->kind,
 		.state = ACCOUNT_WOKEN,
 	};
+	u64 ns = __sync_lock_test_and_set(&state->woken_wait_ns, 0);
 
-	if (ns && state->woken_ns && state->wait_event)
+	if (ns)
 		charge(&key, ns, 0, c);
+}
+
+/* A task of PostgreSQL that was woken and has not run yet still has the wait event of its sleep. Most wait for one event again
+ * and again: the time is added up until it is another one. */
+INLINE void charge_woken_wait(struct task_state *state, u64 ns, struct counts *c)
+{
+	if (!ns || !state->woken_ns || !state->wait_event)
+		return;
+	if (state->woken_wait_event != state->wait_event) {
+		flush_woken_wait(state, c);
+		state->woken_wait_event = state->wait_event;
+	}
+	__sync_fetch_and_add(&state->woken_wait_ns, ns);
 }
 
 /* Charges a wait for a CPU until now to what that CPU has run meanwhile, and to waking for as long as it was idle; a task that
@@ -304,6 +317,7 @@ INLINE void flush(struct task_state *state, struct counts *c)
 {
 	struct account_key key = { .role = state->role, .kind = state->kind, .syscall = NO_SYSCALL };
 
+	flush_woken_wait(state, c);
 	for (u32 i = 0; i < ACCOUNT_ASLEEP; i++) {
 		u64 ns = __sync_lock_test_and_set(&state->charged[i], 0);
 

@@ -38,7 +38,8 @@ static META: Meta = Meta {
            last waiter for the same thing was woken, it was in the hands of the next waker: of a waker under test that time is \
            split by what it did, asleep for what, runnable without a CPU, or running; its last four times off the CPU of \
            10 \u{b5}s and more are known. Before that the sleeper was queued behind others. A sleep that does not end in the \
-           window has no waker.\n\n\
+           window has no waker, and sleeps of sessions without work (wait events Client and Activity) and of programs, but for \
+           mutexes, are not asked for theirs.\n\n\
            `woken_wait_s` is the part of the runnable time between the end of a wait and the moment that the task runs, by what \
            it had waited for: until then pg_stat_activity still shows the wait event.\n\n\
            `account_s` has a label of three parts: kind of process | state | what it waits for. Needs root (or CAP_BPF \

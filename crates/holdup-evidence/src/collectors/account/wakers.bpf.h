@@ -118,6 +118,21 @@ INLINE u64 within(struct time_off *off, u64 from, u64 until)
 	return end > begin ? end - begin : 0;
 }
 
+/* Classes of wait events of sessions and processes that have nothing to do (utils/wait_classes.h, PostgreSQL 15 to 19). */
+#define CLASS(event) ((event) >> 24)
+#define CLASS_ACTIVITY 0x05
+#define CLASS_CLIENT 0x06
+
+/* Whether the task sleeps for what others have: else nothing asks who ends it. */
+INLINE u32 waits_for_others(struct task_state *state)
+{
+	u32 class = CLASS(state->wait_event);
+
+	if (!state->wait_event_at)
+		return state->syscall == FUTEX_LOCK;
+	return state->wait_event && class != CLASS_ACTIVITY && class != CLASS_CLIENT;
+}
+
 /* sched_waking(p): always in the context of the waker. A sleep that an edge of a window cut counts from there on. */
 SEC("tp_btf/sched_waking")
 int ends_wait(u64 *ctx)
@@ -127,7 +142,7 @@ int ends_wait(u64 *ctx)
 	struct woken_key key = {};
 	u64 from, in_hand, now, left;
 
-	if (!state || state->is_kernel_worker || !state->charged_ns || !is_asleep(state))
+	if (!state || state->is_kernel_worker || !state->charged_ns || !is_asleep(state) || !waits_for_others(state))
 		return 0;
 	from = state->charged_ns;
 	now = bpf_ktime_get_ns();

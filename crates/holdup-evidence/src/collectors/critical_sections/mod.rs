@@ -31,7 +31,7 @@ static META: Meta = Meta {
            sections in a note, as `lock-contention` does.\n\n\
            `waiter_s` is sampled: samples times their period. `waiter_behind_off_cpu_holder_s` are those of them at which \
            a holder of the same lock was off the CPU. A lock is known by the address of its word, which the registers of \
-           its holder and of its waiter show, whatever function either is in. Where they do not, the time is in \
+           its holder and of its waiter show, also where they are in different functions. Where they do not, the time is in \
            `waiter_not_known_s`. A declared section is one lock.\n\n\
            x86-64 only. Needs root (or CAP_BPF and CAP_PERFMON) and a kernel with BTF, 5.15 or later.",
     references: &[

@@ -131,7 +131,9 @@ struct task_state {
 	u32 wait_cpu;
 	struct time_off times_off[TIMES_OFF];
 	u32 next_time_off;
-	u32 unused3;
+	/* Of a task that is woken more than once from waits for one event: the event, and for how long it was then runnable. */
+	u32 woken_wait_event;
+	u64 woken_wait_ns;
 	/* The word of the mutex that the task sleeps for. */
 	u64 futex_word;
 };
