@@ -5,6 +5,7 @@
 #[path = "build/btf.rs"]
 mod btf;
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -17,6 +18,7 @@ fn main() -> Result<(), String> {
     let programs = out.join("watch.bpf.o");
     compile(&[], &programs)?;
     strip(&programs)?;
+    pack(&programs)?;
     let types = out.join("types.bpf.o");
     compile(&["-DSHARED_TYPES"], &types)?;
     let object = std::fs::read(&types).map_err(|e| format!("{}: {e}", types.display()))?;
@@ -40,6 +42,15 @@ fn strip(object: &Path) -> Result<(), String> {
     let mut stripped = Vec::new();
     whole.write(&mut stripped).map_err(|e| failed(&e))?;
     std::fs::write(object, stripped).map_err(|e| failed(&e))
+}
+
+/// Packs the object, which the limit of the release's size asks for.
+fn pack(object: &Path) -> Result<(), String> {
+    let failed = |e: std::io::Error| format!("{}: {e}", object.display());
+    let bytes = std::fs::read(object).map_err(failed)?;
+    let mut packed = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::best());
+    packed.write_all(&bytes).map_err(failed)?;
+    std::fs::write(object.with_extension("o.zlib"), packed.finish().map_err(failed)?).map_err(failed)
 }
 
 fn compile(options: &[&str], object: &Path) -> Result<(), String> {

@@ -8,12 +8,20 @@ use aya::programs::perf_event::{PerfEventConfig, PerfEventScope, SamplePolicy, S
 use aya::programs::{BtfTracePoint, Iter, PerfEvent, ProgramError};
 use aya::{Btf, Ebpf, EbpfLoader, VerifierLogLevel};
 use aya_obj::btf::BtfKind;
+use flate2::read::ZlibDecoder;
 use holdup_host::Host;
 use std::io::Read as _;
 use std::sync::OnceLock;
 
-/// The compiled programs.
-static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/watch.bpf.o"));
+/// The compiled programs, as build.rs has packed them.
+static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/watch.bpf.o.zlib"));
+
+fn unpacked() -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    let read = ZlibDecoder::new(OBJECT).read_to_end(&mut bytes);
+    read.map_err(|e| format!("the BPF programs cannot be unpacked: {e}"))?;
+    Ok(bytes)
+}
 
 /// At most as many shards: one for each CPU up to here, and some CPUs share one beyond, so that the histograms stay below
 /// the limit of memory on machines with hundreds of CPUs.
@@ -156,7 +164,7 @@ fn create(purpose: &Purpose<'_>, btf: &Btf, switch_has_state: bool) -> Result<Lo
     {
         loader.map_max_entries(map, entries);
     }
-    let mut object = loader.load(OBJECT).map_err(|e| message(&e))?;
+    let mut object = loader.load(&unpacked()?).map_err(|e| message(&e))?;
     for Program { name, at } in &programs {
         match at {
             At::Tracepoint(tracepoint) | At::TracepointIfAny(tracepoint, _) => {
