@@ -4,6 +4,7 @@
 
 use holdup_evidence::{CollectContext, Subject, find};
 use holdup_host::Host;
+use holdup_model::captures::PointKind;
 use holdup_model::metric::Measured;
 use holdup_model::{Availability, Collected};
 use holdup_testkit::ignore;
@@ -98,7 +99,10 @@ fn a_receiver_that_does_not_read_is_named_and_the_kernel_agrees() {
     // The connection with the trouble is kept over time, from its begin.
     let kept = collected.capture.expect("it keeps connections");
     let worst = kept.traces.first().expect("there was trouble");
-    assert!(worst.trouble >= 2 && worst.points.len() > 10 && worst.points[0].at_ns < 100_000_000, "{worst:?}");
+    assert!(worst.trouble >= 2 && worst.points[0].at_ns < 100_000_000, "{worst:?}");
+    // Of how many segments it is made is up to the kernel's offload and the size of its buffers.
+    let has = |kind: PointKind| worst.points.iter().any(|p| p.kind == kind);
+    assert!(has(PointKind::Data) && has(PointKind::Ack), "{worst:?}");
     assert!(
         kept.flows.iter().any(|f| (f.stream, &f.from) == (worst.stream, &worst.from)),
         "{worst:?} {:?}",

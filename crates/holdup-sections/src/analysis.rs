@@ -57,10 +57,10 @@ pub(crate) struct Analysis<'a> {
 }
 
 /// One place that takes a lock.
-struct Taken {
-    place: Index,
-    word: Word,
-    decision: Decision,
+pub(crate) struct Taken {
+    pub(crate) place: Index,
+    pub(crate) word: Word,
+    pub(crate) decision: Decision,
     /// The called function that takes it.
     by_call: Option<u64>,
     /// The called function of a library that takes it.
@@ -69,7 +69,7 @@ struct Taken {
 
 impl Taken {
     /// One that the function takes itself.
-    fn here(place: Index, word: Word, decision: Decision) -> Self {
+    pub(crate) fn here(place: Index, word: Word, decision: Decision) -> Self {
         Taken { place, word, decision, by_call: None, by_import: None }
     }
 }
@@ -174,6 +174,7 @@ impl<'a> Analysis<'a> {
                 all.push(Taken { place, word, decision, by_call: self.program.callee(&instruction), by_import });
             }
         }
+        all.extend(crate::ticket::taken(function));
         all.extend(self.declared(function));
         if all.len() > MOST_TAKEN {
             self.give_up(

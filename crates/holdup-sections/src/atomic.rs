@@ -7,7 +7,7 @@ use iced_x86::{Instruction, Mnemonic, OpKind};
 /// The lock that a section is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Word {
-    /// Bits in memory, which are zero while the lock is free.
+    /// Bits in memory, which are zero while the lock is free; none where every change of the word hands the lock on.
     Memory { address: Value, bits: u64, bytes: usize },
     /// A lock that a note declares, by its number in the program.
     Declared(usize),
@@ -136,6 +136,9 @@ pub(crate) fn effect(instruction: &Instruction, word: &Word, state: &State, node
 /// Whether an instruction surely clears the bits (true) or surely leaves them set (false); `None` where neither is sure.
 fn opens(instruction: &Instruction, bits: u64, state: &State, nodes: &mut Nodes) -> Option<bool> {
     let wide = width(instruction, 0);
+    if bits == 0 {
+        return opens_turn(instruction);
+    }
     let operand = (instruction.op_count() > 1).then(|| state.operand(instruction, 1, nodes)).flatten();
     let known = operand.and_then(|value| nodes.low(value, wide));
     match instruction.mnemonic() {
@@ -181,6 +184,15 @@ fn opens(instruction: &Instruction, bits: u64, state: &State, nodes: &mut Nodes)
                 }
             }
         },
+        _ => None,
+    }
+}
+
+/// The same of a counter that shows whose turn it is. A plain store to another structure at the same offset says nothing.
+fn opens_turn(instruction: &Instruction) -> Option<bool> {
+    match instruction.mnemonic() {
+        Mnemonic::Add | Mnemonic::Inc | Mnemonic::Xadd => Some(true),
+        Mnemonic::Or | Mnemonic::Bts | Mnemonic::Bt | Mnemonic::Cmp | Mnemonic::Test => Some(false),
         _ => None,
     }
 }

@@ -33,6 +33,7 @@ mod map;
 mod note;
 mod program;
 mod shipped;
+mod ticket;
 mod values;
 mod word;
 

@@ -317,6 +317,51 @@ fn a_lock_is_known_by_its_address() -> Assembled {
 }
 
 #[test]
+fn number_that_another_counter_shows() -> Assembled {
+    let mut source = Source::new();
+    source.function("ticket");
+    let asm = &mut source.asm;
+    let (mut again, mut ours) = (asm.create_label(), asm.create_label());
+    asm.mov(eax, 1)?;
+    asm.lock().xadd(dword_ptr(rdi), eax)?;
+    asm.cmp(dword_ptr(rdi + 4), eax)?;
+    asm.je(ours)?;
+    asm.set_label(&mut again)?;
+    asm.pause()?;
+    asm.mov(edx, dword_ptr(rdi + 4))?;
+    asm.cmp(edx, eax)?;
+    asm.jne(again)?;
+    asm.set_label(&mut ours)?;
+    asm.inc(qword_ptr(rdi + 8))?;
+    asm.inc(dword_ptr(rdi + 4))?;
+    asm.ret()?;
+    let expected = ["...HWWWHHH.", "...WWWWWHH."];
+    let map = check(source, &["ticket"], with(0, ZERO), with(1, 0), expected);
+    assert!(map.sections.iter().all(|section| section.name == "ticket"), "{map:#x?}");
+    Ok(())
+}
+
+/// The same number compared once is an index or a count.
+#[test]
+fn number_that_is_compared_once_is_no_ticket() -> Assembled {
+    let mut source = Source::new();
+    source.function("count");
+    let asm = &mut source.asm;
+    let mut full = asm.create_label();
+    asm.mov(eax, 1)?;
+    asm.lock().xadd(dword_ptr(rdi), eax)?;
+    asm.cmp(dword_ptr(rdi + 4), eax)?;
+    asm.je(full)?;
+    asm.inc(qword_ptr(rdi + 8))?;
+    asm.set_label(&mut full)?;
+    asm.pause()?;
+    asm.ret()?;
+    let map = check(source, &["count"], with(0, ZERO), with(1, 0), [".......", "......."]);
+    assert!(map.sections.is_empty(), "{map:#x?}");
+    Ok(())
+}
+
+#[test]
 fn lock_given_back_by_a_called_function() -> Assembled {
     let mut source = Source::new();
     let unlock = source.function("unlock");

@@ -315,6 +315,7 @@ holdup_testkit::tests!(
     spin_locks::a_lock_function_of_its_own,
     spin_locks::a_spin_lock_of_the_library,
     spin_locks::an_exchange_in_the_function_itself,
-    spin_locks::a_holder_of_another_lock_sleeps;
+    spin_locks::a_holder_of_another_lock_sleeps,
+    spin_locks::a_ticket_lock;
     by_hand: programs::a_java_program_that_allocates, daemons::a_mariadb_with_a_hot_row
 );

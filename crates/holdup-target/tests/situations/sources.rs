@@ -65,16 +65,22 @@ int main(void)
 ";
 
 /// Compiles a program, starts it, and judges it.
-fn judge(situation: &Situation, source: (&str, &str), compiler: &[&str], windows: record::Windows) {
-    needs_account();
+/// Compiles a source, file name and text, to `program` in a new folder.
+pub(crate) fn built(source: (&str, &str), compiler: &[&str]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join(source.0), source.1).expect("a file");
     let mut compile = Command::new(compiler[0]);
-    compile.args(&compiler[1..]).arg(source.0).current_dir(folder.path());
+    compile.args(&compiler[1..]).args(["-o", "program", source.0]).current_dir(folder.path());
     match compile.env("GO111MODULE", "off").env("GOCACHE", folder.path().join("cache")).output() {
         Err(error) => ignore(format!("{}: {error}", compiler[0])),
         Ok(output) => assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr)),
     }
+    folder
+}
+
+fn judge(situation: &Situation, source: (&str, &str), compiler: &[&str], windows: record::Windows) {
+    needs_account();
+    let folder = built(source, compiler);
     let program: Ending = started(&mut Command::new(folder.path().join("program")));
     std::thread::sleep(Duration::from_millis(500));
     prefer(program.0.id());
@@ -82,17 +88,17 @@ fn judge(situation: &Situation, source: (&str, &str), compiler: &[&str], windows
 }
 
 pub(crate) fn an_idle_go_program() {
-    judge(&IDLE_GO, ("p.go", GO_IDLE), &["go", "build", "-o", "program"], record::USUAL);
+    judge(&IDLE_GO, ("p.go", GO_IDLE), &["go", "build"], record::USUAL);
 }
 
 pub(crate) fn a_go_program_with_one_processor() {
-    judge(&ONE_PROCESSOR, ("p.go", GO_BUSY), &["go", "build", "-o", "program"], record::MANY);
+    judge(&ONE_PROCESSOR, ("p.go", GO_BUSY), &["go", "build"], record::MANY);
 }
 
 pub(crate) fn a_rust_program_with_one_consumer() {
-    judge(&CONSUMER, ("p.rs", RUST_CONSUMER), &["rustc", "-O", "-o", "program"], record::MANY);
+    judge(&CONSUMER, ("p.rs", RUST_CONSUMER), &["rustc", "-O"], record::MANY);
 }
 
 pub(crate) fn a_c_program_with_one_mutex() {
-    judge(&MUTEX, ("p.c", C_MUTEX), &["cc", "-O1", "-pthread", "-o", "program"], record::MANY);
+    judge(&MUTEX, ("p.c", C_MUTEX), &["cc", "-O1", "-pthread"], record::MANY);
 }

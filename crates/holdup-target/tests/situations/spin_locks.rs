@@ -1,6 +1,7 @@
 //! Programs with spin locks of several makes, which nothing declares: the functions that take them are not named.
 
 use crate::programs::{Ending, started};
+use crate::sources::built;
 use crate::{QUIET, Situation, answer, cpus, needs_account, record, seconds};
 use holdup_model::BundleData;
 use holdup_testkit::ignore;
@@ -43,6 +44,7 @@ struct thing { long name[5]; int lock; };
 static struct thing things[2];
 static pthread_spinlock_t posix;
 static volatile char byte;
+static struct { unsigned next, turn; } tickets;
 static uint64_t *held;
 
 static __attribute__((noinline)) void my_lock(int *lock)
@@ -113,6 +115,19 @@ static void *exchange(void *p)
 	return p;
 }
 
+static void *ticket(void *p)
+{
+	for (;; work(20000)) {
+		unsigned mine = __atomic_fetch_add(&tickets.next, 1, __ATOMIC_RELAXED);
+
+		while (__atomic_load_n(&tickets.turn, __ATOMIC_ACQUIRE) != mine)
+			__builtin_ia32_pause();
+		section();
+		__atomic_store_n(&tickets.turn, mine + 1, __ATOMIC_RELEASE);
+	}
+	return p;
+}
+
 static void *sleeper(void *p)
 {
 	struct thing *thing = p;
@@ -128,7 +143,9 @@ int main(int argc, char **argv)
 {
 	int threads = atoi(argv[2]), file = open(argv[3], O_RDWR | O_CREAT, 0600);
 	pthread_t thread;
-	void *(*does)(void *) = !strcmp(argv[1], "library") ? of_library : !strcmp(argv[1], "exchange") ? exchange : own;
+	void *(*does)(void *) = !strcmp(argv[1], "library") ? of_library
+		: !strcmp(argv[1], "exchange") ? exchange
+		: !strcmp(argv[1], "ticket") ? ticket : own;
 
 	if (ftruncate(file, 4096))
 		return 1;
@@ -145,14 +162,8 @@ int main(int argc, char **argv)
 /// The record of a program, and the part of the time with the lock that its holders were off the CPU.
 fn watched(shape: &str, threads: u32) -> (BundleData, f64) {
     needs_account();
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = built(("p.c", SOURCE), &["cc", "-O2", "-pthread"]);
     let folder = folder.path();
-    std::fs::write(folder.join("p.c"), SOURCE).expect("a file");
-    let mut compile = Command::new("cc");
-    match compile.args(["-O2", "-pthread", "-o", "program", "p.c"]).current_dir(folder).output() {
-        Err(error) => ignore(format!("cc: {error}")),
-        Ok(output) => assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr)),
-    }
     let held = folder.join("held");
     let mut command = Command::new(folder.join("program"));
     let program: Ending = started(command.args([shape, &threads.to_string()]).arg(&held));
@@ -198,6 +209,11 @@ pub(crate) fn a_spin_lock_of_the_library() {
 
 pub(crate) fn an_exchange_in_the_function_itself() {
     agrees(&PREEMPTED, "exchange", 4 * cpus());
+}
+
+/// Nobody is to be in the line who is off the CPU: the lock would be handed to it, which no one sees.
+pub(crate) fn a_ticket_lock() {
+    agrees(&RUNNING, "ticket", cpus());
 }
 
 /// A holder of another lock sleeps meanwhile: it is not the one that is waited for.
