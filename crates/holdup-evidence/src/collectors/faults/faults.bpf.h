@@ -30,10 +30,13 @@ INLINE void read_pages(struct task_struct *task, s64 *pages)
 	if (has_field(mm->rss_stat[0].count))
 		pages[PAGES_RSS] = mm->rss_stat[MM_FILEPAGES].count + mm->rss_stat[MM_ANONPAGES].count +
 				   mm->rss_stat[MM_SHMEMPAGES].count;
-	else if (has_field(one_sum->rss_stat.count))
-		pages[PAGES_RSS] = one_sum->rss_stat.count[MM_FILEPAGES].counter +
-				   one_sum->rss_stat.count[MM_ANONPAGES].counter +
-				   one_sum->rss_stat.count[MM_SHMEMPAGES].counter;
+	else if (has_field(one_sum->rss_stat.count)) {
+		/* The checker of 6.1 does not follow an array of a typedef (kernel/bpf/btf.c, btf_struct_walk). */
+		s64 counts[NR_MM_COUNTERS] = {};
+
+		bpf_probe_read_kernel(counts, sizeof(counts), &one_sum->rss_stat.count);
+		pages[PAGES_RSS] = counts[MM_FILEPAGES] + counts[MM_ANONPAGES] + counts[MM_SHMEMPAGES];
+	}
 }
 
 /* Whether the fault that ends brought a huge page: of other threads of the process that do at the same moment, too. */
