@@ -53,7 +53,8 @@ impl<T: Send + 'static> Background<T> {
     pub(crate) fn begin(name: &str, work: impl FnOnce(&End) -> T + Send + 'static) -> Result<Self, String> {
         let end = Arc::new(AtomicBool::new(false));
         let asked = End(end.clone());
-        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || work(&asked));
+        // By its name the account knows that tasks wait behind holdup's own thread.
+        let thread = std::thread::Builder::new().name(format!("holdup-{name}")).spawn(move || work(&asked));
         Ok(Background { end, thread: Some(thread.map_err(|e| e.to_string())?) })
     }
 

@@ -130,7 +130,7 @@ impl Collector for CpuProfile {
         let watcher = watch::Watcher::new(context, sampler, frequency_hz).map_err(failed)?;
         let (send, answers) = mpsc::channel();
         let thread = std::thread::Builder::new()
-            .name("cpu-profile".to_owned())
+            .name(format!("holdup-{}", META.id))
             .spawn(move || watcher.run(&asked, &send))
             .map_err(|e| failed(e.to_string()))?;
         Ok(Box::new(Running { ask, answers, thread }))

@@ -39,6 +39,8 @@ pub(super) struct Watcher {
     samples: Samples,
     period_ns: u64,
     cost: SelfCost,
+    /// This thread's CPU time that earlier windows have, ns.
+    charged_ns: u64,
     /// CPU time of reading programs before the first window, ns.
     prepared_ns: Option<u64>,
     broken: u64,
@@ -71,11 +73,23 @@ impl Watcher {
         let period_ns = 1_000_000_000 / u64::from(frequency_hz);
         let prepared_ns = Some(meter.0.cpu_ns);
         let cost = SelfCost { cpu_ns: 0, ..meter.0 };
-        Ok(Watcher { host, sampler, samples, period_ns, cost, prepared_ns, broken: 0, lost_before: 0, kernel: None })
+        Ok(Watcher {
+            host,
+            sampler,
+            samples,
+            period_ns,
+            cost,
+            charged_ns: 0,
+            prepared_ns,
+            broken: 0,
+            lost_before: 0,
+            kernel: None,
+        })
     }
 
     /// Reads until the pipe is closed; each byte in it asks for what there is since the last one.
     pub(super) fn run(mut self, asked: &PipeReader, answers: &Sender<Result<Collected, String>>) {
+        self.charged_ns = thread_cpu_ns();
         loop {
             let (answer, is_over) = match self.until_asked(asked) {
                 Ok(is_over) => (Ok(self.report()), is_over),
@@ -87,9 +101,9 @@ impl Watcher {
         }
     }
 
-    /// Reads until it is asked; whether that is the end.
+    /// Reads until it is asked; whether that is the end. The last report, which is made while this window lasts, is part of its
+    /// cost.
     fn until_asked(&mut self, asked: &PipeReader) -> Result<bool, String> {
-        let begun_cpu_ns = thread_cpu_ns();
         loop {
             self.sampler.wait(LONGEST_WAIT, asked).map_err(|e| e.to_string())?;
             let is_asked = is_ready(asked);
@@ -107,7 +121,8 @@ impl Watcher {
                 let lost = self.sampler.lost().unwrap_or(0);
                 let before = std::mem::replace(&mut self.lost_before, lost);
                 self.samples.lost = self.samples.lost.max(lost.saturating_sub(before));
-                self.cost.cpu_ns += thread_cpu_ns().saturating_sub(begun_cpu_ns);
+                let spent_ns = thread_cpu_ns();
+                self.cost.cpu_ns += spent_ns - std::mem::replace(&mut self.charged_ns, spent_ns);
                 return Ok(is_over);
             }
         }
