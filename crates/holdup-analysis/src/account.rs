@@ -220,9 +220,13 @@ pub(crate) fn shares(watched: &Watched<'_>, names: &BTreeSet<String>) -> BTreeMa
     names.iter().filter_map(|name| share(name).map(|share| (name.clone(), share))).collect()
 }
 
+/// holdup's own threads among the tasks that sessions waited behind.
+pub(crate) const ITSELF: &str = "holdup itself";
+
 /// The tasks that sessions waited behind, by name, s, largest first; of one state.
 pub(crate) fn behind(watched: &Watched<'_>, state: &str) -> Vec<(String, f64)> {
-    by_name(watched, "behind_s", |entry| entry.state == state)
+    let all = by_name(watched, "behind_s", |entry| entry.state == state);
+    grouped(&all, |name| if name.starts_with("holdup") { ITSELF } else { name })
 }
 
 /// The part of the time of sessions at work in which they were runnable without a CPU: what the scheduler has in it.

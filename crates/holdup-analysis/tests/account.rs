@@ -7,9 +7,10 @@ use common::with_account;
 use holdup_analysis::{analyse, compare_arms, explain};
 use holdup_model::Account;
 use holdup_model::account::{AccountState, StateClass};
+use holdup_model::explanation::ArmExplanation;
 
 fn account(story: &Story) -> Option<Account> {
-    explain(&story.bundle()).arms.remove(0).account
+    only(story).account
 }
 
 fn there(story: &Story) -> Account {
@@ -26,6 +27,10 @@ fn locked() -> Story {
     let story = story.session("behind other tasks | ", 0.4);
     let behind = |name: &str| format!("client backend | behind other tasks | {name}");
     story.set("account", "behind_s", &behind("cc1"), 0.3).set("account", "behind_s", &behind("rustc"), 0.1)
+}
+
+fn only(story: &Story) -> ArmExplanation {
+    explain(&story.bundle()).arms.remove(0)
 }
 
 fn close(a: f64, b: f64) -> bool {
@@ -154,4 +159,28 @@ fn arms_that_are_named_say_so_too_and_only_of_the_primary_metric() {
     let with: Vec<&str> =
         named.comparisons.iter().filter(|c| c.time_points.is_some()).map(|c| c.metric.id.as_str()).collect();
     assert_eq!(with, ["tps"]);
+}
+
+#[test]
+fn other_work_is_held_responsible_where_it_is_seen_and_holdup_is_named_as_itself() {
+    let cause = |arm: &ArmExplanation| arm.causes.iter().find(|c| c.id == "oversubscription").expect("judged").clone();
+    let with = |behind_s: f64| {
+        let queued = Story::quiet().with_account().oversubscription().session("behind own tasks | ", 8.0);
+        let label = |name: &str| format!("client backend | behind other tasks | {name}");
+        let story = queued.set("account", "behind_s", &label("holdup-residual"), 0.4);
+        only(&story.set("account", "behind_s", &label("holdup"), 0.4).set(
+            "account",
+            "behind_s",
+            &label("cc1"),
+            behind_s,
+        ))
+    };
+    let asks = |arm: &ArmExplanation| {
+        let advice = cause(arm).advice;
+        advice.iter().any(|a| a.change.starts_with("other work off these CPUs"))
+    };
+    let (much, little) = (with(1.2), with(0.01));
+    let details = cause(&much).details.join(" ");
+    assert!(details.contains("Other work that they wait behind: cc1 60 %, holdup itself 40 %."), "{details}");
+    assert!(asks(&much) && !asks(&little), "{much:#?} {little:#?}");
 }

@@ -38,10 +38,14 @@ const CAUSES: &[Induced] = &[
 ];
 
 /// Causes that only the account shows.
-const OF_THE_ACCOUNT: [(&str, Induce); 10] = [
+const OF_THE_ACCOUNT: [(&str, Induce); 13] = [
     ("heavyweight-lock", |s| s.session("asleep | Lock:transactionid", 4.0)),
     ("lightweight-lock", |s| s.session("asleep | LWLock:LockManager", 4.0)),
     ("lightweight-lock", |s| s.session("asleep | Buffer:BufferShared", 4.0)),
+    // The locks of extensions, and of versions that are not known, have numbers.
+    ("lightweight-lock", |s| s.session("asleep | LWLock number 93", 4.0)),
+    ("heavyweight-lock", |s| s.session("asleep | Lock number 4", 4.0)),
+    ("other-wait", |s| s.session("asleep | wait event 0x7f000001", 4.0)),
     ("replication", |s| s.session("asleep | IPC:SyncRep", 4.0)),
     ("wal", |s| s.session("asleep | IO:WALSync", 2.0).session("asleep | LWLock:WALWrite", 2.0)),
     ("other-wait", |s| s.session("asleep | Timeout:PgSleep", 4.0)),

@@ -26,7 +26,7 @@ const HALF: f64 = 0.5;
 static WAITS: Waits = Waits {
     meta: &META,
     name: "heavyweight locks",
-    accept: |entry: &Entry<'_>| entry.waits_for.starts_with("Lock:"),
+    accept: |entry: &Entry<'_>| waits::is_of_type(entry.waits_for, "Lock"),
     subject,
     advice: advices,
 };
@@ -53,10 +53,11 @@ fn advices(event: &str) -> Vec<Advice> {
             ("hold advisory locks for a shorter time, or for fewer things", "sessions wait for less of the time")
         }
         "Lock:extend" => ("fewer sessions that insert into one table", "the table is extended by one at a time"),
-        _ => (
+        "Lock:transactionid" | "Lock:tuple" => (
             "shorter transactions on the same rows, or the update split over several rows",
             "a row is updated by one transaction at a time: throughput ends at one by its length",
         ),
+        _ => return Vec::new(),
     };
     let find = "find them: SELECT pid, pg_blocking_pids(pid), state, query FROM pg_stat_activity WHERE \
                 cardinality(pg_blocking_pids(pid)) > 0";

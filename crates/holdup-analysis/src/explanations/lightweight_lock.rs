@@ -21,7 +21,7 @@ const OF_BUFFERS: [&str; 3] = ["Buffer:BufferExclusive", "Buffer:BufferShareExcl
 
 /// Whether a wait event is for such a lock, or for the session that has it and does the work of all that queue for it.
 pub(super) fn is_of_a_lock(event: &str) -> bool {
-    event.starts_with("LWLock:") && !super::wal::is_wal(event)
+    waits::is_of_type(event, "LWLock") && !super::wal::is_wal(event)
         || event.eq_ignore_ascii_case("IPC:ProcArrayGroupUpdate")
         || event == "IPC:XactGroupUpdate"
         || OF_BUFFERS.contains(&event)

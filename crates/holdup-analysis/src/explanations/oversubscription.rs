@@ -5,7 +5,7 @@ use super::{Context, Kind, advice, judge_by_account, share_in_words, split};
 use crate::account;
 use crate::watched::{Watched, window_s};
 use crate::words;
-use holdup_model::explanation::{Cause, Missing};
+use holdup_model::explanation::{Advice, Cause, Missing};
 use holdup_model::outcome::FindingVerdict;
 use holdup_model::{Estimate, Meta, Trial};
 use holdup_stats::{CONFIDENCE, share_of_sums};
@@ -30,6 +30,8 @@ static KIND: Kind =
 const HELD_UP: f64 = 0.1;
 /// With more idle CPU time than this the CPUs are not what is short.
 const IDLE: f64 = 0.2;
+/// Other work matters from this part of the waiting on.
+const OTHERS: f64 = 0.05;
 /// Shows whether locks explain it.
 const SECTIONS: &str = "critical-sections";
 /// What explains waiting for a CPU, or makes tasks use CPUs for nothing.
@@ -113,7 +115,8 @@ fn not_cpu_bound(
 }
 
 fn found(watched: &Watched<'_>, is_idle_known: bool, cause: &mut Cause) {
-    if let Some(by) = split(&account::behind(watched, "behind other tasks"), 3) {
+    let others = account::behind(watched, "behind other tasks");
+    if let Some(by) = split(&others, 3) {
         cause.details.push(format!("Other work that they wait behind: {by}."));
     }
     cause.details.extend(account::maintenance_on_cpu(watched));
@@ -124,11 +127,12 @@ fn found(watched: &Watched<'_>, is_idle_known: bool, cause: &mut Cause) {
     if !is_idle_known {
         cause.details.push("Whether CPUs were idle is not known: --collect cpu.".to_owned());
     }
-    cause.advice = advices();
-    if fits {
-        // Fewer watched tasks change nothing where other work is too much.
-        cause.advice.remove(0);
-    }
+    let others_s: f64 = others.iter().filter(|(name, _)| name != account::ITSELF).map(|(_, s)| s).sum();
+    let waits_s = account::pieces(watched, account::is_queued).map_or(0.0, |pieces| pieces.sums().0);
+    // Fewer watched tasks change nothing where other work is too much, and other work's place nothing where there is none.
+    let by_own = (!fits).then(fewer_tasks);
+    let by_others = (fits || waits_s == 0.0 || others_s >= OTHERS * waits_s).then(other_work_elsewhere);
+    cause.advice = by_own.into_iter().chain(by_others).collect();
 }
 
 /// The part of all CPU time that is idle.
@@ -157,23 +161,24 @@ fn runnable(watched: &Watched<'_>) -> f64 {
     each.map(|(wait, on)| wait + on).sum::<f64>() / watched.watched_s()
 }
 
-fn advices() -> Vec<holdup_model::explanation::Advice> {
-    vec![
-        advice(
-            "fewer running tasks (a connection pooler), or more CPUs",
-            "the wait goes down with the number of tasks; throughput stays, as long as all CPUs have work",
-            "",
-            "holdup run pgbench --clients 8,64",
-            "set the number back",
-        ),
-        advice(
-            "other work off these CPUs, or a larger share for the watched tasks (cgroup-cpu-weight, nice)",
-            "gives them CPU time of other work, which waits longer",
-            "other work on this host",
-            "holdup run pgbench --vary cgroup-cpu-weight=100,1000",
-            "write the old value back to cpu.weight",
-        ),
-    ]
+fn fewer_tasks() -> Advice {
+    advice(
+        "fewer running tasks (a connection pooler), or more CPUs",
+        "the wait goes down with the number of tasks; throughput stays, as long as all CPUs have work",
+        "",
+        "holdup run pgbench --clients 8,64",
+        "set the number back",
+    )
+}
+
+fn other_work_elsewhere() -> Advice {
+    advice(
+        "other work off these CPUs, or a larger share for the watched tasks (cgroup-cpu-weight, nice)",
+        "gives them CPU time of other work, which waits longer",
+        "other work on this host",
+        "holdup run pgbench --vary cgroup-cpu-weight=100,1000",
+        "write the old value back to cpu.weight",
+    )
 }
 
 /// Task-seconds without a CPU although runnable, and on a CPU.

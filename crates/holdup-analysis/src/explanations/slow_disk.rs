@@ -27,7 +27,7 @@ static KIND: Kind = Kind { meta: &META, name: "I/O wait", of: "one task's time",
 
 /// Whether a wait event is for a disk, or for another process that reads or writes the same page.
 pub(super) fn is_io(event: &str) -> bool {
-    event.starts_with("IO:") && !super::wal::is_wal(event) || event.eq_ignore_ascii_case("IPC:BufferIO")
+    waits::is_of_type(event, "IO") && !super::wal::is_wal(event) || event.eq_ignore_ascii_case("IPC:BufferIO")
 }
 
 /// The host waits for I/O for at least this part of the time where a disk is the reason.
@@ -104,7 +104,7 @@ fn found(watched: &Watched<'_>, cause: &mut Cause) {
         words::number(share.high)
     );
     let events: Vec<(String, f64)> = watched.by_label("wait-events", "backends_waiting");
-    let io: Vec<(String, f64)> = events.into_iter().filter(|(event, _)| event.starts_with("IO:")).collect();
+    let io: Vec<(String, f64)> = events.into_iter().filter(|(event, _)| waits::is_of_type(event, "IO")).collect();
     if let Some(io) = split(&io, 3) {
         cause.details.push(format!("In the wait events {io}."));
     }

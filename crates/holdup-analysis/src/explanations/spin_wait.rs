@@ -97,8 +97,8 @@ pub(super) fn explain(context: &Context<'_>) -> Cause {
     cause.details.extend(details(watched, path));
     if cause.verdict == FindingVerdict::Supported && running.is_some_and(|part| part < NEARLY_ALL) {
         cause.details.push(
-            "A holder counts as running where one was seen in the section: --section FUNCTION names the function that \
-             takes the lock."
+            "A holder counts as running where one was sampled in the section. Where none was, the section is short, the \
+             next in line is off the CPU, or the lock's function is not known: --section FUNCTION."
                 .to_owned(),
         );
     }
