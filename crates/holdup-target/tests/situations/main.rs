@@ -16,6 +16,7 @@ mod crash;
 mod daemons;
 mod deadlocks;
 mod foreign_keys;
+mod hostile_memory;
 mod hot_row;
 mod idle_server;
 mod locked_table;
@@ -313,9 +314,10 @@ holdup_testkit::tests!(
     sources::a_rust_program_with_one_consumer,
     sources::a_c_program_with_one_mutex,
     spin_locks::a_lock_function_of_its_own,
-    spin_locks::a_spin_lock_of_the_library,
-    spin_locks::an_exchange_in_the_function_itself,
+    spin_locks::a_spin_lock_of_the_library_in_a_container,
+    spin_locks::an_exchange_in_a_function_without_a_name,
     spin_locks::a_holder_of_another_lock_sleeps,
-    spin_locks::a_ticket_lock;
+    spin_locks::a_ticket_lock,
+    hostile_memory::memory_of_no_server;
     by_hand: programs::a_java_program_that_allocates, daemons::a_mariadb_with_a_hot_row
 );
