@@ -81,14 +81,20 @@ pub struct RecordOutcome {
 }
 
 /// The collectors that a record runs when none are named: those that exist here. With a PostgreSQL server that answers,
-/// its statistics as well.
+/// its statistics as well. `run-queue` reads a file of every thread at every edge of a window (14 us each, 0.14 s for 10,000), so
+/// it is there where `switches`, which shows the same, cannot work.
 pub fn default_collectors(has_postgres: bool) -> Vec<String> {
     let of_server = if has_postgres { &OF_A_SERVER[..] } else { &[] };
+    let works = |id| {
+        let probed = holdup_evidence::find(id).map(|collector| collector.probe(&CollectContext::default()));
+        probed.is_some_and(|availability| !matches!(availability, Availability::Unavailable { .. }))
+    };
+    let has_switches = works("switches");
     COLLECTORS
         .iter()
         .chain(of_server)
         .copied()
-        .filter(|id| holdup_evidence::find(id).is_some())
+        .filter(|id| holdup_evidence::find(id).is_some() && !(*id == "run-queue" && has_switches))
         .map(str::to_owned)
         .collect()
 }

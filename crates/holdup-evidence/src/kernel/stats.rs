@@ -2,6 +2,7 @@
 
 use crate::background::{Background, End};
 use aya::Ebpf;
+use aya::programs::Program;
 use aya_obj::generated::{bpf_attr, bpf_cmd, bpf_prog_info};
 use holdup_model::evidence::BpfCost;
 use std::os::fd::{AsFd, AsRawFd};
@@ -83,11 +84,12 @@ fn of_program(fd: i32) -> Option<(u64, u64, u64)> {
 }
 
 /// The sum over the object's loaded programs so far, and the runs that the kernel left out because the program was running
-/// on that CPU already.
+/// on that CPU already. Iterators are left out: they run in the thread that reads them, and are part of its CPU time; one that
+/// falls into a slice would be taken for many.
 pub(crate) fn of(object: &Ebpf) -> (BpfCost, u64) {
     let mut cost = BpfCost::default();
     let mut missed = 0;
-    for (_, program) in object.programs() {
+    for (_, program) in object.programs().filter(|(_, program)| !matches!(program, Program::Iter(_))) {
         let Ok(fd) = program.fd() else { continue };
         let Some((run_ns, runs, left_out)) = of_program(fd.as_fd().as_raw_fd()) else { continue };
         cost.run_ns += run_ns;
