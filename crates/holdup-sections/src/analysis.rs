@@ -404,7 +404,7 @@ fn leads_straight(function: &Function, from: Index, point: Index) -> bool {
 
 /// How the lock's address shows, at every instruction of holders and waiters.
 fn words(function: &mut Function, one: &Taken, held: &Held, waits: &BTreeSet<Index>) -> BTreeMap<Index, LockWord> {
-    let mut words = held.words.clone();
+    let mut words = held.words(&one.word, &mut function.nodes);
     for at in waits.iter().chain(one.decision.undecided.keys()).chain(held.perhaps.keys()) {
         if !held.at.contains(at)
             && let Some(state) = function.state(*at)

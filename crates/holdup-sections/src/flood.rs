@@ -3,7 +3,7 @@
 use crate::atomic::{Attempt, Effect, Test, Word, attempt, effect};
 use crate::decide::decide;
 use crate::function::{Exit, Function, Index};
-use crate::values::{JoinedStates, RAX, State, Value, number};
+use crate::values::{JoinedStates, Nodes, RAX, State, Value, number};
 use holdup_model::sections::{Condition, LockWord};
 use iced_x86::{ConditionCode, Mnemonic, OpKind};
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,8 +23,8 @@ pub(crate) trait Calls {
 pub(crate) struct Held {
     /// Instructions.
     pub(crate) at: BTreeSet<Index>,
-    /// How the lock's address shows at each of them, where it does.
-    pub(crate) words: BTreeMap<Index, LockWord>,
+    /// What is known there.
+    states: JoinedStates,
     /// Where control continues without it.
     pub(crate) free_from: BTreeSet<Index>,
     /// Instructions between an atomic operation that may have given it back and the branch on that: it is still held where
@@ -78,9 +78,16 @@ pub(crate) fn held(
     let (mut held, states) = (flood.held, flood.states);
     held.returned_at.dedup_by_key(|returned| returned.0);
     held.at = states.places().collect();
-    let shown = |at: &Index| Some((*at, crate::word::shown(word, states.get(*at)?, &mut function.nodes)?));
-    held.words = held.at.iter().filter_map(shown).collect();
+    held.states = states;
     Ok(held)
+}
+
+impl Held {
+    /// How the lock's address shows where it is held.
+    pub(crate) fn words(&self, word: &Word, nodes: &mut Nodes) -> BTreeMap<Index, LockWord> {
+        let shown = |at: &Index| Some((*at, crate::word::shown(word, self.states.get(*at)?, nodes)?));
+        self.at.iter().filter_map(shown).collect()
+    }
 }
 
 impl Flood<'_> {

@@ -52,7 +52,7 @@ impl<'a> Program<'a> {
                     }
                     FlowControl::IndirectCall if instruction.is_ip_rel_memory_operand() => {
                         let slot = image.slots.get(&instruction.ip_rel_memory_address());
-                        if slot.is_some_and(|name| shipped::SPIN_LOCKS.contains(&name.as_str())) {
+                        if slot.is_some_and(|name| shipped::spin_lock(name).is_some()) {
                             spinning.insert(number);
                         }
                     }
@@ -64,7 +64,7 @@ impl<'a> Program<'a> {
         let (returns, stubs) = (BTreeMap::new(), BTreeMap::new());
         let mut program = Program { image, calls, jumps, atomic, spinning, returns, stubs };
         program.find_stubs();
-        let locks = program.stubs.iter().filter(|(_, name)| shipped::SPIN_LOCKS.contains(&name.as_str()));
+        let locks = program.stubs.iter().filter(|(_, name)| shipped::spin_lock(name).is_some());
         let callers = locks.flat_map(|(stub, _)| program.callers(*stub));
         let spinning: Vec<usize> = callers.filter_map(|at| program.image.fragment(at)).collect();
         program.spinning.extend(spinning);
@@ -114,8 +114,7 @@ impl<'a> Program<'a> {
     /// The function of a library that a call takes a spin lock by.
     pub(crate) fn spin_lock(&self, call: &Instruction) -> Option<&'static str> {
         let calls = matches!(call.flow_control(), FlowControl::Call | FlowControl::IndirectCall);
-        let name = calls.then(|| self.import(call)).flatten()?;
-        shipped::SPIN_LOCKS.iter().find(|known| **known == name).copied()
+        calls.then(|| self.import(call)).flatten().and_then(shipped::spin_lock)
     }
 
     /// The function of this binary that an instruction calls or jumps to.

@@ -5,6 +5,11 @@ pub(crate) mod postgres;
 /// Functions of libraries that take the spin lock of their first argument for their caller, and the one that gives it back
 /// (POSIX.1-2024; glibc keeps an int there).
 pub(crate) const SPIN_LOCKS: &[&str] = &["pthread_spin_lock"];
+/// The same name where it is one of [`SPIN_LOCKS`].
+pub(crate) fn spin_lock(name: &str) -> Option<&'static str> {
+    SPIN_LOCKS.iter().find(|known| **known == name).copied()
+}
+
 /// See [`SPIN_LOCKS`].
 pub(crate) const SPIN_UNLOCK: &str = "pthread_spin_unlock";
 /// Bytes of such a lock.
