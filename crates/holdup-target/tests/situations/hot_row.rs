@@ -1,9 +1,10 @@
 //! Many sessions update one row. Which wait is the larger one, for the row or for the table of locks, depends on the CPUs.
 
+use crate::pgbench::account_s;
+use crate::sampling::{Sample, half_interval, mean, sampled};
 use crate::server::Server;
 use crate::{Situation, USUAL, judge, judge_beside};
 use holdup_model::{BundleData, Trial};
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -33,12 +34,9 @@ static UNTRACKED: Situation = Situation {
 const EVENTS: &str = "SELECT wait_event_type || ':' || wait_event, count(*) FROM pg_stat_activity \
                       WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() AND wait_event IS NOT NULL GROUP BY 1";
 
-/// The sessions in each wait event at a time, ns since 1970.
-type Samples = Vec<(i64, BTreeMap<String, f64>)>;
-
 /// Asks the server again and again what its sessions wait for.
-fn sample(server: &mut Server) -> Arc<Mutex<Samples>> {
-    let samples = Arc::new(Mutex::new(Samples::new()));
+fn sample(server: &mut Server) -> Arc<Mutex<Vec<Sample>>> {
+    let samples = Arc::new(Mutex::new(Vec::new()));
     let (kept, mut client) = (samples.clone(), server.connect());
     server.thread(move |_| {
         std::thread::sleep(Duration::from_millis(10));
@@ -53,44 +51,19 @@ fn sample(server: &mut Server) -> Arc<Mutex<Samples>> {
     samples
 }
 
-/// The sessions that are in a wait event on average, by the samples of a window.
-fn sampled(samples: &Samples, trial: &Trial, event: &str) -> f64 {
-    let window = trial.window.expect("it was closed");
-    let of_window: Vec<f64> = samples
-        .iter()
-        .filter(|(at, _)| (window.begin_unix_ns..window.end_unix_ns).contains(at))
-        .map(|(_, events)| events.get(event).copied().unwrap_or(0.0))
-        .collect();
-    mean(&of_window)
-}
-
 /// Those that sleep in it, and all that could run, on a CPU or not, by the account of a window.
 fn accounted(trial: &Trial, event: &str) -> (f64, f64) {
-    let account = trial.evidence.iter().find(|c| c.collector == "account").expect("it runs by default");
     let length_s = trial.window.expect("it was closed").length_ns as f64 / 1e9;
     let sum = |is_meant: &dyn Fn(&str) -> bool| {
-        let of_backends = account.items.iter().filter(|i| {
-            let rest = i.label.as_deref().and_then(|label| label.strip_prefix("client backend | "));
-            i.name == "account_s" && rest.is_some_and(is_meant)
-        });
-        of_backends.filter_map(|i| i.value.value()).sum::<f64>() / length_s
+        let of_backends = |label: &str| label.strip_prefix("client backend | ").is_some_and(is_meant);
+        account_s(trial, "account_s", of_backends) / length_s
     };
     (sum(&|rest| rest == format!("asleep | {event}")), sum(&|rest| !rest.starts_with("asleep")))
 }
 
-fn mean(all: &[f64]) -> f64 {
-    all.iter().sum::<f64>() / all.len() as f64
-}
-
-/// Half of the 95 % interval of a mean over the four windows of a record, by Student's t.
-fn half_interval(all: &[f64]) -> f64 {
-    let spread = all.iter().map(|one| (one - mean(all)).powi(2)).sum::<f64>() / (all.len() - 1) as f64;
-    3.182 * (spread / all.len() as f64).sqrt()
-}
-
 /// A session that was woken is in its wait event until it runs, which the account counts as waiting for a CPU: so samples lie
 /// between what sleeps, and that with all that could run.
-fn agrees(bundle: &BundleData, samples: &Samples) {
+fn agrees(bundle: &BundleData, samples: &[Sample]) {
     assert_eq!(bundle.trials.len(), 4);
     for event in ["Lock:transactionid", "Lock:tuple", "LWLock:LockManager"] {
         let of_samples: Vec<f64> = bundle.trials.iter().map(|trial| sampled(samples, trial, event)).collect();

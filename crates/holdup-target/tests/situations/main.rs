@@ -199,12 +199,7 @@ fn adds_up(situation: &Situation, bundle: &BundleData, sessions: usize) {
     let (mut accounted_s, mut windows_s) = (0.0, 0.0);
     for trial in bundle.trials.iter().filter(|t| t.is_done()) {
         windows_s += trial.window.map_or(0.0, |w| w.length_ns as f64 / 1e9);
-        let account = trial.evidence.iter().find(|c| c.collector == "account").expect("it runs by default");
-        let of_backends = account.items.iter().filter(|i| {
-            i.name == "account_s" && i.label.as_deref().is_some_and(|label| label.starts_with("client backend |"))
-        });
-        let of_trial = of_backends.filter_map(|i| i.value.value()).sum::<f64>();
-        accounted_s += of_trial;
+        accounted_s += pgbench::account_s(trial, "account_s", |label| label.starts_with("client backend |"));
     }
     println!("  {accounted_s:.3} s of {sessions} sessions in {windows_s:.3} s");
     let off = (accounted_s / (windows_s * sessions as f64) - 1.0).abs();

@@ -39,7 +39,7 @@ const TOLERANCE: f64 = 0.02;
 const LEAST: f64 = 0.01;
 
 /// The sessions in each wait event at a time, ns since 1970.
-type Sample = (i64, BTreeMap<String, f64>);
+pub(crate) type Sample = (i64, BTreeMap<String, f64>);
 
 /// A session that samples until it is asked to stop.
 pub(crate) struct Sampler(Receiver<Vec<Sample>>);
@@ -82,14 +82,7 @@ struct Shares {
 }
 
 fn shares(event: &str, bundle: &BundleData, samples: &[Sample], sessions: f64) -> Shares {
-    let of_samples = |trial: &Trial| {
-        let window = trial.window.expect("it was closed");
-        let inside = |at: &i64| (window.begin_unix_ns..window.end_unix_ns).contains(at);
-        let of_window = samples.iter().filter(|(at, _)| inside(at));
-        let counts: Vec<f64> =
-            of_window.map(|(_, events)| events.get(event).copied().unwrap_or(0.0) / sessions).collect();
-        mean(&counts)
-    };
+    let of_samples = |trial: &Trial| sampled(samples, trial, event) / sessions;
     let part = |trial: &Trial, s: f64| s / (trial.window.expect("it was closed").length_ns as f64 / 1e9) / sessions;
     let ending = format!("| {event}");
     let of_backends = |label: &str| label.starts_with("client backend |") && label.ends_with(&ending);
@@ -99,15 +92,28 @@ fn shares(event: &str, bundle: &BundleData, samples: &[Sample], sessions: f64) -
     Shares { sampled: each(&of_samples), asleep: each(&asleep), woken: each(&woken) }
 }
 
-fn mean(all: &[f64]) -> f64 {
+/// The sessions that are in a wait event on average, by the samples of a window.
+pub(crate) fn sampled(samples: &[Sample], trial: &Trial, event: &str) -> f64 {
+    let window = trial.window.expect("it was closed");
+    let inside = |at: &i64| (window.begin_unix_ns..window.end_unix_ns).contains(at);
+    let of_window = samples.iter().filter(|(at, _)| inside(at));
+    let counts: Vec<f64> = of_window.map(|(_, events)| events.get(event).copied().unwrap_or(0.0)).collect();
+    mean(&counts)
+}
+
+pub(crate) fn mean(all: &[f64]) -> f64 {
     all.iter().sum::<f64>() / all.len() as f64
 }
 
-/// Half of the 95 % interval of a mean over ten windows, by Student's t.
-fn half_interval(all: &[f64]) -> f64 {
-    assert_eq!(all.len(), 10);
+/// Half of the 95 % interval of a mean over the windows of a record, by Student's t.
+pub(crate) fn half_interval(all: &[f64]) -> f64 {
+    let t = match all.len() {
+        4 => 3.182,
+        10 => 2.262,
+        windows => panic!("{windows} windows"),
+    };
     let spread = all.iter().map(|one| (one - mean(all)).powi(2)).sum::<f64>() / (all.len() - 1) as f64;
-    2.262 * (spread / all.len() as f64).sqrt()
+    t * (spread / all.len() as f64).sqrt()
 }
 
 /// The intervals of each wait event by samples and by the account overlap.
