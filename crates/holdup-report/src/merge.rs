@@ -1,5 +1,6 @@
 //! Distributions and call stacks of many trials as one.
 
+use crate::on_cpu_states;
 use holdup_model::stacks::{Frame, Stack};
 use holdup_model::{BundleData, Problem, SparseHistogram, StackProfile, Timeline, Trial};
 use std::collections::BTreeMap;
@@ -35,7 +36,7 @@ pub(crate) fn profiles<'a>(trials: impl Iterator<Item = &'a Trial>) -> Vec<Stack
     for p in trials.flat_map(|t| &t.evidence).flat_map(|c| &c.stacks) {
         groups.entry((&p.name, &p.unit, p.period_ns)).or_default().add(p);
     }
-    groups
+    let mut all: Vec<StackProfile> = groups
         .into_iter()
         .map(|((name, unit, period_ns), merger)| StackProfile {
             name: name.to_owned(),
@@ -45,7 +46,9 @@ pub(crate) fn profiles<'a>(trials: impl Iterator<Item = &'a Trial>) -> Vec<Stack
             stacks: merger.stacks(),
             frames: merger.frames.into_iter().cloned().collect(),
         })
-        .collect()
+        .collect();
+    all.iter_mut().for_each(on_cpu_states::add);
+    all
 }
 
 /// What identifies a stack: task, role, functions.
