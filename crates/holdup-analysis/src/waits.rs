@@ -1,7 +1,7 @@
 //! What explanations by PostgreSQL's wait events have in common.
 
 use crate::account::{self, Entry};
-use crate::explanations::{Kind, blank, judge, share_in_words, split};
+use crate::explanations::{Kind, blank, grouped, judge, share_in_words, split};
 use crate::wakers;
 use crate::watched::Watched;
 use holdup_model::Meta;
@@ -49,6 +49,26 @@ pub(crate) fn explain(waits: &Waits, watched: &Watched<'_>) -> Cause {
         format!("{}: sessions spend {} of their time waiting ({on}).", (waits.subject)(most), share_in_words(share));
     let waiting_s: f64 = events.iter().map(|(_, s)| s).sum();
     cause.details.extend(wakers::details(watched, waiting_s, waits.accept));
+    cause.details.extend(queries(watched, waits.accept));
     cause.advice = (waits.advice)(most);
     cause
+}
+
+const QUERIES: &str = "queries";
+
+/// Which queries are in such waits, where the server was asked.
+fn queries(watched: &Watched<'_>, accept: fn(&Entry<'_>) -> bool) -> Option<String> {
+    let mut all = watched.by_label(QUERIES, "sessions_in_query");
+    all.retain(|(label, _)| {
+        let event = label.split_once(" | ").map_or("", |(_, event)| event);
+        accept(&Entry::of(&format!("client backend | asleep | {event}")))
+    });
+    let by_id = grouped(&all, |label| label.split(" | ").next().unwrap_or_default());
+    match by_id.first()?.0.as_str() {
+        "no id" => Some("Which queries wait is not known: compute_query_id = on, or pg_stat_statements.".to_owned()),
+        id => Some(format!(
+            "By query id: {}. SELECT query FROM pg_stat_statements WHERE queryid = {id} has the text.",
+            split(&by_id, 3)?
+        )),
+    }
 }

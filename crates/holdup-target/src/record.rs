@@ -37,7 +37,7 @@ const COLLECTORS: [&str; 10] = [
 ];
 
 /// Those that ask the server, where it answers.
-const OF_A_SERVER: [&str; 3] = ["wait-events", "blockers", "postgres-statistics"];
+const OF_A_SERVER: [&str; 4] = ["wait-events", "blockers", "queries", "postgres-statistics"];
 
 /// A window that was cut short counts from this part of its length on.
 const COUNTS_FROM: f64 = 0.5;

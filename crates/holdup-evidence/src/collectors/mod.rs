@@ -16,6 +16,7 @@ mod network;
 mod off_cpu;
 mod postgres_statistics;
 mod pressure;
+mod queries;
 mod run_queue;
 mod softirqs;
 mod switch_counters;
@@ -51,4 +52,5 @@ pub const ALL: &[&dyn Collector] = &[
     &postgres_statistics::PostgresStatistics,
     &wait_events::WaitEvents,
     &blockers::Blockers,
+    &queries::Queries,
 ];

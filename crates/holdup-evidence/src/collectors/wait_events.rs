@@ -1,12 +1,10 @@
 //! What PostgreSQL's backends wait for, sampled.
 
-use crate::postgres::sampler::{self, Sums};
-use crate::postgres::{ASKING, probe};
+use crate::postgres::probe;
+use crate::postgres::sampler::{self, Counted};
 use crate::reading::Produces;
 use crate::{About, CollectContext, Collecting, Collector};
-use holdup_model::{Availability, EvidenceItem, Meta, Problem};
-use holdup_sql::{Client, Statement};
-use std::collections::BTreeMap;
+use holdup_model::{Availability, Meta, Problem};
 
 pub(crate) struct WaitEvents;
 
@@ -31,34 +29,12 @@ const SQL: &str = "SELECT CASE WHEN wait_event IS NULL THEN 'CPU' ELSE wait_even
                    AND application_name NOT IN ('holdup', 'holdup collector') AND (state = 'active' OR wait_event IS NOT NULL \
                    OR state LIKE 'idle in transaction%') GROUP BY 1";
 
-/// Samples by event.
 #[derive(Default)]
-struct Events(BTreeMap<String, u64>);
+struct Waiting;
 
-impl Sums for Events {
-    type Sample = Vec<(String, u64)>;
-
-    fn add(&mut self, sample: Self::Sample) {
-        sample.into_iter().for_each(|(event, count)| *self.0.entry(event).or_default() += count);
-    }
-
-    fn items(&self, samples: u64) -> Vec<EvidenceItem> {
-        let mean = |(event, count): (&String, &u64)| {
-            EvidenceItem::labelled("backends_waiting", event, "backends", *count as f64 / samples as f64)
-        };
-        let taken = EvidenceItem::new("wait_event_samples", "samples", samples as f64);
-        self.0.iter().map(mean).chain([taken]).collect()
-    }
-}
-
-fn ask(client: &mut Client, statement: &Statement) -> Result<(Vec<(String, u64)>, u64), holdup_sql::Error> {
-    let mut sample = Vec::new();
-    for row in client.query(statement, &[])? {
-        let count: i64 = row.try_get(1)?;
-        sample.push((row.try_get::<_, String>(0)?, u64::try_from(count).unwrap_or(0)));
-    }
-    let bytes = sample.iter().map(|(event, _)| event.len() as u64 + 8).sum();
-    Ok((sample, bytes))
+impl Counted for Waiting {
+    const ITEM: (&'static str, &'static str) = ("backends_waiting", "backends");
+    const SAMPLES: &'static str = "wait_event_samples";
 }
 
 impl Collector for WaitEvents {
@@ -71,22 +47,20 @@ impl Collector for WaitEvents {
     }
 
     fn start(&self, context: &CollectContext) -> Result<Box<dyn Collecting>, Problem> {
-        sampler::begin::<Events>((&META, PRODUCES), context, ASKING, |client| {
-            let statement = client.prepare(SQL)?;
-            Ok(Box::new(move |client| ask(client, &statement)))
-        })
+        sampler::begin_counting::<Waiting>((&META, PRODUCES), context, SQL)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::postgres::sampler::{Samples, report};
+    use crate::postgres::sampler::{Counts, Samples, Sums as _, report};
     use holdup_model::Measured;
 
     #[test]
     fn a_server_that_never_answered_gives_absent_items() {
-        let samples: Samples<Events> = Samples { failure: Some("connection closed".to_owned()), ..Samples::default() };
+        let samples: Samples<Counts<Waiting>> =
+            Samples { failure: Some("connection closed".to_owned()), ..Samples::default() };
         let collected = report((&META, PRODUCES), &samples);
         assert!(collected.items.iter().all(|i| i.value == Measured::Absent("connection closed".to_owned())));
         assert_eq!(collected.coverage.seen, 0);
@@ -94,7 +68,8 @@ mod tests {
 
     #[test]
     fn the_mean_is_over_all_samples() {
-        let values = Events(BTreeMap::from([("CPU".to_owned(), 30)]));
+        let mut values = Counts::<Waiting>::default();
+        values.add(vec![("CPU".to_owned(), 10), ("CPU".to_owned(), 20)]);
         let collected = report((&META, PRODUCES), &Samples { values, taken: 10, late: 2, ..Samples::default() });
         assert_eq!(collected.items[0].value, Measured::Value(3.0));
         assert_eq!((collected.coverage.seen, collected.coverage.lost), (10, 2));

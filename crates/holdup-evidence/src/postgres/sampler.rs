@@ -1,11 +1,13 @@
 //! Asking a server again and again, on a connection of its own that stays open from window to window.
 
 use crate::background::{Background, End};
-use crate::postgres::{NO_SERVER, connect};
+use crate::postgres::{ASKING, NO_SERVER, connect};
 use crate::reading::{Produces, all_absent, thread_cpu_ns};
 use crate::{CollectContext, Collecting, Continuous};
 use holdup_model::{Collected, Coverage, EvidenceItem, Meta, Problem, SelfCost};
 use holdup_sql::Client;
+use std::collections::BTreeMap;
+use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -19,6 +21,57 @@ pub(crate) trait Sums: Default + Send + 'static {
 
     /// The evidence of a number of samples, one and more.
     fn items(&self, samples: u64) -> Vec<EvidenceItem>;
+}
+
+/// An item of evidence that is a mean over samples, by label.
+pub(crate) trait Counted: Default + Send + 'static {
+    /// Its name and its unit.
+    const ITEM: (&'static str, &'static str);
+    /// The name of the item with the number of samples.
+    const SAMPLES: &'static str;
+}
+
+/// How many were seen, by label.
+#[derive(Default)]
+pub(crate) struct Counts<T>(pub(crate) BTreeMap<String, u64>, PhantomData<T>);
+
+impl<T: Counted> Sums for Counts<T> {
+    type Sample = Vec<(String, u64)>;
+
+    fn add(&mut self, sample: Self::Sample) {
+        sample.into_iter().for_each(|(label, count)| *self.0.entry(label).or_default() += count);
+    }
+
+    fn items(&self, samples: u64) -> Vec<EvidenceItem> {
+        let (name, unit) = T::ITEM;
+        let mean =
+            |(label, count): (&String, &u64)| EvidenceItem::labelled(name, label, unit, *count as f64 / samples as f64);
+        let taken = EvidenceItem::new(T::SAMPLES, "samples", samples as f64);
+        self.0.iter().map(mean).chain([taken]).collect()
+    }
+}
+
+/// Begins to count by a statement that gives labels and numbers.
+///
+/// # Errors
+/// As [`begin`].
+pub(crate) fn begin_counting<T: Counted>(
+    of: (&'static Meta, Produces),
+    context: &CollectContext,
+    sql: &'static str,
+) -> Result<Box<dyn Collecting>, Problem> {
+    begin::<Counts<T>>(of, context, ASKING, |client| {
+        let statement = client.prepare(sql)?;
+        Ok(Box::new(move |client| {
+            let mut sample = Vec::new();
+            for row in client.query(&statement, &[])? {
+                let count: i64 = row.try_get(1)?;
+                sample.push((row.try_get::<_, String>(0)?, u64::try_from(count).unwrap_or(0)));
+            }
+            let bytes = sample.iter().map(|(label, _)| label.len() as u64 + 8).sum();
+            Ok((sample, bytes))
+        }))
+    })
 }
 
 /// What was sampled in a window.
