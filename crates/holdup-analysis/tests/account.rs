@@ -60,9 +60,11 @@ fn the_states_stand_in_their_order_with_what_they_wait_behind() {
     assert!(classes.is_sorted(), "{classes:?}");
     assert_eq!((account.of.as_str(), account.kinds.as_slice()), ("sessions", ["client backend".to_owned()].as_slice()));
     let of = |name: &str| account.states.iter().find(|s| s.name == name).expect("it is there");
-    let behind = &of("runnable behind other tasks").behind;
+    let behind = &of("runnable behind other tasks").parts;
     assert_eq!(behind.iter().map(|b| b.name.as_str()).collect::<Vec<_>>(), ["cc1", "rustc"]);
-    assert!(of("on a CPU").behind.is_empty());
+    let on_cpu = of("on a CPU");
+    assert!(close(on_cpu.parts.iter().map(|p| p.time_s).sum(), on_cpu.time_s), "{on_cpu:#?}");
+    assert_eq!(on_cpu.parts[0].name, "own code");
     assert!(of("Lock:transactionid").share > of("on a CPU").share);
 }
 

@@ -16,10 +16,11 @@ pub enum StateClass {
     Other,
 }
 
-/// What tasks were runnable behind.
+/// A part of the time in a state.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Behind {
-    /// The name of the tasks that had the CPU.
+pub struct StatePart {
+    /// Of runnable tasks, the name of those that had the CPU; of tasks on a CPU, what they did: `own code`, `page fault`,
+    /// `system call read`.
     pub name: String,
     /// For how long, s.
     pub time_s: f64,
@@ -44,8 +45,9 @@ pub struct AccountState {
     pub sessions: f64,
     /// The time in each window, s, in the order of [`Account::windows`].
     pub windows_s: Vec<f64>,
-    /// What they were runnable behind, by name, as far as that is not under test itself; largest first.
-    pub behind: Vec<Behind>,
+    /// What they were runnable behind, as far as that is not under test itself, or what they did on a CPU, by the samples of all
+    /// tasks under test; largest first.
+    pub parts: Vec<StatePart>,
 }
 
 /// A window of an account.

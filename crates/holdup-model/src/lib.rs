@@ -19,6 +19,7 @@ pub mod guest;
 pub mod histogram;
 pub mod kernel_version;
 pub mod metric;
+pub mod on_cpu_states;
 pub mod outcome;
 pub mod plan;
 pub mod prediction;

@@ -4,7 +4,7 @@ use crate::formats::terminal::TerminalOptions;
 use crate::matrix::shorten;
 use crate::text::{self, clean, wrap};
 use holdup_model::Account;
-use holdup_model::account::{AccountState, Behind, StateClass};
+use holdup_model::account::{AccountState, StateClass, StatePart};
 use holdup_model::foreign::markdown as escape;
 
 /// The heads of the columns.
@@ -81,17 +81,18 @@ fn seconds(name: &str, time_s: f64) -> String {
     format!("{name} {}\u{a0}s", few(time_s))
 }
 
-/// What runnable sessions waited behind, by name, a sentence for each state.
-pub(crate) fn behind(account: &Account) -> Vec<String> {
-    let all = account.states.iter().filter(|state| !state.behind.is_empty());
+/// What runnable sessions waited behind, by name, and what others did on a CPU, by samples: a sentence for each state.
+pub(crate) fn parts(account: &Account) -> Vec<String> {
+    let all = account.states.iter().filter(|state| !state.parts.is_empty());
     let sentence = |state: &AccountState| {
-        let named = |b: &Behind| seconds(&clean(&b.name), b.time_s);
-        let mut names: Vec<String> = state.behind.iter().take(NAMES).map(named).collect();
-        if state.behind.len() > NAMES {
-            let rest_s = state.behind.iter().skip(NAMES).map(|b| b.time_s).sum();
-            names.push(seconds(&format!("{} others", state.behind.len() - NAMES), rest_s));
+        let named = |b: &StatePart| seconds(&clean(&b.name), b.time_s);
+        let mut names: Vec<String> = state.parts.iter().take(NAMES).map(named).collect();
+        if state.parts.len() > NAMES {
+            let rest_s = state.parts.iter().skip(NAMES).map(|b| b.time_s).sum();
+            names.push(seconds(&format!("{} others", state.parts.len() - NAMES), rest_s));
         }
-        format!("{}, by name: {}.", text::capital(&clean(&state.name)), names.join(", "))
+        let by = if state.class == StateClass::OnCpu { "samples" } else { "name" };
+        format!("{}, by {by}: {}.", text::capital(&clean(&state.name)), names.join(", "))
     };
     all.map(sentence).collect()
 }
@@ -112,7 +113,7 @@ pub(crate) fn terminal(account: &Account, options: &TerminalOptions) -> String {
         line
     }));
     out.push_str(&text::align(&lines, &[], "  "));
-    behind(account).iter().for_each(|line| out.push_str(&wrap(line, columns, "  ", "    ")));
+    parts(account).iter().for_each(|line| out.push_str(&wrap(line, columns, "  ", "    ")));
     out
 }
 
@@ -127,6 +128,6 @@ pub(crate) fn markdown(account: &Account) -> String {
     for row in rows {
         out.push_str(&format!("| {} |\n", row.map(|cell| escape(&cell)).join(" | ")));
     }
-    behind(account).iter().for_each(|line| out.push_str(&format!("\n{}\n", escape(line))));
+    parts(account).iter().for_each(|line| out.push_str(&format!("\n{}\n", escape(line))));
     out
 }

@@ -19,7 +19,6 @@ pub mod formats;
 mod history;
 mod matrix;
 mod merge;
-mod on_cpu_states;
 mod packets;
 mod page;
 mod predict;

@@ -1,6 +1,5 @@
 //! Distributions and call stacks of many trials as one.
 
-use crate::on_cpu_states;
 use holdup_model::stacks::{Frame, Stack};
 use holdup_model::{BundleData, Problem, SparseHistogram, StackProfile, Timeline, Trial};
 use std::collections::BTreeMap;
@@ -47,7 +46,7 @@ pub(crate) fn profiles<'a>(trials: impl Iterator<Item = &'a Trial>) -> Vec<Stack
             frames: merger.frames.into_iter().cloned().collect(),
         })
         .collect();
-    all.iter_mut().for_each(on_cpu_states::add);
+    all.iter_mut().for_each(holdup_model::on_cpu_states::add);
     all
 }
 

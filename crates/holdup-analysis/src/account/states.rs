@@ -2,8 +2,8 @@
 
 use super::{ACCOUNT, Entry, ITEM, at_work, behind, is_on_cpu, pieces, sessions};
 use crate::watched::Watched;
-use holdup_model::Account;
-use holdup_model::account::{AccountState, AccountWindow, Behind, StateClass};
+use holdup_model::account::{AccountState, AccountWindow, StateClass, StatePart};
+use holdup_model::{Account, on_cpu_states};
 use holdup_stats::{CONFIDENCE, share_of_sums};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,8 +29,8 @@ pub(crate) fn of_arm(watched: &Watched<'_>) -> Option<Account> {
     let states = named.iter().filter_map(|(name, entry)| {
         let pieces = pieces(watched, |other| other.name() == *name).ok()?;
         let windows_s = pieces.pieces.iter().map(|(part, _)| *part).collect();
-        let behind = behind(watched, entry.state).into_iter().map(|(name, time_s)| Behind { name, time_s });
-        Some(AccountState { behind: behind.collect(), ..sums.state(name, class(entry), windows_s) })
+        let state = sums.state(name, class(entry), windows_s);
+        Some(AccountState { parts: parts(watched, entry, state.time_s), ..state })
     });
     let (states, small) = fold(states.collect(), &sums);
     Some(Account {
@@ -42,6 +42,18 @@ pub(crate) fn of_arm(watched: &Watched<'_>) -> Option<Account> {
         states,
         small,
     })
+}
+
+/// What the time in a state is made of.
+fn parts(watched: &Watched<'_>, entry: &Entry<'_>, time_s: f64) -> Vec<StatePart> {
+    let part = |(name, time_s)| StatePart { name, time_s };
+    if !is_on_cpu(entry) {
+        return behind(watched, entry.state).into_iter().map(part).collect();
+    }
+    let samples = on_cpu_states::samples(&watched.stacks("cpu-profile", "on_cpu"));
+    let all: u64 = samples.iter().map(|(_, n)| n).sum();
+    let time_s = |n: u64| n as f64 / all.max(1) as f64 * time_s;
+    samples.into_iter().map(|(name, n)| part((name, time_s(n)))).collect()
 }
 
 fn class(entry: &Entry<'_>) -> StateClass {
@@ -79,7 +91,7 @@ impl Sums {
             time_s,
             sessions: self.mean(&windows_s),
             windows_s,
-            behind: Vec::new(),
+            parts: Vec::new(),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Where the time of sessions at work goes: the states over the windows, and their table, arm by arm and side by side.
 
 use super::{Chart, Table, short};
-use crate::account::{behind, few, head, rows, share, what, whose};
+use crate::account::{few, head, parts, rows, share, what, whose};
 use crate::text::{self, clean};
 use holdup_model::account::{AccountState, StateClass};
 use holdup_model::explanation::ArmExplanation;
@@ -16,7 +16,7 @@ pub(crate) struct TimeOfArm {
     /// The states over the windows; `None` where no session was at work.
     pub(crate) chart: Option<Chart>,
     pub(crate) table: Table,
-    pub(crate) behind: Vec<String>,
+    pub(crate) parts: Vec<String>,
 }
 
 /// The page's section; empty without an account.
@@ -38,7 +38,7 @@ pub(crate) fn section(explanation: Option<&Explanation>) -> Time {
         whose: whose(account),
         chart: (!account.states.is_empty()).then(|| chart((arm, account), arms.len() == 1, &colours, at)),
         table: table(account),
-        behind: behind(account),
+        parts: parts(account),
     };
     let compared = (arms.len() > 1).then(|| compared(&arms));
     Time { arms: arms.iter().enumerate().map(one).collect(), compared }

@@ -1,7 +1,6 @@
 //! What a task on a CPU does, as the outermost frame of its stack: its own code, a system call, a page fault, an interrupt.
 
-use holdup_model::StackProfile;
-use holdup_model::stacks::{Frame, FrameKind};
+use crate::stacks::{Frame, FrameKind, StackProfile};
 use std::collections::BTreeMap;
 
 /// The module of such a frame, which is no function.
@@ -15,7 +14,7 @@ const INTERRUPTS: [&str; 5] = ["sysvec_", "common_interrupt", "el0_interrupt", "
 const CALLS: [&str; 3] = ["__x64_sys_", "__arm64_sys_", "__se_sys_"];
 
 /// Puts the state before each stack of CPU time; other profiles stay as they are.
-pub(crate) fn add(profile: &mut StackProfile) {
+pub fn add(profile: &mut StackProfile) {
     if profile.name != "on_cpu" {
         return;
     }
@@ -30,6 +29,20 @@ pub(crate) fn add(profile: &mut StackProfile) {
         });
         stack.frames.insert(0, place);
     }
+}
+
+/// The samples of tasks under test by what they do, largest first.
+pub fn samples(profiles: &[&StackProfile]) -> Vec<(String, u64)> {
+    let mut sums: BTreeMap<String, u64> = BTreeMap::new();
+    for profile in profiles {
+        for stack in profile.stacks.iter().filter(|stack| stack.role.is_some()) {
+            let of_stack = stack.frames.iter().filter_map(|at| profile.frames.get(*at as usize));
+            *sums.entry(state(of_stack)).or_default() += stack.weight;
+        }
+    }
+    let mut sorted: Vec<(String, u64)> = sums.into_iter().collect();
+    sorted.sort_by_key(|(_, samples)| std::cmp::Reverse(*samples));
+    sorted
 }
 
 /// By the outermost function that says it: a page fault inside a system call is part of the call.
@@ -52,7 +65,7 @@ fn state<'a>(frames: impl Iterator<Item = &'a Frame>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use holdup_model::stacks::Stack;
+    use crate::stacks::Stack;
 
     #[test]
     fn the_state_is_by_where_the_kernel_was_entered() {
