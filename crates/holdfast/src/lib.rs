@@ -1,0 +1,24 @@
+//! Locks that do not lose their holders.
+#![doc = include_str!("../README.md")]
+#![cfg_attr(not(any(feature = "std", test, loom)), no_std)]
+
+#[cfg(not(target_os = "linux"))]
+compile_error!("holdfast stands on futex(2) and rseq(2): it is for Linux");
+
+mod futex;
+mod hold;
+mod mutex;
+mod sharing;
+mod spin;
+mod time;
+
+pub use hold::{Hold, Missing, Status, hold, status};
+pub use mutex::{Mutex, MutexGuard, RawMutex};
+pub use sharing::{Private, Shared, Sharing};
+pub use time::{Clock, Deadline};
+
+/// The calling thread's `errno`.
+pub(crate) fn errno() -> i32 {
+    // SAFETY: the C library gives the address of the calling thread's own.
+    unsafe { *libc::__errno_location() }
+}
