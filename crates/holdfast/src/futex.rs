@@ -20,6 +20,8 @@ pub(crate) enum Woke {
 pub(crate) const ANY: u32 = u32::MAX;
 
 pub(crate) use imp::Word;
+#[cfg(all(feature = "std", target_pointer_width = "64", target_endian = "little", not(loom)))]
+pub(crate) use imp::{wait, wake};
 
 #[cfg(not(loom))]
 mod imp {
@@ -38,10 +40,6 @@ mod imp {
         #[inline(always)]
         pub(crate) fn load(&self, order: Ordering) -> u32 {
             self.0.load(order)
-        }
-        #[inline(always)]
-        pub(crate) fn store(&self, value: u32, order: Ordering) {
-            self.0.store(value, order);
         }
         #[inline(always)]
         pub(crate) fn swap(&self, value: u32, order: Ordering) -> u32 {
@@ -69,35 +67,40 @@ mod imp {
             core::ptr::from_ref(&self.0) as usize
         }
 
-        /// Sleeps while the word is `expected`, until a wake-up for one of `mask`, or until `until`.
+        /// See [`wait`].
         pub(crate) fn wait<S: Sharing>(&self, expected: u32, mask: u32, until: Option<&Deadline>) -> Woke {
-            let clock = until.map_or(0, Deadline::futex_flag);
-            let time = until.map_or(core::ptr::null(), |until| until.timespec());
-            let op = libc::FUTEX_WAIT_BITSET | S::FUTEX_FLAG | clock;
-            // SAFETY: the kernel reads the word and the time, which live during the call. Arguments that an operation does
-            // not use are ignored.
-            let code = unsafe {
-                libc::syscall(libc::SYS_futex, self.0.as_ptr(), op, expected, time, core::ptr::null::<u32>(), mask)
-            };
-            if code == 0 {
-                return Woke::ByAnother;
-            }
-            match crate::errno() {
-                libc::ETIMEDOUT => Woke::TimedOut,
-                _ => Woke::Unasked,
-            }
+            wait::<S>(self.0.as_ptr(), expected, mask, until)
         }
 
-        /// Wakes up to `most` sleepers that wait for one of `mask`. Returns how many it were. The word need not live any
-        /// more: the kernel computes with its address alone.
+        /// See [`wake`].
         pub(crate) fn wake<S: Sharing>(&self, most: u32, mask: u32) -> u32 {
-            let op = libc::FUTEX_WAKE_BITSET | S::FUTEX_FLAG;
-            let most = most.min(i32::MAX as u32);
-            let none = core::ptr::null::<u32>();
-            // SAFETY: the kernel uses the address as a key and does not write to it.
-            let code = unsafe { libc::syscall(libc::SYS_futex, self.0.as_ptr(), op, most, none, none, mask) };
-            u32::try_from(code).unwrap_or(0)
+            wake::<S>(self.0.as_ptr(), most, mask)
         }
+    }
+
+    /// Sleeps while the word is `expected`, until a wake-up for one of `mask`, or until `until`.
+    pub(crate) fn wait<S: Sharing>(word: *mut u32, expected: u32, mask: u32, until: Option<&Deadline>) -> Woke {
+        let clock = until.map_or(0, Deadline::futex_flag);
+        let time = until.map_or(core::ptr::null(), |until| until.timespec());
+        let op = libc::FUTEX_WAIT_BITSET | S::FUTEX_FLAG | clock;
+        let none = core::ptr::null::<u32>();
+        // SAFETY: the kernel reads the word and the time; it answers EFAULT where they are not mapped.
+        let code = unsafe { libc::syscall(libc::SYS_futex, word, op, expected, time, none, mask) };
+        match if code == 0 { 0 } else { crate::errno() } {
+            0 => Woke::ByAnother,
+            libc::ETIMEDOUT => Woke::TimedOut,
+            _ => Woke::Unasked,
+        }
+    }
+
+    /// Wakes up to `most` sleepers that wait for one of `mask`. Returns how many it were. The word need not live any more: the
+    /// kernel computes with its address alone.
+    pub(crate) fn wake<S: Sharing>(word: *mut u32, most: u32, mask: u32) -> u32 {
+        let op = libc::FUTEX_WAKE_BITSET | S::FUTEX_FLAG;
+        let none = core::ptr::null::<u32>();
+        // SAFETY: the kernel uses the address as a key and does not write to it.
+        let code = unsafe { libc::syscall(libc::SYS_futex, word, op, most.min(i32::MAX as u32), none, none, mask) };
+        u32::try_from(code).unwrap_or(0)
     }
 }
 
@@ -130,9 +133,6 @@ mod imp {
         }
         pub(crate) fn load(&self, _order: Ordering) -> u32 {
             self.value.fetch_add(0, Ordering::AcqRel)
-        }
-        pub(crate) fn store(&self, value: u32, order: Ordering) {
-            self.value.store(value, order);
         }
         pub(crate) fn swap(&self, value: u32, order: Ordering) -> u32 {
             self.value.swap(value, order)
