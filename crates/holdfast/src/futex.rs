@@ -81,7 +81,7 @@ mod imp {
     /// Sleeps while the word is `expected`, until a wake-up for one of `mask`, or until `until`.
     pub(crate) fn wait<S: Sharing>(word: *mut u32, expected: u32, mask: u32, until: Option<&Deadline>) -> Woke {
         let clock = until.map_or(0, Deadline::futex_flag);
-        let time = until.map_or(core::ptr::null(), |until| until.timespec());
+        let time = until.map_or(core::ptr::null(), Deadline::timespec);
         let op = libc::FUTEX_WAIT_BITSET | S::FUTEX_FLAG | clock;
         let none = core::ptr::null::<u32>();
         // SAFETY: the kernel reads the word and the time; it answers EFAULT where they are not mapped.
@@ -153,13 +153,14 @@ mod imp {
             0
         }
 
-        /// A deadline passes before the sleep begins.
+        /// A deadline passes before the sleep begins; that of a mutex's waiter only when it slept before and is owed the lock
+        /// (mask 2), because what it gives back then is the hard part.
         pub(crate) fn wait<S: Sharing>(&self, expected: u32, mask: u32, until: Option<&Deadline>) -> Woke {
             let mut queue = self.queue.lock().expect("no panics inside");
             if self.load(Ordering::Relaxed) != expected {
                 return Woke::Unasked;
             }
-            if until.is_some() {
+            if until.is_some() && mask != 1 {
                 return Woke::TimedOut;
             }
             let number = queue.next;

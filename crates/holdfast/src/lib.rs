@@ -8,6 +8,10 @@ compile_error!("holdfast stands on futex(2) and rseq(2): it is for Linux");
 mod condvar;
 mod futex;
 mod hold;
+#[cfg(all(feature = "lock_api", not(loom)))]
+mod lock_api;
+#[cfg(all(loom, test))]
+mod models;
 mod mutex;
 mod once;
 #[cfg(all(feature = "std", target_pointer_width = "64", target_endian = "little", not(loom)))]

@@ -8,7 +8,10 @@ use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// Looks before a sleep. The pauses between them are 1, 2, 4 and 8: about 0.4 µs here, a tenth of a sleep and a wake-up.
 /// More was slower wherever threads outnumber CPUs (the journal has the numbers).
+#[cfg(not(loom))]
 pub(crate) const LOOKS: u32 = 4;
+#[cfg(loom)]
+pub(crate) const LOOKS: u32 = 1;
 
 /// Pauses between look `n` and the next.
 #[inline]

@@ -18,6 +18,7 @@ pub(super) struct Control {
 /// Offsets in `struct rseq`.
 #[cfg(target_arch = "x86_64")]
 mod offset {
+    #[cfg(feature = "std")]
     pub(super) const CPU_ID: usize = 4;
     pub(super) const FLAGS: usize = 16;
     pub(super) const REQUEST: usize = 28;
