@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32};
 
 /// A lock around nothing.
-pub trait Lock: Sync + Send {
+pub(crate) trait Lock: Sync + Send {
     /// A free one.
     fn new() -> Self;
     /// Runs `inside` under the lock. `before` is given the control when the lock is taken.
@@ -15,7 +15,7 @@ pub trait Lock: Sync + Send {
     const NAME: &'static str;
 }
 
-pub struct Holdfast(holdfast::Mutex<()>);
+pub(crate) struct Holdfast(holdfast::Mutex<()>);
 impl Lock for Holdfast {
     const NAME: &'static str = "holdfast";
     fn new() -> Self {
@@ -28,7 +28,7 @@ impl Lock for Holdfast {
     }
 }
 
-pub struct Std(std::sync::Mutex<()>);
+pub(crate) struct Std(std::sync::Mutex<()>);
 impl Lock for Std {
     const NAME: &'static str = "std";
     fn new() -> Self {
@@ -41,7 +41,7 @@ impl Lock for Std {
     }
 }
 
-pub struct ParkingLot(parking_lot::Mutex<()>);
+pub(crate) struct ParkingLot(parking_lot::Mutex<()>);
 impl Lock for ParkingLot {
     const NAME: &'static str = "parking_lot";
     fn new() -> Self {
@@ -55,13 +55,13 @@ impl Lock for ParkingLot {
 }
 
 /// The C library's, of kind `KIND`.
-pub struct Pthread<const KIND: i32>(Box<UnsafeCell<libc::pthread_mutex_t>>);
+pub(crate) struct Pthread<const KIND: i32>(Box<UnsafeCell<libc::pthread_mutex_t>>);
 // SAFETY: a mutex is made for threads.
 unsafe impl<const KIND: i32> Send for Pthread<KIND> {}
 // SAFETY: as above.
 unsafe impl<const KIND: i32> Sync for Pthread<KIND> {}
 /// `PTHREAD_MUTEX_ADAPTIVE_NP` of glibc.
-pub const ADAPTIVE: i32 = 3;
+pub(crate) const ADAPTIVE: i32 = 3;
 impl<const KIND: i32> Lock for Pthread<KIND> {
     const NAME: &'static str = if KIND == ADAPTIVE { "pthread adaptive" } else { "pthread" };
     fn new() -> Self {
@@ -87,7 +87,7 @@ impl<const KIND: i32> Lock for Pthread<KIND> {
 }
 
 /// The queue of Mellor-Crummey and Scott (1991): each waiter spins on a word of its own.
-pub struct Mcs(AtomicPtr<Node>);
+pub(crate) struct Mcs(AtomicPtr<Node>);
 #[repr(align(64))]
 struct Node {
     next: AtomicPtr<Node>,
@@ -127,7 +127,7 @@ impl Lock for Mcs {
 
 /// Tickets are served in their order.
 #[derive(Default)]
-pub struct Ticket {
+pub(crate) struct Ticket {
     next: AtomicU32,
     served: AtomicU32,
 }

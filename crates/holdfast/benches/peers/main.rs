@@ -1,119 +1,22 @@
 //! holdfast's mutex beside its peers, interleaved in one run.
 //!
-//! `cargo bench -p holdfast --bench peers [-- --quick]`
+//! `cargo bench -p holdfast --bench peers [-- --quick]`. Three tables: what a lock costs that no other thread wants; throughput over the
+//! matrix of threads, work inside and work outside, in many short windows; fairness, time to lock and CPU time, in
+//! few long ones. A ratio is the median over rounds, in each of which all locks ran one after the other.
+#![allow(clippy::print_stdout, reason = "a bench is for people at a terminal")]
 
+mod cell;
 mod locks;
+mod uncontended;
 mod work;
 
+use cell::{Cell, Sum, median, run};
 use locks::{ADAPTIVE, Holdfast, Lock, Mcs, ParkingLot, Pthread, Std, Ticket};
-use std::cell::UnsafeCell;
-use std::sync::Barrier;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::{Duration, Instant};
-use work::{Histogram, IS_OVER};
-
-/// One point of the matrix.
-#[derive(Clone, Copy)]
-struct Cell {
-    threads: usize,
-    inside_us: f64,
-    outside_us: f64,
-}
-
-/// What one lock did in a cell, over all its rounds.
-#[derive(Clone, Default)]
-struct Sum {
-    /// Operations in a second, by round.
-    rates: Vec<f64>,
-    /// Operations of each thread.
-    by_thread: Vec<u64>,
-    cpu_ns: u64,
-    to_lock: Histogram,
-}
-
-struct Counter(UnsafeCell<u64>);
-// SAFETY: the lock under test is held where it is touched; that it was is checked at the end.
-unsafe impl Sync for Counter {}
-impl Counter {
-    /// # Safety
-    /// The lock is held.
-    #[inline(always)]
-    unsafe fn add(&self) {
-        // SAFETY: the promise of the caller.
-        unsafe { *self.0.get() += 1 };
-    }
-}
+use std::time::Duration;
 
 type Runner = fn(Cell, Duration, f64, &mut Sum);
 
-/// What a worker has done so far.
-#[repr(align(128))]
-#[derive(Default)]
-struct Board(AtomicU64);
-
-fn run<L: Lock>(cell: Cell, window: Duration, steps_per_us: f64, sum: &mut Sum) {
-    let (lock, counter) = (L::new(), Counter(UnsafeCell::new(0)));
-    let (inside, outside) = ((cell.inside_us * steps_per_us) as u32, (cell.outside_us * steps_per_us) as u32);
-    // A reading of the clock is longer than a short section.
-    let sampled = if cell.inside_us + cell.outside_us >= 1.0 { 0 } else { 31 };
-    let barrier = Barrier::new(cell.threads + 1);
-    let boards: Vec<Board> = (0..cell.threads).map(|_| Board::default()).collect();
-    IS_OVER.store(false, Relaxed);
-    sum.by_thread.resize(cell.threads, 0);
-    let mut total = 0;
-    let one = |board: &Board| {
-            let (mut count, mut to_lock) = (0u64, Histogram::default());
-            barrier.wait();
-            while !IS_OVER.load(Relaxed) {
-                let is_timed = count & sampled == 0;
-                let begin = if is_timed { work::ticks() } else { 0 };
-                lock.with(|| {
-                    if is_timed {
-                        to_lock.add(work::ticks().saturating_sub(begin));
-                    }
-                    work::chain(inside);
-                    // SAFETY: the lock is held.
-                    unsafe { counter.add() };
-                });
-                count += 1;
-                board.0.store(count, Relaxed);
-                work::chain(outside);
-            }
-            (count, to_lock)
-        };
-    let one = &one;
-    std::thread::scope(|scope| {
-        let threads: Vec<_> = boards.iter().map(|board| scope.spawn(move || one(board))).collect();
-        let read = || (Instant::now(), work::cpu_ns(), boards.iter().map(|b| b.0.load(Relaxed)).collect::<Vec<_>>());
-        barrier.wait();
-        std::thread::sleep(Duration::from_millis(3));
-        let begin = read();
-        std::thread::sleep(window);
-        let end = read();
-        IS_OVER.store(true, Relaxed);
-        let mut done = 0;
-        for (all, (begin, end)) in sum.by_thread.iter_mut().zip(begin.2.iter().zip(&end.2)) {
-            *all += end - begin;
-            done += end - begin;
-        }
-        sum.cpu_ns += end.1 - begin.1;
-        sum.rates.push(done as f64 / (end.0 - begin.0).as_secs_f64());
-        for thread in threads {
-            let (count, to_lock) = thread.join().expect("no worker panics");
-            total += count;
-            sum.to_lock.merge(&to_lock);
-        }
-    });
-    // SAFETY: all workers have ended.
-    assert_eq!(unsafe { *counter.0.get() }, total, "{} let two in", L::NAME);
-}
-
-fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    if sorted.is_empty() { 0.0 } else { sorted[sorted.len() / 2] }
-}
-
+/// holdfast first, then those that it is compared with, then one that is shown alone.
 const LOCKS: [(&str, Runner); 7] = [
     (Holdfast::NAME, run::<Holdfast>),
     (Std::NAME, run::<Std>),
@@ -123,50 +26,106 @@ const LOCKS: [(&str, Runner); 7] = [
     (Mcs::NAME, run::<Mcs>),
     (Ticket::NAME, run::<Ticket>),
 ];
+const PEERS: std::ops::Range<usize> = 1..6;
+/// Those that sleep, which the second table compares.
+const SLEEPING: [usize; 4] = [0, 1, 2, 3];
+
+const THREADS: [usize; 5] = [1, 2, 4, 16, 64];
+const INSIDE_US: [f64; 4] = [0.0, 0.1, 1.0, 10.0];
+const OUTSIDE_US: [f64; 4] = [0.0, 1.0, 10.0, 100.0];
+
+/// Rounds and windows.
+struct Effort {
+    rounds: usize,
+    window: Duration,
+    long_rounds: usize,
+    long_window: Duration,
+}
 
 fn main() {
-    let get = |name: &str, def: &str| std::env::var(name).unwrap_or(def.to_owned());
-    let nums = |name: &str, def: &str| -> Vec<f64> { get(name, def).split(',').map(|x| x.parse().unwrap()).collect() };
-    let tunes: Vec<Vec<f64>> = get("TUNE", "6,0,0,500,30000,3000,0,32").split('/').map(|t| t.split(',').map(|x| x.parse().unwrap()).collect()).collect();
-    let rounds = nums("ROUNDS", "3")[0] as usize;
-    let ms = nums("MS", "60")[0] as u64;
-    let which = get("LOCKS", "holdfast,std,parking_lot,pthread,MCS");
-    let which: Vec<_> = which.split(',').collect();
-    let steps = work::steps_per_us();
-    let tpn = work::ticks_per_ns();
-    eprintln!("steps/us {steps:.0} ticks/ns {tpn:.3}");
-    let locks: Vec<_> = std::iter::repeat_n(&LOCKS[0], tunes.len()).chain(LOCKS[1..].iter().filter(|l| which.contains(&l.0))).collect();
-    let nt = tunes.len();
-    let mut logs = vec![];
-    for &t in &nums("T", "1,2,4,16,64") {
-        for &i in &nums("IN", "0,0.1,1,10") {
-            for &o in &nums("OUT", "0,1,10,100") {
-                let cell = Cell { threads: t as usize, inside_us: i, outside_us: o };
-                let mut sums: Vec<Sum> = vec![Sum::default(); locks.len()];
-                for r in 0..rounds {
-                    for k in 0..locks.len() {
-                        let k = (k + r) % locks.len();
-                        locks[k].1(cell, Duration::from_millis(ms), steps, &mut sums[k]);
-                    }
-                }
-                print!("t={t:<3} in={i:<4} out={o:<4}");
-                for v in 0..nt {
-                    let rs: Vec<f64> = sums[nt..].iter().map(|s| median(&s.rates.iter().zip(&sums[v].rates).map(|(p, m)| m / p).collect::<Vec<_>>())).collect(); let ratio = rs.iter().copied().fold(f64::MAX, f64::min);
-                    logs.push(ratio.ln());
-                    print!("{}{ratio:.2} ", if ratio < 0.95 { "*" } else { " " });
-                }
-                print!("|");
-                for (l, s) in locks.iter().zip(&sums) {
-                    let n: u64 = s.by_thread.iter().sum();
-                    let fair = *s.by_thread.iter().min().unwrap() as f64 / *s.by_thread.iter().max().unwrap() as f64;
-                    print!(" {:.4} {}k/s f{fair:.2} p{:.0}us c{:.2}us |", &l.0[..2], (median(&s.rates) / 1e3) as u64, s.to_lock.quantile(0.999) / tpn / 1e3, s.cpu_ns as f64 / n as f64 / 1e3);
-                }
-                println!();
+    let is_quick = std::env::args().any(|argument| argument == "--quick");
+    let ms = Duration::from_millis;
+    let effort = if is_quick {
+        Effort { rounds: 5, window: ms(5), long_rounds: 1, long_window: ms(150) }
+    } else {
+        Effort { rounds: 21, window: ms(6), long_rounds: 3, long_window: ms(400) }
+    };
+    let (steps_per_us, ticks_per_ns) = (work::steps_per_us(), work::ticks_per_ns());
+    uncontended::table(if is_quick { 21 } else { 101 });
+    throughput(&effort, steps_per_us);
+    fairness(&effort, steps_per_us, ticks_per_ns);
+}
+
+/// All locks in a cell, round by round, each round beginning with another one.
+fn rounds(cell: Cell, which: &[usize], rounds: usize, window: Duration, steps_per_us: f64) -> Vec<Sum> {
+    let mut sums = vec![Sum::default(); which.len()];
+    for round in 0..rounds {
+        for n in 0..which.len() {
+            let n = (n + round) % which.len();
+            LOCKS[which[n]].1(cell, window, steps_per_us, &mut sums[n]);
+        }
+    }
+    sums
+}
+
+/// The median over rounds of the first lock's rate over another's.
+fn ratio(first: &Sum, other: &Sum) -> f64 {
+    median(first.rates.iter().zip(&other.rates).map(|(first, other)| first / other).collect())
+}
+
+fn throughput(effort: &Effort, steps_per_us: f64) {
+    let names = LOCKS.map(|(name, _)| name);
+    println!("\n| threads | inside, us | outside, us | ratio to best | best | {}, k/s |", names.join(", k/s | "));
+    println!("|--:|--:|--:|--:|---|{}", "--:|".repeat(LOCKS.len()));
+    let mut ratios = Vec::new();
+    for threads in THREADS {
+        for inside_us in INSIDE_US {
+            for outside_us in OUTSIDE_US {
+                let cell = Cell { threads, inside_us, outside_us };
+                let all: Vec<usize> = (0..LOCKS.len()).collect();
+                let sums = rounds(cell, &all, effort.rounds, effort.window, steps_per_us);
+                let peers = PEERS.map(|n| (ratio(&sums[0], &sums[n]), LOCKS[n].0));
+                let (to_best, best) = peers.min_by(|a, b| a.0.total_cmp(&b.0)).expect("there are peers");
+                let rates: Vec<String> = sums.iter().map(|sum| format!("{:.0}", sum.rate() / 1e3)).collect();
+                println!("| {threads} | {inside_us} | {outside_us} | {to_best:.2} | {best} | {} |", rates.join(" | "));
+                ratios.push((threads, to_best, PEERS.map(|n| ratio(&sums[0], &sums[n])).collect::<Vec<_>>()));
             }
         }
     }
-    for v in 0..nt {
-        let l: Vec<f64> = logs.iter().skip(v).step_by(nt).copied().collect();
-        println!("geomean {:.3} {:?}", (l.iter().sum::<f64>() / l.len() as f64).exp(), tunes[v]);
+    summary(&ratios);
+}
+
+fn mean(values: impl Iterator<Item = f64> + Clone) -> f64 {
+    (values.clone().map(f64::ln).sum::<f64>() / values.count() as f64).exp()
+}
+
+fn summary(ratios: &[(usize, f64, Vec<f64>)]) {
+    println!("\nGeometric means over cells, and cells below 0.95 of the best:");
+    for threads in THREADS.iter().map(|n| Some(*n)).chain([None]) {
+        let cells: Vec<_> = ratios.iter().filter(|cell| threads.is_none_or(|n| n == cell.0)).collect();
+        let each = PEERS.map(|n| {
+            format!("{} {:.2}", LOCKS[n].0, mean(cells.iter().map(move |cell| cell.2[n - PEERS.start])))
+        });
+        let below = cells.iter().filter(|cell| cell.1 < 0.95).count();
+        let whose = threads.map_or("all".to_owned(), |n| format!("{n} threads"));
+        let (to_best, each) = (mean(cells.iter().map(|cell| cell.1)), each.collect::<Vec<_>>().join(", "));
+        println!("- {whose}: to the best {to_best:.2}; {each}; {below} of {} below", cells.len());
+    }
+}
+
+fn fairness(effort: &Effort, steps_per_us: f64, ticks_per_ns: f64) {
+    let names = SLEEPING.map(|n| LOCKS[n].0).join(" | ");
+    println!("\nFairness (least over most acquisitions) / 99.9 % of time to lock, us / CPU time per operation, us:\n");
+    println!("| threads | inside, us | outside, us | {names} |\n|--:|--:|--:|{}", "--:|".repeat(SLEEPING.len()));
+    for threads in [2, 4, 16, 64] {
+        for (inside_us, outside_us) in [(0.1, 0.0), (1.0, 0.0), (1.0, 10.0), (10.0, 0.0), (10.0, 10.0)] {
+            let cell = Cell { threads, inside_us, outside_us };
+            let sums = rounds(cell, &SLEEPING, effort.long_rounds, effort.long_window, steps_per_us);
+            let said = sums.iter().map(|sum| {
+                let p999 = sum.to_lock_us_p999(ticks_per_ns);
+                format!("{:.2} / {p999:.1} / {:.2}", sum.fairness(), sum.cpu_us())
+            });
+            println!("| {threads} | {inside_us} | {outside_us} | {} |", said.collect::<Vec<_>>().join(" | "));
+        }
     }
 }

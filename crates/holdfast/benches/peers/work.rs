@@ -4,11 +4,11 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Instant;
 
 /// The cell is over: those that spin in a queue let others run, so that the queue empties.
-pub static IS_OVER: AtomicBool = AtomicBool::new(false);
+pub(crate) static IS_OVER: AtomicBool = AtomicBool::new(false);
 
 /// One turn of a waiting spin.
 #[inline(always)]
-pub fn pause() {
+pub(crate) fn pause() {
     if IS_OVER.load(Relaxed) {
         std::thread::yield_now();
     } else {
@@ -18,7 +18,7 @@ pub fn pause() {
 
 /// Steps of a chain of dependent multiplications, which takes the same time on every run.
 #[inline(always)]
-pub fn chain(steps: u32) {
+pub(crate) fn chain(steps: u32) {
     let mut x = 1u64;
     for _ in 0..steps {
         x = std::hint::black_box(x.wrapping_mul(0x9E37_79B9_7F4A_7C15));
@@ -26,7 +26,7 @@ pub fn chain(steps: u32) {
 }
 
 /// Steps of [`chain`] in a microsecond: the best of several tries, because others use the CPUs.
-pub fn steps_per_us() -> f64 {
+pub(crate) fn steps_per_us() -> f64 {
     let once = || {
         let begin = Instant::now();
         chain(200_000);
@@ -37,7 +37,7 @@ pub fn steps_per_us() -> f64 {
 
 /// The time stamp counter, and how many of its ticks make a nanosecond.
 #[inline(always)]
-pub fn ticks() -> u64 {
+pub(crate) fn ticks() -> u64 {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: every x86-64 has the instruction.
     return unsafe { core::arch::x86_64::_rdtsc() };
@@ -51,14 +51,14 @@ pub fn ticks() -> u64 {
 }
 
 /// Ticks in a nanosecond.
-pub fn ticks_per_ns() -> f64 {
+pub(crate) fn ticks_per_ns() -> f64 {
     let (begin, ticked) = (Instant::now(), ticks());
     while begin.elapsed().as_millis() < 20 {}
     (ticks() - ticked) as f64 / begin.elapsed().as_nanos() as f64
 }
 
 /// CPU time of the process, in nanoseconds.
-pub fn cpu_ns() -> u64 {
+pub(crate) fn cpu_ns() -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the time is written to a local.
     unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut now) };
@@ -67,7 +67,7 @@ pub fn cpu_ns() -> u64 {
 
 /// Times by size: eight buckets for each doubling.
 #[derive(Clone)]
-pub struct Histogram([u64; 512]);
+pub(crate) struct Histogram([u64; 512]);
 
 impl Default for Histogram {
     fn default() -> Self {
@@ -83,15 +83,15 @@ impl Histogram {
     }
     /// Counts one time.
     #[inline(always)]
-    pub fn add(&mut self, ticks: u64) {
+    pub(crate) fn add(&mut self, ticks: u64) {
         self.0[Self::bucket(ticks)] += 1;
     }
     /// Counts what another has counted.
-    pub fn merge(&mut self, other: &Histogram) {
+    pub(crate) fn merge(&mut self, other: &Histogram) {
         self.0.iter_mut().zip(other.0).for_each(|(mine, more)| *mine += more);
     }
     /// The lower end of the bucket beneath which a share of the times is.
-    pub fn quantile(&self, share: f64) -> f64 {
+    pub(crate) fn quantile(&self, share: f64) -> f64 {
         let all: u64 = self.0.iter().sum();
         let mut left = (all as f64 * share) as u64;
         for (n, count) in self.0.iter().enumerate() {
