@@ -66,7 +66,7 @@ static inline int holdfast_cas(uint32_t *word, uint32_t *seen, uint32_t to) {
 }
 
 static inline void holdfast_pause(uint32_t look) {
-    for (uint32_t n = 0; n < (1u << look); n++) {
+    for (uint32_t n = 0; n < (4u << look); n++) {
 #if defined(__x86_64__) || defined(__i386__)
         __builtin_ia32_pause();
 #elif defined(__aarch64__)
@@ -77,7 +77,9 @@ static inline void holdfast_pause(uint32_t look) {
     }
 }
 
-#define HOLDFAST_LOOKS 4u
+#define HOLDFAST_LOOKS 7u
+#define HOLDFAST_LOOKS_WOKEN 2u
+#define HOLDFAST_LOOKS_RWLOCK 4u
 #define HOLDFAST_BETWEEN_HANDOVERS_US 300u
 
 static inline int holdfast_is_time(const struct timespec *until) {
@@ -115,7 +117,7 @@ static inline int holdfast_mutex_may_take(uint32_t word, int is_owed) {
 
 static inline uint32_t holdfast_mutex_look(uint32_t *lock, int is_owed, int has_slept) {
     uint32_t word = __atomic_load_n(lock, __ATOMIC_RELAXED);
-    for (uint32_t look = 0; look < HOLDFAST_LOOKS; look++) {
+    for (uint32_t look = 0; look < (has_slept ? HOLDFAST_LOOKS_WOKEN : HOLDFAST_LOOKS); look++) {
         if (holdfast_mutex_may_take(word, is_owed) || (word & (HOLDFAST_HANDOVER | HOLDFAST_GRANTED)) ||
             ((word & HOLDFAST_SLEEPERS) && !has_slept))
             break;
@@ -190,8 +192,10 @@ static inline int holdfast_mutex_unlock_waited_for(uint32_t *lock, uint32_t word
 
 static inline int holdfast_mutex_unlock_in(holdfast_mutex_t *lock, int flag) {
     uint32_t word = __atomic_load_n(&lock->word, __ATOMIC_RELAXED);
-    if (word == HOLDFAST_LOCKED && holdfast_cas(&lock->word, &word, 0)) return 0;
-    return holdfast_mutex_unlock_waited_for(&lock->word, word, flag);
+    if (word != HOLDFAST_LOCKED) return holdfast_mutex_unlock_waited_for(&lock->word, word, flag);
+    if (__atomic_exchange_n(&lock->word, 0, __ATOMIC_RELEASE) != HOLDFAST_LOCKED)
+        holdfast_futex_wake(&lock->word, 1, HOLDFAST_ANY, flag);
+    return 0;
 }
 
 /* --- read-write lock: 8 bytes --- */
@@ -252,7 +256,7 @@ static inline int holdfast_rwlock_clockrdlock_in(holdfast_rwlock_t *lock, int cl
     if (until && !holdfast_is_time(until)) return EINVAL;
     for (;;) {
         uint32_t state = __atomic_load_n(&lock->state, __ATOMIC_RELAXED);
-        for (uint32_t look = 0; look < HOLDFAST_LOOKS; look++) {
+        for (uint32_t look = 0; look < HOLDFAST_LOOKS_RWLOCK; look++) {
             if (holdfast_rwlock_may_read(state, has_slept) || (state & HOLDFAST_BOTH_WAIT)) break;
             holdfast_pause(look);
             state = __atomic_load_n(&lock->state, __ATOMIC_RELAXED);
@@ -277,7 +281,7 @@ static inline int holdfast_rwlock_clockwrlock_in(holdfast_rwlock_t *lock, int cl
     if (until && !holdfast_is_time(until)) return EINVAL;
     for (;;) {
         uint32_t state = __atomic_load_n(&lock->state, __ATOMIC_RELAXED);
-        for (uint32_t look = 0; look < HOLDFAST_LOOKS; look++) {
+        for (uint32_t look = 0; look < HOLDFAST_LOOKS_RWLOCK; look++) {
             if (holdfast_rwlock_is_free(state) || (state & HOLDFAST_WRITERS_WAIT)) break;
             holdfast_pause(look);
             state = __atomic_load_n(&lock->state, __ATOMIC_RELAXED);

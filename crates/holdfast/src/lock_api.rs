@@ -1,8 +1,8 @@
 //! The traits of `lock_api`, so that its guards and wrappers stand on these locks.
 
 use crate::{Clock, Deadline, RawMutex, RawRwLock, Sharing};
-use core::time::Duration;
 use ::lock_api::GuardNoSend;
+use core::time::Duration;
 
 // SAFETY: the word of a mutex is taken by one thread at a time (the models of loom, `models.rs`).
 unsafe impl<S: Sharing> ::lock_api::RawMutex for RawMutex<S> {

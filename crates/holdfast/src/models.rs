@@ -9,7 +9,13 @@ use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 
 /// Runs `work` as threads 0 to `threads`, in all interleavings with at most `preemptions`.
-fn explore<T: Send + Sync + 'static>(preemptions: usize, make: fn() -> T, threads: usize, work: fn(&T, usize), end: fn(&T)) {
+fn explore<T: Send + Sync + 'static>(
+    preemptions: usize,
+    make: fn() -> T,
+    threads: usize,
+    work: fn(&T, usize),
+    end: fn(&T),
+) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(preemptions);
     builder.check(move || {
@@ -73,9 +79,21 @@ fn lock_and_add(shared: &Mutexed, _thread: usize) {
 
 #[test]
 fn a_mutex_lets_one_in_and_loses_no_wake_up() {
-    explore(5, mutexed, 2, |shared, n| (0..2).for_each(|_| lock_and_add(shared, n)), |shared| assert_eq!(shared.count(), 4));
+    explore(
+        5,
+        mutexed,
+        2,
+        |shared, n| (0..2).for_each(|_| lock_and_add(shared, n)),
+        |shared| assert_eq!(shared.count(), 4),
+    );
     explore(3, mutexed, 3, lock_and_add, |shared| assert_eq!(shared.count(), 3));
-    explore(2, mutexed, 3, |shared, n| (0..2).for_each(|_| lock_and_add(shared, n)), |shared| assert_eq!(shared.count(), 6));
+    explore(
+        2,
+        mutexed,
+        3,
+        |shared, n| (0..2).for_each(|_| lock_and_add(shared, n)),
+        |shared| assert_eq!(shared.count(), 6),
+    );
 }
 
 /// One of three gives up: what it leaves in the word must hurt neither of the others.

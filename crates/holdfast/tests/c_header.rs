@@ -81,11 +81,7 @@ fn compile(compiler: &str, language: &[&str], flags: &[&str], out: &Path) {
         .arg(out)
         .output()
         .expect("the compiler was found");
-    assert!(
-        output.status.success(),
-        "{compiler} {language:?} {flags:?}: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert!(output.status.success(), "{compiler} {language:?} {flags:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
 fn folder(name: &str) -> PathBuf {

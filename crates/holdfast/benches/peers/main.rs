@@ -103,9 +103,8 @@ fn summary(ratios: &[(usize, f64, Vec<f64>)]) {
     println!("\nGeometric means over cells, and cells below 0.95 of the best:");
     for threads in THREADS.iter().map(|n| Some(*n)).chain([None]) {
         let cells: Vec<_> = ratios.iter().filter(|cell| threads.is_none_or(|n| n == cell.0)).collect();
-        let each = PEERS.map(|n| {
-            format!("{} {:.2}", LOCKS[n].0, mean(cells.iter().map(move |cell| cell.2[n - PEERS.start])))
-        });
+        let each =
+            PEERS.map(|n| format!("{} {:.2}", LOCKS[n].0, mean(cells.iter().map(move |cell| cell.2[n - PEERS.start]))));
         let below = cells.iter().filter(|cell| cell.1 < 0.95).count();
         let whose = threads.map_or("all".to_owned(), |n| format!("{n} threads"));
         let (to_best, each) = (mean(cells.iter().map(|cell| cell.1)), each.collect::<Vec<_>>().join(", "));

@@ -139,7 +139,9 @@ impl fmt::Display for Missing {
             Missing::Architecture => "architecture: only x86-64 is known",
             Missing::Kernel => "kernel: needs Linux 7.0.10 or later with CONFIG_RSEQ_SLICE_EXTENSION",
             Missing::Refused => "kernel: refuses the extension (rseq_slice_ext=0, or the registered area is too short)",
-            Missing::CLibrary => "C library: its rseq area is too short; glibc 2.41, or GLIBC_TUNABLES=glibc.pthread.rseq=0",
+            Missing::CLibrary => {
+                "C library: its rseq area is too short; glibc 2.41, or GLIBC_TUNABLES=glibc.pthread.rseq=0"
+            }
             Missing::Std => "C library: it has no rseq area, and the feature `std` is off",
             Missing::Thread => "thread: it has no rseq area",
             Missing::Errno(errno) => return write!(f, "kernel: refuses the extension with errno {errno}"),

@@ -20,7 +20,7 @@
 
 use crate::futex::{ANY, Woke, Word};
 use crate::sharing::{Private, Sharing};
-use crate::spin::{self, LOOKS};
+use crate::spin::{self, LOOKS, LOOKS_WOKEN};
 use crate::time::Deadline;
 use core::marker::PhantomData;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -71,7 +71,7 @@ impl<S: Sharing> RawMutex<S> {
         RawMutex { word: Word::new(0), sharing: PhantomData }
     }
 
-    /// Takes the lock. Sleeps where another thread holds it for longer than some hundred nanoseconds.
+    /// Takes the lock. Sleeps where another thread holds it for longer than some microseconds.
     #[inline]
     pub fn lock(&self) {
         // One instruction takes a free lock, whatever the other bits are.
@@ -106,9 +106,19 @@ impl<S: Sharing> RawMutex<S> {
     #[inline]
     pub unsafe fn unlock(&self) {
         // The word is touched by one atomic operation and not after it: the next holder may free the memory of the lock.
-        if self.word.load(Relaxed) != LOCKED || self.word.compare_exchange(LOCKED, 0, Release, Relaxed).is_err() {
-            self.unlock_with_waiters();
+        if self.word.load(Relaxed) != LOCKED {
+            return self.unlock_with_waiters();
         }
+        // An exchange is shorter than a compare-exchange. A waiter may have set bits since the look: SLEEPERS is cleared and one
+        // woken, as `release` has it; a HANDOVER is lost, and set again by the waiter when it is awake.
+        if self.word.swap(0, Release) != LOCKED {
+            self.wake_one();
+        }
+    }
+
+    #[cold]
+    fn wake_one(&self) {
+        self.word.wake::<S>(1, ANY);
     }
 
     #[cold]
@@ -156,7 +166,7 @@ impl<S: Sharing> RawMutex<S> {
     /// Looks until the lock can be taken or waiting no longer pays. Returns the word.
     fn look(&self, me: &Waiter) -> u32 {
         let mut word = self.word.load(Relaxed);
-        for look in 0..LOOKS {
+        for look in 0..if me.has_slept { LOOKS_WOKEN } else { LOOKS } {
             // Where others sleep already, the lock is wanted more than it is free: a newcomer queues.
             let is_saturated = word & (HANDOVER | GRANTED) != 0 || word & SLEEPERS != 0 && !me.has_slept;
             if me.take(word).is_some() || is_saturated {

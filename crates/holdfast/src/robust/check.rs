@@ -14,16 +14,32 @@ enum At {
     /// Before its next round.
     Outside,
     /// About to look at the word.
-    Looks { has_slept: bool },
+    Looks {
+        has_slept: bool,
+    },
     /// About to exchange the word it saw.
-    Exchanges { seen: u64, has_slept: bool },
+    Exchanges {
+        seen: u64,
+        has_slept: bool,
+    },
     /// About to sleep on the word it saw: the call compares and queues in one step.
-    FallsAsleep { seen: u32, has_slept: bool },
+    FallsAsleep {
+        seen: u32,
+        has_slept: bool,
+    },
     Asleep,
-    Inside { knows_of_death: bool },
-    Releases { seen: u64 },
-    Wakes { left: u64 },
-    Clears { left: u64 },
+    Inside {
+        knows_of_death: bool,
+    },
+    Releases {
+        seen: u64,
+    },
+    Wakes {
+        left: u64,
+    },
+    Clears {
+        left: u64,
+    },
     Dead,
 }
 

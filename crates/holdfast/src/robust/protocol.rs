@@ -102,9 +102,7 @@ pub(super) fn death(words: u64, dead: u32) -> (Option<u64>, bool) {
     match owner(words) {
         // `pending_op && !pi && !owner`
         0 => (None, true),
-        owner if owner == dead => {
-            (Some(words & !FIRST_WORD | words & WAITERS | OWNER_DIED), words & WAITERS != 0)
-        }
+        owner if owner == dead => (Some(words & !FIRST_WORD | words & WAITERS | OWNER_DIED), words & WAITERS != 0),
         _ => (None, false),
     }
 }

@@ -241,7 +241,7 @@ impl<S: Sharing> RawRwLock<S> {
     /// Looks until `is_over` or until waiting no longer pays. Returns the state.
     fn look(&self, is_over: impl Fn(u32) -> bool) -> u32 {
         let mut state = self.state.load(Relaxed);
-        for look in 0..LOOKS {
+        for look in 0..LOOKS.min(4) {
             if is_over(state) {
                 break;
             }
