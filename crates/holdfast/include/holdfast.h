@@ -608,7 +608,7 @@ static inline volatile unsigned char *holdfast_hold_area(void) {
     return thread + __rseq_offset;
 }
 
-/* Lets the calling thread ask. A C program has no area of its own: that of the C library must be long enough. */
+/* Lets the calling thread ask. This header brings no area: that of the C library must be long enough. */
 static inline int holdfast_hold_status(void) {
     int before = errno, code;
     if (getauxval(27) < 33) return HOLDFAST_HOLD_NO_KERNEL;

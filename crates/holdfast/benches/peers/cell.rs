@@ -66,7 +66,7 @@ impl Counter {
     }
 }
 
-/// What a worker has done so far, on a line of its own.
+/// What a worker has done so far, on a cache line that no other has.
 #[repr(align(128))]
 #[derive(Default)]
 struct Board(AtomicU64);

@@ -86,7 +86,7 @@ impl<const KIND: i32> Lock for Pthread<KIND> {
     }
 }
 
-/// The queue of Mellor-Crummey and Scott (1991): each waiter spins on a word of its own.
+/// The queue of Mellor-Crummey and Scott (1991): each waiter spins on its own word.
 pub(crate) struct Mcs(AtomicPtr<Node>);
 #[repr(align(64))]
 struct Node {

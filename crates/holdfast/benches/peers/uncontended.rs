@@ -34,9 +34,12 @@ fn hold() -> f64 {
     })
 }
 
+/// A row, and how to measure it.
+type Kind = (&'static str, fn() -> f64);
+
 /// Prints the table: medians of `samples`, interleaved, and ratios to std's.
 pub(crate) fn table(samples: usize) {
-    let kinds: [(&str, fn() -> f64); 9] = [
+    let kinds: [Kind; 9] = [
         (Std::NAME, locked::<Std>),
         (Holdfast::NAME, locked::<Holdfast>),
         (ParkingLot::NAME, locked::<ParkingLot>),

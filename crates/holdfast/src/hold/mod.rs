@@ -23,7 +23,7 @@ const CAN: u8 = 2;
 /// - **System calls** inside end a grant, and the thread is switched out then (kernel/rseq.c: `rseq_syscall_enter_work`). Ask for
 ///   sections without any.
 /// - **Threads**: a thread asks for itself. Its first guard costs a system call.
-/// - **fork**: the child goes on with its own copy of the thread's area.
+/// - **fork**: the child continues with its own copy of the thread's area.
 /// - **Length**: a grant that runs out ends in a switch, as without. Nothing is promised to long sections.
 ///
 /// ```

@@ -15,7 +15,7 @@
 //! thread sleeps, either the bit is set and the next release sees it, or a woken thread is on its way.
 //!
 //! What bounds barging: a woken thread that finds the lock taken sets `HANDOVER`, at most once in an interval for all waiters
-//! of a lock, and sleeps on a mask of its own. The next release keeps `LOCKED` and sets `GRANTED`, so that no newcomer gets
+//! of a lock, and sleeps on another mask. The next release keeps `LOCKED` and sets `GRANTED`, so that no newcomer gets
 //! in between. Waiters are woken in the order in which they fell asleep (kernel/futex/core.c: `__futex_queue`).
 
 use crate::futex::{ANY, Woke, Word};
@@ -74,7 +74,7 @@ impl<S: Sharing> RawMutex<S> {
     /// Takes the lock. Sleeps where another thread holds it for longer than some microseconds.
     #[inline]
     pub fn lock(&self) {
-        // One instruction takes a free lock, whatever the other bits are.
+        // One instruction takes a free lock, with any other bits in the word.
         if self.word.fetch_or(LOCKED, Acquire) & LOCKED != 0 {
             self.wait(None);
         }

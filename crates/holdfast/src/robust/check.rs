@@ -157,7 +157,7 @@ impl World {
     fn next(&self) -> Vec<World> {
         let steps: Vec<World> = (0..THREADS).filter_map(|thread| self.step(thread)).collect();
         if steps.is_empty() {
-            let asleep = self.at.iter().any(|at| *at == At::Asleep);
+            let asleep = self.at.contains(&At::Asleep);
             assert!(!asleep, "a wake-up was lost: words {:#x}, {self:?}", self.words);
             assert!(protocol::owner(self.words) == 0, "held by no thread: {self:?}");
         }
@@ -180,7 +180,7 @@ fn explore(rounds: [u8; THREADS], deaths: u8) -> (usize, usize) {
     while let Some(world) = left.pop() {
         for next in world.next() {
             if seen.insert(next.clone()) {
-                reported += usize::from(next.at.iter().any(|at| *at == At::Inside { knows_of_death: true }));
+                reported += usize::from(next.at.contains(&At::Inside { knows_of_death: true }));
                 left.push(next);
             }
         }
