@@ -13,6 +13,9 @@ pub(crate) struct Cell {
     pub(crate) threads: usize,
     pub(crate) inside_us: f64,
     pub(crate) outside_us: f64,
+    /// Whether thread n runs on CPU n alone, counted around the CPUs. Else the kernel places them, and a window of some milliseconds
+    /// measures where: two threads that it puts on one CPU never meet at the lock.
+    pub(crate) is_pinned: bool,
 }
 
 /// What one lock did in a cell, over all its rounds.
@@ -81,7 +84,11 @@ pub(crate) fn run<L: Lock>(cell: Cell, window: Duration, steps_per_us: f64, sum:
     let boards: Vec<Board> = (0..cell.threads).map(|_| Board::default()).collect();
     IS_OVER.store(false, Relaxed);
     sum.by_thread.resize(cell.threads, 0);
-    let work = |board: &Board| {
+    let work = |n: usize| {
+        if cell.is_pinned {
+            work::pin(n);
+        }
+        let board = &boards[n];
         let (mut count, mut to_lock) = (0u64, Histogram::default());
         barrier.wait();
         while !IS_OVER.load(Relaxed) {
@@ -105,7 +112,7 @@ pub(crate) fn run<L: Lock>(cell: Cell, window: Duration, steps_per_us: f64, sum:
     let mut all = 0;
     std::thread::scope(|scope| {
         let work = &work;
-        let threads: Vec<_> = boards.iter().map(|board| scope.spawn(move || work(board))).collect();
+        let threads: Vec<_> = (0..cell.threads).map(|n| scope.spawn(move || work(n))).collect();
         barrier.wait();
         std::thread::sleep(Duration::from_millis(2));
         let begin = read();

@@ -1,6 +1,6 @@
 //! holdfast's mutex beside its peers, interleaved in one run.
 //!
-//! `cargo bench -p holdfast --bench peers [-- --quick]`. Three tables: what a lock costs that no other thread wants; throughput over the
+//! `cargo bench -p holdfast --bench peers [-- --quick] [--unpinned]`. Three tables: what a lock costs that no other thread wants; throughput over the
 //! matrix of threads, work inside and work outside, in many short windows; fairness, time to lock and CPU time, in
 //! few long ones. A ratio is the median over rounds, in each of which all locks ran one after the other.
 #![allow(clippy::print_stdout, reason = "a bench is for people at a terminal")]
@@ -38,8 +38,11 @@ const OUTSIDE_US: [f64; 4] = [0.0, 1.0, 10.0, 100.0];
 const MOST_THREADS_OF_SPINNERS: usize = 4;
 const SPINNERS: [usize; 2] = [5, 6];
 
-/// Rounds and windows.
+/// Cells, rounds and windows.
 struct Effort {
+    threads: &'static [usize],
+    outside_us: &'static [f64],
+    is_pinned: bool,
     rounds: usize,
     window: Duration,
     long_rounds: usize,
@@ -49,10 +52,27 @@ struct Effort {
 fn main() {
     let is_quick = std::env::args().any(|argument| argument == "--quick");
     let ms = Duration::from_millis;
+    let is_pinned = !std::env::args().any(|argument| argument == "--unpinned");
     let effort = if is_quick {
-        Effort { rounds: 3, window: ms(5), long_rounds: 1, long_window: ms(100) }
+        Effort {
+            threads: &THREADS[1..4],
+            outside_us: &OUTSIDE_US[..3],
+            is_pinned,
+            rounds: 3,
+            window: ms(5),
+            long_rounds: 1,
+            long_window: ms(100),
+        }
     } else {
-        Effort { rounds: 21, window: ms(6), long_rounds: 3, long_window: ms(400) }
+        Effort {
+            threads: &THREADS,
+            outside_us: &OUTSIDE_US,
+            is_pinned,
+            rounds: 15,
+            window: ms(6),
+            long_rounds: 3,
+            long_window: ms(300),
+        }
     };
     let (steps_per_us, ticks_per_ns) = (work::steps_per_us(), work::ticks_per_ns());
     uncontended::table(if is_quick { 21 } else { 101 });
@@ -88,10 +108,10 @@ fn throughput(effort: &Effort, steps_per_us: f64) {
     println!("\n| threads | inside, us | outside, us | ratio to best | best | {}, k/s |", names.join(", k/s | "));
     println!("|--:|--:|--:|--:|---|{}", "--:|".repeat(LOCKS.len()));
     let mut ratios = Vec::new();
-    for threads in THREADS {
+    for &threads in effort.threads {
         for inside_us in INSIDE_US {
-            for outside_us in OUTSIDE_US {
-                let cell = Cell { threads, inside_us, outside_us };
+            for &outside_us in effort.outside_us {
+                let cell = Cell { threads, inside_us, outside_us, is_pinned: effort.is_pinned };
                 let all: Vec<usize> = (0..LOCKS.len()).collect();
                 let sums = rounds(cell, &all, effort.rounds, effort.window, steps_per_us);
                 let peers = PEERS.map(|n| (ratio(&sums[0], &sums[n]), LOCKS[n].0));
@@ -108,7 +128,7 @@ fn throughput(effort: &Effort, steps_per_us: f64) {
             }
         }
     }
-    summary(&ratios);
+    summary(&ratios, effort.threads);
 }
 
 /// The geometric mean of the finite ones.
@@ -117,9 +137,9 @@ fn mean(values: impl Iterator<Item = f64> + Clone) -> f64 {
     (finite.clone().map(f64::ln).sum::<f64>() / finite.count() as f64).exp()
 }
 
-fn summary(ratios: &[(usize, f64, Vec<f64>)]) {
+fn summary(ratios: &[(usize, f64, Vec<f64>)], threads: &[usize]) {
     println!("\nGeometric means over cells, and cells below 0.95 of the best:");
-    for threads in THREADS.iter().map(|n| Some(*n)).chain([None]) {
+    for threads in threads.iter().map(|n| Some(*n)).chain([None]) {
         let cells: Vec<_> = ratios.iter().filter(|cell| threads.is_none_or(|n| n == cell.0)).collect();
         let each =
             PEERS.map(|n| format!("{} {:.2}", LOCKS[n].0, mean(cells.iter().map(move |cell| cell.2[n - PEERS.start]))));
@@ -134,9 +154,9 @@ fn fairness(effort: &Effort, steps_per_us: f64, ticks_per_ns: f64) {
     let names = SLEEPING.map(|n| LOCKS[n].0).join(" | ");
     println!("\nFairness (least over most acquisitions) / 99.9 % of time to lock, us / CPU time per operation, us:\n");
     println!("| threads | inside, us | outside, us | {names} |\n|--:|--:|--:|{}", "--:|".repeat(SLEEPING.len()));
-    for threads in [2, 4, 16, 64] {
+    for threads in effort.threads.iter().copied().filter(|threads| *threads > 1) {
         for (inside_us, outside_us) in [(0.1, 0.0), (1.0, 0.0), (1.0, 10.0), (10.0, 0.0), (10.0, 10.0)] {
-            let cell = Cell { threads, inside_us, outside_us };
+            let cell = Cell { threads, inside_us, outside_us, is_pinned: effort.is_pinned };
             let sums = rounds(cell, &SLEEPING, effort.long_rounds, effort.long_window, steps_per_us);
             let said = sums.iter().map(|sum| {
                 let p999 = sum.to_lock_us_p999(ticks_per_ns);

@@ -65,6 +65,19 @@ pub(crate) fn cpu_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
+/// Keeps the calling thread on the CPU of number `n`, counted around those that the process may use.
+pub(crate) fn pin(n: usize) {
+    // SAFETY: the sets are locals of their size.
+    unsafe {
+        let (mut all, mut one): (libc::cpu_set_t, libc::cpu_set_t) = (std::mem::zeroed(), std::mem::zeroed());
+        let bytes = size_of::<libc::cpu_set_t>();
+        libc::sched_getaffinity(0, bytes, &raw mut all);
+        let cpus: Vec<usize> = (0..bytes * 8).filter(|cpu| libc::CPU_ISSET(*cpu, &all)).collect();
+        libc::CPU_SET(cpus[n % cpus.len()], &mut one);
+        libc::sched_setaffinity(0, bytes, &raw const one);
+    }
+}
+
 /// Times by size: eight buckets for each doubling.
 #[derive(Clone)]
 pub(crate) struct Histogram([u64; 512]);
