@@ -80,7 +80,7 @@ static inline void holdfast_pause(uint32_t look) {
 #define HOLDFAST_LOOKS 7u
 #define HOLDFAST_LOOKS_WOKEN 2u
 #define HOLDFAST_LOOKS_RWLOCK 4u
-#define HOLDFAST_BETWEEN_HANDOVERS_US 300u
+#define HOLDFAST_BETWEEN_HANDOVERS_US 500u
 
 static inline int holdfast_is_time(const struct timespec *until) {
     return until->tv_sec >= 0 && until->tv_nsec >= 0 && until->tv_nsec < 1000000000;
@@ -95,10 +95,7 @@ typedef struct {
 
 #define HOLDFAST_LOCKED 1u
 #define HOLDFAST_SLEEPERS 2u
-#define HOLDFAST_HANDOVER 4u
-#define HOLDFAST_GRANTED 8u
-#define HOLDFAST_COMPETES 1u
-#define HOLDFAST_IS_OWED 2u
+#define HOLDFAST_GRANTED 4u
 
 static inline int holdfast_may_hand_over(const void *lock) {
     static uint32_t handed_over_us[64];
@@ -111,14 +108,14 @@ static inline int holdfast_may_hand_over(const void *lock) {
     return now_us - before > HOLDFAST_BETWEEN_HANDOVERS_US && holdfast_cas(last, &before, now_us);
 }
 
-static inline int holdfast_mutex_may_take(uint32_t word, int is_owed) {
-    return !(word & HOLDFAST_LOCKED) || (is_owed && (word & HOLDFAST_GRANTED));
+static inline int holdfast_mutex_may_take(uint32_t word, int was_woken) {
+    return !(word & HOLDFAST_LOCKED) || (was_woken && (word & HOLDFAST_GRANTED));
 }
 
-static inline uint32_t holdfast_mutex_look(uint32_t *lock, int is_owed, int has_slept) {
+static inline uint32_t holdfast_mutex_look(uint32_t *lock, int was_woken, int has_slept) {
     uint32_t word = __atomic_load_n(lock, __ATOMIC_RELAXED);
     for (uint32_t look = 0; look < (has_slept ? HOLDFAST_LOOKS_WOKEN : HOLDFAST_LOOKS); look++) {
-        if (holdfast_mutex_may_take(word, is_owed) || (word & (HOLDFAST_HANDOVER | HOLDFAST_GRANTED)) ||
+        if (holdfast_mutex_may_take(word, was_woken) || (word & HOLDFAST_GRANTED) ||
             ((word & HOLDFAST_SLEEPERS) && !has_slept))
             break;
         holdfast_pause(look);
@@ -127,33 +124,21 @@ static inline uint32_t holdfast_mutex_look(uint32_t *lock, int is_owed, int has_
     return word;
 }
 
-/* The deadline has passed. 0 if the lock was granted meanwhile. */
-static inline int holdfast_mutex_give_up(uint32_t *lock, int is_owed) {
-    uint32_t word = __atomic_load_n(lock, __ATOMIC_RELAXED);
-    while (is_owed && (word & (HOLDFAST_HANDOVER | HOLDFAST_GRANTED))) {
-        uint32_t bit = word & HOLDFAST_GRANTED ? HOLDFAST_GRANTED : HOLDFAST_HANDOVER;
-        if (holdfast_cas(lock, &word, word & ~bit)) return bit == HOLDFAST_GRANTED ? 0 : ETIMEDOUT;
-    }
-    return ETIMEDOUT;
-}
-
 static inline int holdfast_mutex_wait(uint32_t *lock, int clock, const struct timespec *until, int flag) {
-    int was_woken = 0, is_owed = 0, has_slept = 0, result;
+    int was_woken = 0, has_slept = 0, result;
     for (;;) {
-        uint32_t word = holdfast_mutex_look(lock, is_owed, has_slept), to;
-        if (holdfast_mutex_may_take(word, is_owed)) {
+        uint32_t word = holdfast_mutex_look(lock, was_woken, has_slept), to;
+        if (holdfast_mutex_may_take(word, was_woken)) {
             to = (word | HOLDFAST_LOCKED | (was_woken ? HOLDFAST_SLEEPERS : 0)) & ~HOLDFAST_GRANTED;
             if (holdfast_cas(lock, &word, to)) return 0;
             continue;
         }
-        if (was_woken && !is_owed) is_owed = holdfast_may_hand_over(lock);
-        to = word | HOLDFAST_SLEEPERS | (is_owed ? HOLDFAST_HANDOVER : 0);
+        to = word | HOLDFAST_SLEEPERS;
         if (to != word && !holdfast_cas(lock, &word, to)) continue;
-        was_woken = 0;
         has_slept = 1;
-        result = holdfast_futex_wait(lock, to, is_owed ? HOLDFAST_IS_OWED : HOLDFAST_COMPETES, clock, until, flag);
-        if (result == 0) was_woken = 1;
-        if (result == ETIMEDOUT) return holdfast_mutex_give_up(lock, is_owed);
+        result = holdfast_futex_wait(lock, to, HOLDFAST_ANY, clock, until, flag);
+        if (result == ETIMEDOUT) return ETIMEDOUT;
+        was_woken = result == 0;
     }
 }
 
@@ -173,28 +158,15 @@ static inline int holdfast_mutex_trylock(holdfast_mutex_t *lock) {
     return __atomic_fetch_or(&lock->word, HOLDFAST_LOCKED, __ATOMIC_ACQUIRE) & HOLDFAST_LOCKED ? EBUSY : 0;
 }
 
-static inline int holdfast_mutex_unlock_waited_for(uint32_t *lock, uint32_t word, int flag) {
-    for (;;) {
-        uint32_t mask = 0, to = word & ~HOLDFAST_LOCKED;
-        if (word & HOLDFAST_HANDOVER) {
-            to = (word & ~HOLDFAST_HANDOVER) | HOLDFAST_GRANTED;
-            mask = HOLDFAST_IS_OWED;
-        } else if (word & HOLDFAST_SLEEPERS) {
-            to = word & ~(HOLDFAST_LOCKED | HOLDFAST_SLEEPERS);
-            mask = HOLDFAST_ANY;
-        }
-        if (holdfast_cas(lock, &word, to)) {
-            if (mask) holdfast_futex_wake(lock, 1, mask, flag);
-            return 0;
-        }
-    }
-}
-
 static inline int holdfast_mutex_unlock_in(holdfast_mutex_t *lock, int flag) {
-    uint32_t word = __atomic_load_n(&lock->word, __ATOMIC_RELAXED);
-    if (word != HOLDFAST_LOCKED) return holdfast_mutex_unlock_waited_for(&lock->word, word, flag);
-    if (__atomic_exchange_n(&lock->word, 0, __ATOMIC_RELEASE) != HOLDFAST_LOCKED)
-        holdfast_futex_wake(&lock->word, 1, HOLDFAST_ANY, flag);
+    uint32_t *word = &lock->word, held = HOLDFAST_LOCKED;
+    if (__atomic_load_n(word, __ATOMIC_RELAXED) != HOLDFAST_LOCKED && holdfast_may_hand_over(lock)) {
+        __atomic_exchange_n(word, HOLDFAST_LOCKED, __ATOMIC_RELAXED);
+        if (holdfast_futex_wake(word, 1, HOLDFAST_ANY, flag) > 0 &&
+            holdfast_cas(word, &held, HOLDFAST_LOCKED | HOLDFAST_GRANTED))
+            return 0;
+    }
+    if (__atomic_exchange_n(word, 0, __ATOMIC_RELEASE) != HOLDFAST_LOCKED) holdfast_futex_wake(word, 1, HOLDFAST_ANY, flag);
     return 0;
 }
 

@@ -153,14 +153,13 @@ mod imp {
             0
         }
 
-        /// A deadline passes before the sleep begins; that of a mutex's waiter only when it slept before and is owed the lock
-        /// (mask 2), because what it gives back then is the hard part.
+        /// A deadline passes before the sleep begins.
         pub(crate) fn wait<S: Sharing>(&self, expected: u32, mask: u32, until: Option<&Deadline>) -> Woke {
             let mut queue = self.queue.lock().expect("no panics inside");
             if self.load(Ordering::Relaxed) != expected {
                 return Woke::Unasked;
             }
-            if until.is_some() && mask != 1 {
+            if until.is_some() {
                 return Woke::TimedOut;
             }
             let number = queue.next;

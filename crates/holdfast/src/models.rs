@@ -8,6 +8,16 @@ use core::time::Duration;
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 
+/// Models of a mutex: without hand-overs and with as many as there can be. One after the other, because it is one switch.
+fn with_and_without_hand_overs(models: impl Fn()) {
+    static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    let _one = ONE_AT_A_TIME.lock();
+    for hands_over in [false, true] {
+        crate::spin::MODELS_HAND_OVER.store(hands_over, std::sync::atomic::Ordering::Relaxed);
+        models();
+    }
+}
+
 /// Runs `work` as threads 0 to `threads`, in all interleavings with at most `preemptions`.
 fn explore<T: Send + Sync + 'static>(
     preemptions: usize,
@@ -79,21 +89,23 @@ fn lock_and_add(shared: &Mutexed, _thread: usize) {
 
 #[test]
 fn a_mutex_lets_one_in_and_loses_no_wake_up() {
-    explore(
-        5,
-        mutexed,
-        2,
-        |shared, n| (0..2).for_each(|_| lock_and_add(shared, n)),
-        |shared| assert_eq!(shared.count(), 4),
-    );
-    explore(3, mutexed, 3, lock_and_add, |shared| assert_eq!(shared.count(), 3));
-    explore(
-        2,
-        mutexed,
-        3,
-        |shared, n| (0..2).for_each(|_| lock_and_add(shared, n)),
-        |shared| assert_eq!(shared.count(), 6),
-    );
+    with_and_without_hand_overs(|| {
+        explore(
+            5,
+            mutexed,
+            2,
+            |shared, n| (0..2).for_each(|_| lock_and_add(shared, n)),
+            |shared| assert_eq!(shared.count(), 4),
+        );
+        explore(3, mutexed, 3, lock_and_add, |shared| assert_eq!(shared.count(), 3));
+        explore(
+            2,
+            mutexed,
+            3,
+            |shared, n| (0..2).for_each(|_| lock_and_add(shared, n)),
+            |shared| assert_eq!(shared.count(), 6),
+        );
+    });
 }
 
 /// One of three gives up: what it leaves in the word must hurt neither of the others.
@@ -108,8 +120,10 @@ fn a_mutex_survives_waiters_that_give_up() {
             unsafe { shared.lock.unlock() };
         }
     }
-    explore(3, mutexed, 3, work, |shared| assert!(!shared.lock.is_locked()));
-    explore(4, mutexed, 2, work, |shared| assert!(!shared.lock.is_locked()));
+    with_and_without_hand_overs(|| {
+        explore(3, mutexed, 3, work, |shared| assert!(!shared.lock.is_locked()));
+        explore(4, mutexed, 2, work, |shared| assert!(!shared.lock.is_locked()));
+    });
 }
 
 #[test]
@@ -194,8 +208,10 @@ fn a_condition_variable_loses_no_notification() {
         }
     }
     let make = || Shared { guarded: mutexed(), changed: Condvar::new() };
-    explore(5, make, 2, work, |shared| assert_eq!(shared.guarded.count(), 1));
-    explore(3, make, 3, work, |shared| assert_eq!(shared.guarded.count(), 1));
+    with_and_without_hand_overs(|| {
+        explore(5, make, 2, work, |shared| assert_eq!(shared.guarded.count(), 1));
+        explore(3, make, 3, work, |shared| assert_eq!(shared.guarded.count(), 1));
+    });
 }
 
 #[test]

@@ -100,7 +100,8 @@ fn ratio(first: &Sum, other: &Sum) -> f64 {
     if other.rates.is_empty() {
         return f64::INFINITY;
     }
-    median(first.rates.iter().zip(&other.rates).map(|(first, other)| first / other).collect())
+    // One operation more, for windows without any.
+    median(first.rates.iter().zip(&other.rates).map(|(first, other)| (first + 1.0) / (other + 1.0)).collect())
 }
 
 fn throughput(effort: &Effort, steps_per_us: f64) {

@@ -4,9 +4,8 @@
 //! |---|---|---|
 //! | 0 | `LOCKED` | the lock is held, or reserved by `GRANTED` |
 //! | 1 | `SLEEPERS` | threads may sleep on the word that no wake-up is under way to |
-//! | 2 | `HANDOVER` | a waiter is owed the lock: the holder must not free it, but grant it |
-//! | 3 | `GRANTED` | with `LOCKED`: the holder has left, and a waiter that is owed the lock may take it |
-//! | 4–31 | – | zero |
+//! | 2 | `GRANTED` | with `LOCKED`: the holder has left, and a woken thread may take the lock |
+//! | 3–31 | – | zero |
 //!
 //! Zero is a free lock. The table is a contract with `holdfast.h`, and with other processes where the lock is shared.
 //!
@@ -14,9 +13,10 @@
 //! `SLEEPERS` in the same step and wakes one thread, which sets it again before it takes the lock or sleeps. So while one
 //! thread sleeps, either the bit is set and the next release sees it, or a woken thread is on its way.
 //!
-//! What bounds barging: a woken thread that finds the lock taken sets `HANDOVER`, at most once in an interval for all waiters
-//! of a lock, and sleeps on another mask. The next release keeps `LOCKED` and sets `GRANTED`, so that no newcomer gets
-//! in between. Waiters are woken in the order in which they fell asleep (kernel/futex/core.c: `__futex_queue`).
+//! What bounds barging: once in an interval the holder of a lock with sleepers hands it over. It clears `SLEEPERS`, wakes a thread while it
+//! holds the lock, and leaves `LOCKED` and `GRANTED` behind, which no newcomer takes. If `SLEEPERS` stands there again, the
+//! woken thread may sleep again, and the holder frees the lock as always. Sleepers are woken in the order in which they fell
+//! asleep (kernel/futex/core.c: `__futex_queue`).
 
 use crate::futex::{ANY, Woke, Word};
 use crate::sharing::{Private, Sharing};
@@ -27,12 +27,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 const LOCKED: u32 = 1;
 const SLEEPERS: u32 = 2;
-const HANDOVER: u32 = 4;
-const GRANTED: u32 = 8;
-
-/// futex masks: of a waiter that competes, and of one that is owed the lock.
-const COMPETES: u32 = 1;
-const IS_OWED: u32 = 2;
+const GRANTED: u32 = 4;
 
 /// A mutex without a value: four bytes, zero when free.
 ///
@@ -53,8 +48,6 @@ pub struct RawMutex<S: Sharing = Private> {
 struct Waiter {
     /// It used up a wake-up, so it owes the bit `SLEEPERS` to those that still sleep.
     was_woken: bool,
-    /// It has set `HANDOVER`.
-    is_owed: bool,
     /// It slept before.
     has_slept: bool,
 }
@@ -109,8 +102,7 @@ impl<S: Sharing> RawMutex<S> {
         if self.word.load(Relaxed) != LOCKED {
             return self.unlock_with_waiters();
         }
-        // An exchange is shorter than a compare-exchange. A waiter may have set bits since the look: SLEEPERS is cleared and one
-        // woken, as `release` has it; a HANDOVER is lost, and set again by the waiter when it is awake.
+        // An exchange is shorter than a compare-exchange. A waiter may have set SLEEPERS since the look.
         if self.word.swap(0, Release) != LOCKED {
             self.wake_one();
         }
@@ -121,20 +113,22 @@ impl<S: Sharing> RawMutex<S> {
         self.word.wake::<S>(1, ANY);
     }
 
+    /// `SLEEPERS` is set: only its holder clears it.
     #[cold]
     fn unlock_with_waiters(&self) {
-        let mut word = self.word.load(Relaxed);
-        loop {
-            let (new, mask) = release(word);
-            match self.word.compare_exchange(word, new, Release, Relaxed) {
-                Ok(_) if mask == 0 => return,
-                Ok(_) => {
-                    self.word.wake::<S>(1, mask);
-                    return;
-                }
-                Err(now) => word = now,
-            }
+        if spin::may_hand_over(self.word.address()) && self.hand_over() {
+            return;
         }
+        if self.word.swap(0, Release) & SLEEPERS != 0 {
+            self.wake_one();
+        }
+    }
+
+    /// Returns whether the lock is a woken thread's.
+    fn hand_over(&self) -> bool {
+        self.word.swap(LOCKED, Relaxed);
+        self.word.wake::<S>(1, ANY) > 0
+            && self.word.compare_exchange(LOCKED, LOCKED | GRANTED, Release, Relaxed).is_ok()
     }
 
     /// Waits. Returns whether the lock was taken before the deadline.
@@ -149,16 +143,15 @@ impl<S: Sharing> RawMutex<S> {
                 }
                 continue;
             }
-            me.is_owed |= me.was_woken && spin::may_hand_over(self.word.address());
-            let (new, mask) = me.sleep(word);
+            let new = word | SLEEPERS;
             if new != word && self.word.compare_exchange(word, new, Relaxed, Relaxed).is_err() {
                 continue;
             }
-            me = Waiter { was_woken: false, has_slept: true, ..me };
-            match self.word.wait::<S>(new, mask, until) {
+            me = Waiter { was_woken: false, has_slept: true };
+            match self.word.wait::<S>(new, ANY, until) {
                 Woke::ByAnother => me.was_woken = true,
                 Woke::Unasked => {}
-                Woke::TimedOut => return self.give_up(&me),
+                Woke::TimedOut => return false,
             }
         }
     }
@@ -168,7 +161,7 @@ impl<S: Sharing> RawMutex<S> {
         let mut word = self.word.load(Relaxed);
         for look in 0..if me.has_slept { LOOKS_WOKEN } else { LOOKS } {
             // Where others sleep already, the lock is wanted more than it is free: a newcomer queues.
-            let is_saturated = word & (HANDOVER | GRANTED) != 0 || word & SLEEPERS != 0 && !me.has_slept;
+            let is_saturated = word & GRANTED != 0 || word & SLEEPERS != 0 && !me.has_slept;
             if me.take(word).is_some() || is_saturated {
                 break;
             }
@@ -177,42 +170,14 @@ impl<S: Sharing> RawMutex<S> {
         }
         word
     }
-
-    /// The deadline has passed. Returns whether the lock was granted meanwhile, which cannot be given back unseen.
-    fn give_up(&self, me: &Waiter) -> bool {
-        let mut word = self.word.load(Relaxed);
-        while me.is_owed && word & (HANDOVER | GRANTED) != 0 {
-            let is_granted = word & GRANTED != 0;
-            let new = if is_granted { word & !GRANTED } else { word & !HANDOVER };
-            match self.word.compare_exchange(word, new, Acquire, Relaxed) {
-                Ok(_) => return is_granted,
-                Err(now) => word = now,
-            }
-        }
-        false
-    }
-}
-
-/// What the holder makes of the word, and whom it wakes then.
-fn release(word: u32) -> (u32, u32) {
-    match word {
-        _ if word & HANDOVER != 0 => (word & !HANDOVER | GRANTED, IS_OWED),
-        _ if word & SLEEPERS != 0 => (word & !(LOCKED | SLEEPERS), ANY),
-        _ => (word & !LOCKED, 0),
-    }
 }
 
 impl Waiter {
     /// What the word becomes when this waiter takes the lock, if it may.
     fn take(&self, word: u32) -> Option<u32> {
-        let may = word & LOCKED == 0 || self.is_owed && word & GRANTED != 0;
+        let may = word & LOCKED == 0 || self.was_woken && word & GRANTED != 0;
         let owed = if self.was_woken { SLEEPERS } else { 0 };
         may.then_some((word | LOCKED | owed) & !GRANTED)
-    }
-
-    /// What the word becomes before this waiter sleeps, and for which wake-ups it does.
-    fn sleep(&self, word: u32) -> (u32, u32) {
-        if self.is_owed { (word | SLEEPERS | HANDOVER, IS_OWED) } else { (word | SLEEPERS, COMPETES) }
     }
 }
 
