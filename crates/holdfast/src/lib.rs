@@ -1,4 +1,3 @@
-//! Locks that do not lose their holders.
 #![doc = include_str!("../README.md")]
 #![cfg_attr(not(any(feature = "std", test, loom)), no_std)]
 

@@ -260,3 +260,32 @@ fn c_processes_that_are_killed_stop_neither_rust_nor_c() {
         children.iter_mut().for_each(|child| wait_for(child, page));
     });
 }
+
+/// Skipped, and said, where a tool is missing: neither is needed to use the header.
+#[test]
+fn the_cmake_example_and_the_pkg_config_file_are_accepted() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let is_here = |name: &str| Command::new(name).arg("--version").output().is_ok_and(|out| out.status.success());
+    if is_here("cmake") && is_here("make") {
+        let build = folder("cmake");
+        let run = |command: &mut Command| {
+            let output = command.output().expect("it is here");
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        };
+        run(Command::new("cmake").arg("-S").arg(root.join("examples/cmake")).arg("-B").arg(&build));
+        run(Command::new("cmake").arg("--build").arg(&build));
+        run(&mut Command::new(build.join("counter")));
+    } else {
+        println!("no cmake here");
+    }
+    if is_here("pkg-config") {
+        let output = Command::new("pkg-config")
+            .args(["--cflags", "holdfast"])
+            .env("PKG_CONFIG_PATH", root.join("include"))
+            .output()
+            .expect("it is here");
+        assert!(String::from_utf8_lossy(&output.stdout).contains("-pthread"), "{output:?}");
+    } else {
+        println!("no pkg-config here");
+    }
+}
