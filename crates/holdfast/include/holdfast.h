@@ -81,6 +81,8 @@ static inline void holdfast_pause(uint32_t look) {
 #define HOLDFAST_LOOKS_WOKEN 2u
 #define HOLDFAST_LOOKS_RWLOCK 4u
 #define HOLDFAST_BETWEEN_HANDOVERS_US 500u
+#define HOLDFAST_REST_PER_STANDSTILL 16u
+#define HOLDFAST_LONGEST_STANDSTILL_US 200000u
 
 static inline int holdfast_is_time(const struct timespec *until) {
     return until->tv_sec >= 0 && until->tv_nsec >= 0 && until->tv_nsec < 1000000000;
@@ -97,15 +99,34 @@ typedef struct {
 #define HOLDFAST_SLEEPERS 2u
 #define HOLDFAST_GRANTED 4u
 
-static inline int holdfast_may_hand_over(const void *lock) {
-    static uint32_t handed_over_us[64];
+/* What a process remembers of the locks at some addresses: when they were handed over, and before when not again. */
+static inline uint32_t *holdfast_place(const void *lock) {
+    static uint32_t places[64][2];
     uintptr_t address = (uintptr_t)lock;
-    uint32_t *last = &handed_over_us[(address >> 3 ^ address >> 9) % 64];
-    struct timespec now;
-    uint32_t now_us, before = __atomic_load_n(last, __ATOMIC_RELAXED);
-    if (syscall(SYS_clock_gettime, HOLDFAST_CLOCK_MONOTONIC, &now) != 0) return 0;
-    now_us = (uint32_t)now.tv_sec * 1000000u + (uint32_t)(now.tv_nsec / 1000);
-    return now_us - before > HOLDFAST_BETWEEN_HANDOVERS_US && holdfast_cas(last, &before, now_us);
+    return places[(address >> 3 ^ address >> 9) % 64];
+}
+
+static inline uint32_t holdfast_now_us(void) {
+    struct timespec now = {0, 0};
+    syscall(SYS_clock_gettime, HOLDFAST_CLOCK_MONOTONIC, &now);
+    return (uint32_t)now.tv_sec * 1000000u + (uint32_t)(now.tv_nsec / 1000);
+}
+
+static inline int holdfast_may_hand_over(const void *lock) {
+    uint32_t *place = holdfast_place(lock), now = holdfast_now_us();
+    uint32_t not_before = __atomic_load_n(&place[1], __ATOMIC_RELAXED);
+    if (not_before - now - 1 < HOLDFAST_LONGEST_STANDSTILL_US * HOLDFAST_REST_PER_STANDSTILL) return 0;
+    if (!holdfast_cas(&place[1], &not_before, now + HOLDFAST_BETWEEN_HANDOVERS_US)) return 0;
+    __atomic_store_n(&place[0], now, __ATOMIC_RELAXED);
+    return 1;
+}
+
+static inline void holdfast_was_handed_over(const void *lock) {
+    uint32_t *place = holdfast_place(lock), now = holdfast_now_us();
+    uint32_t standstill = now - __atomic_load_n(&place[0], __ATOMIC_RELAXED);
+    if (standstill >= HOLDFAST_BETWEEN_HANDOVERS_US / HOLDFAST_REST_PER_STANDSTILL &&
+        standstill < HOLDFAST_LONGEST_STANDSTILL_US)
+        __atomic_store_n(&place[1], now + standstill * HOLDFAST_REST_PER_STANDSTILL, __ATOMIC_RELAXED);
 }
 
 static inline int holdfast_mutex_may_take(uint32_t word, int was_woken) {
@@ -130,8 +151,9 @@ static inline int holdfast_mutex_wait(uint32_t *lock, int clock, const struct ti
         uint32_t word = holdfast_mutex_look(lock, was_woken, has_slept), to;
         if (holdfast_mutex_may_take(word, was_woken)) {
             to = (word | HOLDFAST_LOCKED | (was_woken ? HOLDFAST_SLEEPERS : 0)) & ~HOLDFAST_GRANTED;
-            if (holdfast_cas(lock, &word, to)) return 0;
-            continue;
+            if (!holdfast_cas(lock, &word, to)) continue;
+            if (word & HOLDFAST_GRANTED) holdfast_was_handed_over(lock);
+            return 0;
         }
         to = word | HOLDFAST_SLEEPERS;
         if (to != word && !holdfast_cas(lock, &word, to)) continue;

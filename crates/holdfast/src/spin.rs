@@ -32,23 +32,62 @@ pub(crate) fn pause(_look: u32) {
     loom::thread::yield_now();
 }
 
-/// The least time between two hand-overs of a lock, in microseconds. Each costs a switch of context while the lock is held;
-/// so often it costs 1 to 2 %. parking_lot does so every 0 to 1 ms.
+/// The least time between two hand-overs of a lock, in microseconds. parking_lot has 0 to 1 ms.
 #[cfg(not(loom))]
 const BETWEEN_HANDOVERS_US: u32 = 500;
-
-/// When locks were last handed over, by a hash of their address, in microseconds. Locks that share a place share the limit,
-/// and processes do not: it is about cost alone.
+/// A lock that was handed over stands still until its new owner has a CPU. The next hand-over waits this many times as long, so
+/// that all of them take a sixteenth of the time at most.
 #[cfg(not(loom))]
-static HANDED_OVER_US: [AtomicU32; 64] = [const { AtomicU32::new(0) }; 64];
+const REST_PER_STANDSTILL: u32 = 16;
+#[cfg(not(loom))]
+const LONGEST_STANDSTILL_US: u32 = 200_000;
+
+/// What a process remembers of the locks at some addresses, in microseconds. Locks that share a place share the limit, and
+/// processes do not: it is about cost alone.
+#[cfg(not(loom))]
+struct Place {
+    handed_over_us: AtomicU32,
+    not_before_us: AtomicU32,
+}
+
+#[cfg(not(loom))]
+static PLACES: [Place; 64] =
+    [const { Place { handed_over_us: AtomicU32::new(0), not_before_us: AtomicU32::new(0) } }; 64];
+
+#[cfg(not(loom))]
+fn place(address: usize) -> &'static Place {
+    &PLACES[(address >> 3 ^ address >> 9) % PLACES.len()]
+}
 
 /// Whether the lock at an address may be handed over now. Counts as done when it may.
 #[cfg(not(loom))]
 pub(crate) fn may_hand_over(address: usize) -> bool {
-    let last = &HANDED_OVER_US[(address >> 3 ^ address >> 9) % HANDED_OVER_US.len()];
-    let (now, before) = (crate::time::now_us(), last.load(Relaxed));
-    now.wrapping_sub(before) > BETWEEN_HANDOVERS_US && last.compare_exchange(before, now, Relaxed, Relaxed).is_ok()
+    let place = place(address);
+    let (now, not_before) = (crate::time::now_us(), place.not_before_us.load(Relaxed));
+    let next = now.wrapping_add(BETWEEN_HANDOVERS_US);
+    // In the future by at most the longest rest: else the 32 bits have wrapped since.
+    let is_resting = not_before.wrapping_sub(now).wrapping_sub(1) < LONGEST_STANDSTILL_US * REST_PER_STANDSTILL;
+    let may = !is_resting && place.not_before_us.compare_exchange(not_before, next, Relaxed, Relaxed).is_ok();
+    if may {
+        place.handed_over_us.store(now, Relaxed);
+    }
+    may
 }
+
+/// The lock at an address has its new owner.
+#[cfg(not(loom))]
+pub(crate) fn was_handed_over(address: usize) {
+    let place = place(address);
+    let now = crate::time::now_us();
+    let standstill_us = now.wrapping_sub(place.handed_over_us.load(Relaxed));
+    // A longer one was of another lock, or of another process.
+    if (BETWEEN_HANDOVERS_US / REST_PER_STANDSTILL..LONGEST_STANDSTILL_US).contains(&standstill_us) {
+        place.not_before_us.store(now.wrapping_add(standstill_us * REST_PER_STANDSTILL), Relaxed);
+    }
+}
+
+#[cfg(loom)]
+pub(crate) fn was_handed_over(_address: usize) {}
 
 /// Whether models hand over always or never: each has its own models.
 #[cfg(loom)]

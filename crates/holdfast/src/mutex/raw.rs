@@ -139,6 +139,9 @@ impl<S: Sharing> RawMutex<S> {
             let word = self.look(&me);
             if let Some(new) = me.take(word) {
                 if self.word.compare_exchange(word, new, Acquire, Relaxed).is_ok() {
+                    if word & GRANTED != 0 {
+                        spin::was_handed_over(self.word.address());
+                    }
                     return true;
                 }
                 continue;
