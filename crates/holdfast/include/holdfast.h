@@ -78,7 +78,6 @@ static inline void holdfast_pause(uint32_t look) {
 }
 
 #define HOLDFAST_LOOKS 7u
-#define HOLDFAST_LOOKS_WOKEN 2u
 #define HOLDFAST_LOOKS_RWLOCK 4u
 #define HOLDFAST_BETWEEN_HANDOVERS_US 500u
 #define HOLDFAST_REST_PER_STANDSTILL 16u
@@ -133,12 +132,10 @@ static inline int holdfast_mutex_may_take(uint32_t word, int was_woken) {
     return !(word & HOLDFAST_LOCKED) || (was_woken && (word & HOLDFAST_GRANTED));
 }
 
-static inline uint32_t holdfast_mutex_look(uint32_t *lock, int was_woken, int has_slept) {
+static inline uint32_t holdfast_mutex_look(uint32_t *lock, int was_woken) {
     uint32_t word = __atomic_load_n(lock, __ATOMIC_RELAXED);
-    for (uint32_t look = 0; look < (has_slept ? HOLDFAST_LOOKS_WOKEN : HOLDFAST_LOOKS); look++) {
-        if (holdfast_mutex_may_take(word, was_woken) || (word & HOLDFAST_GRANTED) ||
-            ((word & HOLDFAST_SLEEPERS) && !has_slept))
-            break;
+    for (uint32_t look = 0; look < HOLDFAST_LOOKS; look++) {
+        if (holdfast_mutex_may_take(word, was_woken) || (word & HOLDFAST_GRANTED)) break;
         holdfast_pause(look);
         word = __atomic_load_n(lock, __ATOMIC_RELAXED);
     }
@@ -146,9 +143,9 @@ static inline uint32_t holdfast_mutex_look(uint32_t *lock, int was_woken, int ha
 }
 
 static inline int holdfast_mutex_wait(uint32_t *lock, int clock, const struct timespec *until, int flag) {
-    int was_woken = 0, has_slept = 0, result;
+    int was_woken = 0, result;
     for (;;) {
-        uint32_t word = holdfast_mutex_look(lock, was_woken, has_slept), to;
+        uint32_t word = holdfast_mutex_look(lock, was_woken), to;
         if (holdfast_mutex_may_take(word, was_woken)) {
             to = (word | HOLDFAST_LOCKED | (was_woken ? HOLDFAST_SLEEPERS : 0)) & ~HOLDFAST_GRANTED;
             if (!holdfast_cas(lock, &word, to)) continue;
@@ -157,7 +154,6 @@ static inline int holdfast_mutex_wait(uint32_t *lock, int clock, const struct ti
         }
         to = word | HOLDFAST_SLEEPERS;
         if (to != word && !holdfast_cas(lock, &word, to)) continue;
-        has_slept = 1;
         result = holdfast_futex_wait(lock, to, HOLDFAST_ANY, clock, until, flag);
         if (result == ETIMEDOUT) return ETIMEDOUT;
         was_woken = result == 0;

@@ -7,16 +7,12 @@
 #[cfg(not(loom))]
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// Looks of a waiter that has not slept, and of one that was woken: it holds up a CPU that may have other work. Pauses of 4 to
-/// 256 instructions `pause` lie between: 0.1 to 7 µs here, 14 µs in all, about what a sleep and a wake-up cost.
+/// Looks before a sleep. Pauses of 4 to 256 instructions `pause` lie between: 0.1 to 7 µs here, 14 µs in all, about what a sleep
+/// and a wake-up cost.
 #[cfg(not(loom))]
 pub(crate) const LOOKS: u32 = 7;
-#[cfg(not(loom))]
-pub(crate) const LOOKS_WOKEN: u32 = 2;
 #[cfg(loom)]
 pub(crate) const LOOKS: u32 = 1;
-#[cfg(loom)]
-pub(crate) const LOOKS_WOKEN: u32 = 1;
 
 /// The pause between look `n` and the next.
 #[cfg(not(loom))]

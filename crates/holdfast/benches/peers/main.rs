@@ -68,10 +68,10 @@ fn main() {
             threads: &THREADS,
             outside_us: &OUTSIDE_US,
             is_pinned,
-            rounds: 15,
+            rounds: 11,
             window: ms(6),
             long_rounds: 3,
-            long_window: ms(300),
+            long_window: ms(200),
         }
     };
     let (steps_per_us, ticks_per_ns) = (work::steps_per_us(), work::ticks_per_ns());

@@ -20,7 +20,7 @@
 
 use crate::futex::{ANY, Woke, Word};
 use crate::sharing::{Private, Sharing};
-use crate::spin::{self, LOOKS, LOOKS_WOKEN};
+use crate::spin::{self, LOOKS};
 use crate::time::Deadline;
 use core::marker::PhantomData;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -48,8 +48,6 @@ pub struct RawMutex<S: Sharing = Private> {
 struct Waiter {
     /// It used up a wake-up, so it owes the bit `SLEEPERS` to those that still sleep.
     was_woken: bool,
-    /// It slept before.
-    has_slept: bool,
 }
 
 impl<S: Sharing> RawMutex<S> {
@@ -150,7 +148,7 @@ impl<S: Sharing> RawMutex<S> {
             if new != word && self.word.compare_exchange(word, new, Relaxed, Relaxed).is_err() {
                 continue;
             }
-            me = Waiter { was_woken: false, has_slept: true };
+            me.was_woken = false;
             match self.word.wait::<S>(new, ANY, until) {
                 Woke::ByAnother => me.was_woken = true,
                 Woke::Unasked => {}
@@ -162,10 +160,9 @@ impl<S: Sharing> RawMutex<S> {
     /// Looks until the lock can be taken or waiting no longer pays. Returns the word.
     fn look(&self, me: &Waiter) -> u32 {
         let mut word = self.word.load(Relaxed);
-        for look in 0..if me.has_slept { LOOKS_WOKEN } else { LOOKS } {
-            // Where others sleep already, the lock is wanted more than it is free: a newcomer queues.
-            let is_saturated = word & GRANTED != 0 || word & SLEEPERS != 0 && !me.has_slept;
-            if me.take(word).is_some() || is_saturated {
+        for look in 0..LOOKS {
+            // A lock that is handed over is not for this one.
+            if me.take(word).is_some() || word & GRANTED != 0 {
                 break;
             }
             spin::pause(look);
