@@ -1,6 +1,6 @@
 //! holdfast's mutex beside its peers, interleaved in one run.
 //!
-//! `cargo bench -p holdfast --bench peers [-- --quick] [--unpinned]`. Three tables: what a lock costs that no other thread wants; throughput over the
+//! `cargo bench -p holdfast --bench peers [-- --quick] [--unpinned] [--most-threads=N]`. Three tables: what a lock costs that no other thread wants; throughput over the
 //! matrix of threads, work inside and work outside, in many short windows; fairness, time to lock and CPU time, in
 //! few long ones. A ratio is the median over rounds, in each of which all locks ran one after the other.
 #![allow(clippy::print_stdout, reason = "a bench is for people at a terminal")]
@@ -74,6 +74,9 @@ fn main() {
             long_window: ms(200),
         }
     };
+    let most = std::env::args().find_map(|argument| argument.strip_prefix("--most-threads=")?.parse().ok());
+    let wanted = effort.threads.iter().filter(|threads| **threads <= most.unwrap_or(usize::MAX)).count();
+    let effort = Effort { threads: &effort.threads[..wanted], ..effort };
     let (steps_per_us, ticks_per_ns) = (work::steps_per_us(), work::ticks_per_ns());
     uncontended::table(if is_quick { 21 } else { 101 });
     throughput(&effort, steps_per_us);
@@ -142,8 +145,13 @@ fn summary(ratios: &[(usize, f64, Vec<f64>)], threads: &[usize]) {
     println!("\nGeometric means over cells, and cells below 0.95 of the best:");
     for threads in threads.iter().map(|n| Some(*n)).chain([None]) {
         let cells: Vec<_> = ratios.iter().filter(|cell| threads.is_none_or(|n| n == cell.0)).collect();
-        let each =
-            PEERS.map(|n| format!("{} {:.2}", LOCKS[n].0, mean(cells.iter().map(move |cell| cell.2[n - PEERS.start]))));
+        let each = PEERS.map(|n| {
+            let ratios = cells.iter().map(move |cell| cell.2[n - PEERS.start]);
+            // Not run with that number of threads.
+            let is_known = ratios.clone().any(f64::is_finite);
+            let mean = if is_known { format!("{:.2}", mean(ratios)) } else { "–".to_owned() };
+            format!("{} {mean}", LOCKS[n].0)
+        });
         let below = cells.iter().filter(|cell| cell.1 < 0.95).count();
         let whose = threads.map_or("all".to_owned(), |n| format!("{n} threads"));
         let (to_best, each) = (mean(cells.iter().map(|cell| cell.1)), each.collect::<Vec<_>>().join(", "));
