@@ -18,6 +18,8 @@ const FOR_TESTS: [&str; 2] = ["holdup-testkit", "holdup-induce"];
 pub struct CodeMapRow {
     /// The layer, from 0.
     pub layer: u32,
+    /// Whether it may touch the host although it is in a layer of engines.
+    pub touches_host: bool,
     /// Crates that it may depend on although they are not below it.
     pub beside: Vec<String>,
 }
@@ -29,8 +31,9 @@ pub fn code_map(architecture: &str) -> BTreeMap<String, CodeMapRow> {
         .filter_map(|line| {
             let cells: Vec<&str> =
                 line.trim().strip_prefix('|')?.strip_suffix('|')?.split('|').map(str::trim).collect();
-            let [layer, name, _what, _host, beside] = cells.as_slice() else { return None };
-            let place = CodeMapRow { layer: layer.parse().ok()?, beside: in_backticks(beside) };
+            let [layer, name, _what, host, beside] = cells.as_slice() else { return None };
+            let (layer, touches_host) = (layer.parse().ok()?, *host != "no");
+            let place = CodeMapRow { layer, touches_host, beside: in_backticks(beside) };
             Some((in_backticks(name).pop()?, place))
         })
         .collect()
@@ -99,7 +102,7 @@ pub fn check(repo: &Repo, crates: &[String], edges: &[Edge]) -> Vec<String> {
             }
         } else if crates.contains(on) {
             // Said above.
-        } else if here.layer <= 1 && kind != "dev" && HOST_LIBRARIES.contains(&on.as_str()) {
+        } else if here.layer <= 1 && !here.touches_host && kind != "dev" && HOST_LIBRARIES.contains(&on.as_str()) {
             wrong.push(format!("{from} (layer {}) depends on {on}, through which it would touch the host", here.layer));
         }
     }
@@ -144,6 +147,17 @@ mod tests {
             assert_eq!(with(("m", on, "dev")), Vec::<String>::new());
             assert_eq!(with(("m", on, "normal")).len(), 1);
         }
+    }
+
+    /// The lock library stands below all, so that every crate may use it, and is no engine.
+    #[test]
+    fn a_crate_of_the_lowest_layer_may_say_that_it_touches_the_host() {
+        let map = MAP.replace("| 0 | `m` | words | no |", "| 0 | `m` | words | yes |");
+        let edge = |a: &str, b: &str| (a.to_owned(), b.to_owned(), "normal".to_owned());
+        let edges = [edge("s", "m"), edge("k", "h"), edge("m", "libc")];
+        let crates = ["m", "s", "h", "k"].map(str::to_owned);
+        assert_eq!(check(&Repo::of(&[("ARCHITECTURE.md", &map)]), &crates, &edges), Vec::<String>::new());
+        assert_eq!(check(&Repo::of(&[("ARCHITECTURE.md", MAP)]), &crates, &edges).len(), 1);
     }
 
     #[test]

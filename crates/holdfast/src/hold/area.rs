@@ -1,0 +1,235 @@
+//! The rseq area of a thread and the two bytes in it by which it asks.
+//!
+//! Sources: kernel/rseq.c: `rseq_slice_extension_prctl`, `rseq_register`; include/uapi/linux/rseq.h (7.2); glibc
+//! sysdeps/unix/sysv/linux/rseq-internal.h (2.36, 2.41). A thread has one area. glibc registers it from 2.35 on, and only from
+//! 2.41 on with the length that the kernel offers, below which the kernel refuses the extension.
+
+use super::Missing;
+use core::sync::atomic::{AtomicU8, Ordering::Relaxed, compiler_fence};
+
+/// The bytes `request` and `granted` of the calling thread's area.
+///
+/// The thread and the kernel on its behalf alone touch them, on one CPU: plain stores in the order of the program are enough.
+#[derive(Clone, Copy)]
+pub(super) struct Control {
+    area: *mut u8,
+}
+
+/// Offsets in `struct rseq`.
+#[cfg(target_arch = "x86_64")]
+mod offset {
+    #[cfg(feature = "std")]
+    pub(super) const CPU_ID: usize = 4;
+    pub(super) const FLAGS: usize = 16;
+    pub(super) const REQUEST: usize = 28;
+    pub(super) const GRANTED: usize = 29;
+}
+
+/// The same number on all architectures that have the extension.
+const SYS_RSEQ_SLICE_YIELD: libc::c_long = 471;
+
+#[cfg(target_arch = "x86_64")]
+impl Control {
+    fn byte(&self, at: usize) -> &AtomicU8 {
+        // SAFETY: the area is longer than `at`, and lives as long as its thread, which a `Control` does not leave.
+        unsafe { AtomicU8::from_ptr(self.area.add(at)) }
+    }
+
+    /// Asks. Returns whether this is the outermost section: not when the thread asks already, or has been granted what it asked for.
+    #[inline(always)]
+    pub(super) fn ask(self) -> bool {
+        let is_outermost = self.byte(offset::REQUEST).load(Relaxed) | self.byte(offset::GRANTED).load(Relaxed) == 0;
+        if is_outermost {
+            self.byte(offset::REQUEST).store(1, Relaxed);
+            compiler_fence(core::sync::atomic::Ordering::SeqCst);
+        }
+        is_outermost
+    }
+
+    /// Takes the request back, and gives the CPU away when the kernel has granted it meanwhile.
+    #[inline(always)]
+    pub(super) fn take_back(self) {
+        compiler_fence(core::sync::atomic::Ordering::SeqCst);
+        self.byte(offset::REQUEST).store(0, Relaxed);
+        compiler_fence(core::sync::atomic::Ordering::SeqCst);
+        if self.byte(offset::GRANTED).load(Relaxed) != 0 {
+            slice_yield();
+        }
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+impl Control {
+    pub(super) fn ask(self) -> bool {
+        false
+    }
+    pub(super) fn take_back(self) {
+        let _no_area = self.area;
+        slice_yield();
+    }
+}
+
+#[cold]
+fn slice_yield() {
+    // SAFETY: the call has no arguments. A kernel that grants has it.
+    unsafe { libc::syscall(SYS_RSEQ_SLICE_YIELD) };
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+pub(super) fn enabled() -> Option<Control> {
+    None
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+pub(super) fn enable() -> Result<Control, Missing> {
+    Err(Missing::Architecture)
+}
+
+#[cfg(target_arch = "x86_64")]
+pub(super) use x86_64::{enable, enabled};
+
+#[cfg(target_arch = "x86_64")]
+mod x86_64 {
+    use super::{Control, Missing, Relaxed, offset};
+    use core::sync::atomic::AtomicU32;
+
+    /// auxvec.h: how many bytes of the area the kernel uses.
+    const AT_RSEQ_FEATURE_SIZE: libc::c_ulong = 27;
+    /// The bytes of `struct rseq` up to and with what the extension needs.
+    const NEEDED_BYTES: usize = 33;
+    /// `rseq.flags`: the thread may ask.
+    const IS_ENABLED: u32 = 1 << 5;
+    const PR_RSEQ_SLICE_EXTENSION: libc::c_int = 79;
+    const PR_RSEQ_SLICE_EXTENSION_SET: libc::c_ulong = 2;
+    const PR_RSEQ_SLICE_EXT_ENABLE: libc::c_ulong = 1;
+    /// The kernel's, which is not among those of errno(3).
+    const ENOTSUPP: i32 = 524;
+
+    impl Control {
+        fn word(&self, at: usize) -> u32 {
+            // SAFETY: the area is longer than `at` and aligned to 32 bytes.
+            unsafe { AtomicU32::from_ptr(self.area.add(at).cast()) }.load(Relaxed)
+        }
+    }
+
+    /// The area of the calling thread where it may ask already.
+    #[inline(always)]
+    pub(in crate::hold) fn enabled() -> Option<Control> {
+        let control = library_area().or_else(own::area)?;
+        (control.word(offset::FLAGS) & IS_ENABLED != 0).then_some(control)
+    }
+
+    /// Lets the calling thread ask.
+    pub(in crate::hold) fn enable() -> Result<Control, Missing> {
+        // SAFETY: reads what the kernel gave the process at its begin.
+        let offered_bytes = unsafe { libc::getauxval(AT_RSEQ_FEATURE_SIZE) } as usize;
+        if offered_bytes < NEEDED_BYTES {
+            return Err(Missing::Kernel);
+        }
+        let (control, is_own) = match library_area() {
+            Some(control) => (control, false),
+            None => (own::register(offered_bytes)?, true),
+        };
+        let (set, on) = (PR_RSEQ_SLICE_EXTENSION_SET, PR_RSEQ_SLICE_EXT_ENABLE);
+        let none: libc::c_ulong = 0;
+        // SAFETY: the call takes numbers by value.
+        let code = unsafe { libc::prctl(PR_RSEQ_SLICE_EXTENSION, set, on, none, none) };
+        match if code == 0 { 0 } else { crate::errno() } {
+            0 => Ok(control),
+            libc::EINVAL => Err(Missing::Kernel),
+            libc::ENXIO => Err(Missing::Thread),
+            ENOTSUPP if is_own => Err(Missing::Refused),
+            ENOTSUPP => Err(Missing::CLibrary),
+            errno => Err(Missing::Errno(errno)),
+        }
+    }
+
+    /// Where the C library has an area for each of its threads; `None` where it registers none (before glibc 2.35, musl,
+    /// `GLIBC_TUNABLES=glibc.pthread.rseq=0`).
+    #[inline(always)]
+    fn library_area() -> Option<Control> {
+        let (offset, size): (*const isize, *const u32);
+        // SAFETY: reads the addresses of two symbols from the global offset table. They are weak, so that programs link with
+        // libraries that do not have them, and null there.
+        unsafe {
+            core::arch::asm!(
+                ".weak __rseq_offset",
+                ".weak __rseq_size",
+                "mov {0}, qword ptr [rip + __rseq_offset@GOTPCREL]",
+                "mov {1}, qword ptr [rip + __rseq_size@GOTPCREL]",
+                out(reg) offset, out(reg) size, options(pure, readonly, nostack, preserves_flags)
+            );
+        }
+        if offset.is_null() || size.is_null() {
+            return None;
+        }
+        // SAFETY: where the library has the two symbols, they are constants since before `main`.
+        let (offset, size) = unsafe { (offset.read(), size.read()) };
+        let thread: *mut u8;
+        // SAFETY: the first word of the thread control block is its own address (System V ABI for x86-64, TLS).
+        unsafe {
+            core::arch::asm!("mov {0}, qword ptr fs:[0]", out(reg) thread, options(pure, readonly, nostack, preserves_flags));
+        }
+        (size > 0).then(|| Control { area: thread.wrapping_offset(offset) })
+    }
+
+    /// An area of this library's own, for C libraries that have none.
+    #[cfg(feature = "std")]
+    mod own {
+        use super::{Control, Missing, offset};
+        use core::cell::UnsafeCell;
+
+        /// Longer than any kernel asks for so far, and aligned as much (`AT_RSEQ_ALIGN`).
+        const AREA_BYTES: usize = 256;
+        const RSEQ_FLAG_SLICE_EXT_DEFAULT_ON: libc::c_int = 1 << 1;
+        /// What glibc registers with on x86.
+        const SIGNATURE: u32 = 0x5305_3053;
+
+        #[repr(C, align(256))]
+        struct Area(UnsafeCell<[u8; AREA_BYTES]>);
+
+        std::thread_local! {
+            /// Not freed before its thread has left the kernel, so it is never unregistered. `cpu_id` begins as "not registered".
+            static AREA: Area = const {
+                let mut bytes = [0; AREA_BYTES];
+                let mut at = offset::CPU_ID;
+                while at < offset::CPU_ID + 4 {
+                    bytes[at] = 0xff;
+                    at += 1;
+                }
+                Area(UnsafeCell::new(bytes))
+            };
+        }
+
+        pub(super) fn area() -> Option<Control> {
+            Some(AREA.with(|area| Control { area: area.0.get().cast() }))
+        }
+
+        pub(super) fn register(bytes: usize) -> Result<Control, Missing> {
+            let control = area().ok_or(Missing::Thread)?;
+            if control.word(offset::CPU_ID).cast_signed() >= 0 {
+                return Ok(control);
+            }
+            if bytes > AREA_BYTES {
+                return Err(Missing::Errno(libc::E2BIG));
+            }
+            let flags = RSEQ_FLAG_SLICE_EXT_DEFAULT_ON;
+            // SAFETY: the kernel reads and writes the area, which lives as long as the thread.
+            let code = unsafe { libc::syscall(libc::SYS_rseq, control.area, bytes as u32, flags, SIGNATURE) };
+            if code == 0 { Ok(control) } else { Err(Missing::Errno(crate::errno())) }
+        }
+    }
+
+    #[cfg(not(feature = "std"))]
+    mod own {
+        use super::{Control, Missing};
+
+        pub(super) fn area() -> Option<Control> {
+            None
+        }
+
+        pub(super) fn register(_bytes: usize) -> Result<Control, Missing> {
+            Err(Missing::Std)
+        }
+    }
+}

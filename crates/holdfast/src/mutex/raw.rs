@@ -1,0 +1,194 @@
+//! The word of a mutex, and what each thread does to it.
+//!
+//! | bit | name | meaning |
+//! |---|---|---|
+//! | 0 | `LOCKED` | the lock is held, or reserved by `GRANTED` |
+//! | 1 | `SLEEPERS` | threads may sleep on the word that no wake-up is under way to |
+//! | 2 | `GRANTED` | with `LOCKED`: the holder has left, and a woken thread may take the lock |
+//! | 3–31 | – | zero |
+//!
+//! Zero is a free lock. The table is a contract with `holdfast.h`, and with other processes where the lock is shared.
+//!
+//! What keeps every wake-up: a thread sleeps only on a word with `LOCKED` and `SLEEPERS`. The thread that frees the lock clears
+//! `SLEEPERS` in the same step and wakes one thread, which sets it again before it takes the lock or sleeps. So while one
+//! thread sleeps, either the bit is set and the next release sees it, or a woken thread is on its way.
+//!
+//! What bounds barging: once in an interval the holder of a lock with sleepers hands it over. It clears `SLEEPERS`, wakes a thread while it
+//! holds the lock, and leaves `LOCKED` and `GRANTED` behind, which no newcomer takes. If `SLEEPERS` stands there again, the
+//! woken thread may sleep again, and the holder frees the lock as always. Sleepers are woken in the order in which they fell
+//! asleep (kernel/futex/core.c: `__futex_queue`).
+
+use crate::futex::{ANY, Woke, Word};
+use crate::sharing::{Private, Sharing};
+use crate::spin::{self, LOOKS};
+use crate::time::Deadline;
+use core::marker::PhantomData;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+const LOCKED: u32 = 1;
+const SLEEPERS: u32 = 2;
+const GRANTED: u32 = 4;
+
+/// A mutex without a value: four bytes, zero when free.
+///
+/// `S` says whether waiters of several processes meet at it ([`Private`](crate::Private), [`Shared`](crate::Shared)). The memory
+/// of a `RawMutex<Shared>` may be mapped by several processes, written in Rust or in C (`holdfast_mutex_t`). Zeroed memory is a
+/// free lock.
+///
+/// It does not know its holder: a thread that locks it twice waits for ever, and the death of a process that holds it is not
+/// noticed ([`RobustMutex`](crate::RobustMutex) notices).
+#[repr(transparent)]
+pub struct RawMutex<S: Sharing = Private> {
+    word: Word,
+    sharing: PhantomData<S>,
+}
+
+/// What a waiter knows of itself.
+#[derive(Default)]
+struct Waiter {
+    /// It used up a wake-up, so it owes the bit `SLEEPERS` to those that still sleep.
+    was_woken: bool,
+}
+
+impl<S: Sharing> RawMutex<S> {
+    /// A free lock.
+    #[cfg(not(loom))]
+    pub const fn new() -> Self {
+        RawMutex { word: Word::new(0), sharing: PhantomData }
+    }
+
+    #[cfg(loom)]
+    pub(crate) fn new() -> Self {
+        RawMutex { word: Word::new(0), sharing: PhantomData }
+    }
+
+    /// Takes the lock. Sleeps where another thread holds it for longer than some microseconds.
+    #[inline]
+    pub fn lock(&self) {
+        // One instruction takes a free lock, with any other bits in the word.
+        if self.word.fetch_or(LOCKED, Acquire) & LOCKED != 0 {
+            self.wait(None);
+        }
+    }
+
+    /// Takes the lock if it is free.
+    #[inline]
+    #[must_use = "a lock that was taken must be given back"]
+    pub fn try_lock(&self) -> bool {
+        self.word.load(Relaxed) & LOCKED == 0 && self.word.fetch_or(LOCKED, Acquire) & LOCKED == 0
+    }
+
+    /// Takes the lock, or returns `false` when `deadline` passes first.
+    #[inline]
+    #[must_use = "a lock that was taken must be given back"]
+    pub fn lock_until(&self, deadline: &Deadline) -> bool {
+        self.word.fetch_or(LOCKED, Acquire) & LOCKED == 0 || self.wait(Some(deadline))
+    }
+
+    /// Whether it is held. True only for the moment of the look.
+    pub fn is_locked(&self) -> bool {
+        self.word.load(Relaxed) & LOCKED != 0
+    }
+
+    /// Gives the lock back.
+    ///
+    /// # Safety
+    /// The calling thread holds it.
+    #[inline]
+    pub unsafe fn unlock(&self) {
+        // The word is touched by one atomic operation and not after it: the next holder may free the memory of the lock.
+        if self.word.load(Relaxed) != LOCKED {
+            return self.unlock_with_waiters();
+        }
+        // An exchange is shorter than a compare-exchange. A waiter may have set SLEEPERS since the look.
+        if self.word.swap(0, Release) != LOCKED {
+            self.wake_one();
+        }
+    }
+
+    #[cold]
+    fn wake_one(&self) {
+        self.word.wake::<S>(1, ANY);
+    }
+
+    /// `SLEEPERS` is set: only its holder clears it.
+    #[cold]
+    fn unlock_with_waiters(&self) {
+        if spin::may_hand_over(self.word.address()) && self.hand_over() {
+            return;
+        }
+        if self.word.swap(0, Release) & SLEEPERS != 0 {
+            self.wake_one();
+        }
+    }
+
+    /// Returns whether the lock is a woken thread's.
+    fn hand_over(&self) -> bool {
+        self.word.swap(LOCKED, Relaxed);
+        self.word.wake::<S>(1, ANY) > 0
+            && self.word.compare_exchange(LOCKED, LOCKED | GRANTED, Release, Relaxed).is_ok()
+    }
+
+    /// Waits. Returns whether the lock was taken before the deadline.
+    #[cold]
+    fn wait(&self, until: Option<&Deadline>) -> bool {
+        let mut me = Waiter::default();
+        loop {
+            let word = self.look(&me);
+            if let Some(new) = me.take(word) {
+                if self.word.compare_exchange(word, new, Acquire, Relaxed).is_ok() {
+                    if word & GRANTED != 0 {
+                        spin::was_handed_over(self.word.address());
+                    }
+                    return true;
+                }
+                continue;
+            }
+            let new = word | SLEEPERS;
+            if new != word && self.word.compare_exchange(word, new, Relaxed, Relaxed).is_err() {
+                continue;
+            }
+            me.was_woken = false;
+            match self.word.wait::<S>(new, ANY, until) {
+                Woke::ByAnother => me.was_woken = true,
+                Woke::Unasked => {}
+                Woke::TimedOut => return false,
+            }
+        }
+    }
+
+    /// Looks until the lock can be taken or waiting no longer pays. Returns the word.
+    fn look(&self, me: &Waiter) -> u32 {
+        let mut word = self.word.load(Relaxed);
+        for look in 0..LOOKS {
+            // A lock that is handed over is not for this one.
+            if me.take(word).is_some() || word & GRANTED != 0 {
+                break;
+            }
+            spin::pause(look);
+            word = self.word.load(Relaxed);
+        }
+        word
+    }
+}
+
+impl Waiter {
+    /// What the word becomes when this waiter takes the lock, if it may.
+    fn take(&self, word: u32) -> Option<u32> {
+        let may = word & LOCKED == 0 || self.was_woken && word & GRANTED != 0;
+        let owed = if self.was_woken { SLEEPERS } else { 0 };
+        may.then_some((word | LOCKED | owed) & !GRANTED)
+    }
+}
+
+impl<S: Sharing> Default for RawMutex<S> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<S: Sharing> core::fmt::Debug for RawMutex<S> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("RawMutex").field("is_locked", &self.is_locked()).finish()
+    }
+}

@@ -1,0 +1,95 @@
+//! How long a waiter looks before it sleeps, and what a process remembers of its locks.
+//!
+//! A look takes the line of the lock from its holder's cache. So looks are few, and each pause is twice as long as the one before:
+//! with a look every 30 ns, which finds a lock that is held for a microsecond soonest, a waiter cuts the speed of a holder that comes
+//! back immediately to a third.
+
+#[cfg(not(loom))]
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+/// Looks before a sleep. Pauses of 4 to 256 instructions `pause` lie between: 0.1 to 7 µs here, 14 µs in all, about what a sleep
+/// and a wake-up cost.
+#[cfg(not(loom))]
+pub(crate) const LOOKS: u32 = 7;
+#[cfg(loom)]
+pub(crate) const LOOKS: u32 = 1;
+
+/// The pause between look `n` and the next.
+#[cfg(not(loom))]
+#[inline]
+pub(crate) fn pause(look: u32) {
+    for _ in 0..4u32 << look {
+        core::hint::spin_loop();
+    }
+}
+
+#[cfg(loom)]
+pub(crate) fn pause(_look: u32) {
+    loom::thread::yield_now();
+}
+
+/// The least time between two hand-overs of a lock, in microseconds. parking_lot has 0 to 1 ms.
+#[cfg(not(loom))]
+const BETWEEN_HANDOVERS_US: u32 = 500;
+/// A lock that was handed over stands still until its new owner has a CPU. The next hand-over waits this many times as long, so
+/// that all of them take a sixteenth of the time at most.
+#[cfg(not(loom))]
+const REST_PER_STANDSTILL: u32 = 16;
+#[cfg(not(loom))]
+const LONGEST_STANDSTILL_US: u32 = 200_000;
+
+/// What a process remembers of the locks at some addresses, in microseconds. Locks that share a place share the limit, and
+/// processes do not: it is about cost alone.
+#[cfg(not(loom))]
+struct Place {
+    handed_over_us: AtomicU32,
+    not_before_us: AtomicU32,
+}
+
+#[cfg(not(loom))]
+static PLACES: [Place; 64] =
+    [const { Place { handed_over_us: AtomicU32::new(0), not_before_us: AtomicU32::new(0) } }; 64];
+
+#[cfg(not(loom))]
+fn place(address: usize) -> &'static Place {
+    &PLACES[(address >> 3 ^ address >> 9) % PLACES.len()]
+}
+
+/// Whether the lock at an address may be handed over now. Counts as done when it may.
+#[cfg(not(loom))]
+pub(crate) fn may_hand_over(address: usize) -> bool {
+    let place = place(address);
+    let (now, not_before) = (crate::time::now_us(), place.not_before_us.load(Relaxed));
+    let next = now.wrapping_add(BETWEEN_HANDOVERS_US);
+    // In the future by at most the longest rest: else the 32 bits have wrapped since.
+    let is_resting = not_before.wrapping_sub(now).wrapping_sub(1) < LONGEST_STANDSTILL_US * REST_PER_STANDSTILL;
+    let may = !is_resting && place.not_before_us.compare_exchange(not_before, next, Relaxed, Relaxed).is_ok();
+    if may {
+        place.handed_over_us.store(now, Relaxed);
+    }
+    may
+}
+
+/// The lock at an address has its new owner.
+#[cfg(not(loom))]
+pub(crate) fn was_handed_over(address: usize) {
+    let place = place(address);
+    let now = crate::time::now_us();
+    let standstill_us = now.wrapping_sub(place.handed_over_us.load(Relaxed));
+    // A longer one was of another lock, or of another process.
+    if (BETWEEN_HANDOVERS_US / REST_PER_STANDSTILL..LONGEST_STANDSTILL_US).contains(&standstill_us) {
+        place.not_before_us.store(now.wrapping_add(standstill_us * REST_PER_STANDSTILL), Relaxed);
+    }
+}
+
+#[cfg(loom)]
+pub(crate) fn was_handed_over(_address: usize) {}
+
+/// Whether models hand over always or never: each has its own models.
+#[cfg(loom)]
+pub(crate) static MODELS_HAND_OVER: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
+
+#[cfg(loom)]
+pub(crate) fn may_hand_over(_address: usize) -> bool {
+    MODELS_HAND_OVER.load(std::sync::atomic::Ordering::Relaxed)
+}
