@@ -31,7 +31,8 @@ fn each_list_of_a_catalogue_fits_one_screen() {
         "schemas",
     ] {
         let text = one_screen(&place, &["list", kind]);
-        if text.contains(" [not here]") || text.contains(" [in part]") {
+        let has_room = text.lines().count() < 24;
+        if has_room && (text.contains(" [not here]") || text.contains(" [in part]")) {
             assert!(text.ends_with(&format!("why not here: holdup list {kind} ID\n")), "{text}");
         }
     }

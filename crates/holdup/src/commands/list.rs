@@ -178,11 +178,15 @@ fn catalogue(kind: Kind, id: Option<&str>, as_json: bool) -> Result<String, Prob
     let width = chosen.iter().map(|r| r.id.len()).max().unwrap_or(0);
     let mut text: String =
         chosen.iter().map(|row| one_line(row.id, row.summary, mark(row.here.as_ref()), width)).collect();
-    if chosen.iter().any(|row| !mark(row.here.as_ref()).is_empty()) {
+    // A list that fills the screen goes without: the same stands in the help.
+    if chosen.len() < SCREEN_LINES && chosen.iter().any(|row| !mark(row.here.as_ref()).is_empty()) {
         let _infallible = writeln!(text, "why not here: holdup list {} ID", kind.name());
     }
     Ok(text)
 }
+
+/// Lines of a terminal of 80 columns.
+const SCREEN_LINES: usize = 24;
 
 /// A member on one line of a screen; its summary is cut at a word where there is no room for all of it.
 fn one_line(id: &str, summary: &str, mark: &str, width: usize) -> String {
