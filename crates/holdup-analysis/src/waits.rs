@@ -13,7 +13,8 @@ pub(crate) struct Waits {
     pub(crate) meta: &'static Meta,
     /// In sentences: `heavyweight locks`.
     pub(crate) name: &'static str,
-    pub(crate) accept: fn(&Entry<'_>) -> bool,
+    /// By the name of a wait event.
+    pub(crate) accept: fn(&str) -> bool,
     /// What the sentence begins with, by the event with most of the time.
     pub(crate) subject: fn(&str) -> &'static str,
     pub(crate) advice: fn(&str) -> Vec<Advice>,
@@ -36,10 +37,11 @@ pub(crate) fn explain(waits: &Waits, watched: &Watched<'_>) -> Cause {
     if !account::has_backends(watched) {
         return skipped(&kind);
     }
-    let mut cause = judge(&kind, watched, account::pieces(watched, waits.accept));
+    let accept = |entry: &Entry<'_>| (waits.accept)(entry.waits_for);
+    let mut cause = judge(&kind, watched, account::pieces(watched, accept));
     cause.evidence = watched.present(&[(account::ACCOUNT, "account_s"), (account::ACCOUNT, "woken_by_s")]);
     let (Some(share), FindingVerdict::Supported) = (&cause.share, cause.verdict) else { return cause };
-    let events = account::by_wait(watched, waits.accept);
+    let events = account::by_wait(watched, accept);
     let most = events.first().map_or("", |(event, _)| event.as_str());
     let on = match events.as_slice() {
         [(only, _)] => only.clone(),
@@ -48,7 +50,7 @@ pub(crate) fn explain(waits: &Waits, watched: &Watched<'_>) -> Cause {
     cause.sentence =
         format!("{}: sessions spend {} of their time waiting ({on}).", (waits.subject)(most), share_in_words(share));
     let waiting_s: f64 = events.iter().map(|(_, s)| s).sum();
-    cause.details.extend(wakers::details(watched, waiting_s, waits.accept));
+    cause.details.extend(wakers::details(watched, waiting_s, accept));
     cause.details.extend(queries(watched, waits.accept));
     cause.advice = (waits.advice)(most);
     cause
@@ -57,12 +59,9 @@ pub(crate) fn explain(waits: &Waits, watched: &Watched<'_>) -> Cause {
 const QUERIES: &str = "queries";
 
 /// Which queries are in such waits, where the server was asked.
-fn queries(watched: &Watched<'_>, accept: fn(&Entry<'_>) -> bool) -> Option<String> {
+fn queries(watched: &Watched<'_>, accept: fn(&str) -> bool) -> Option<String> {
     let mut all = watched.by_label(QUERIES, "sessions_in_query");
-    all.retain(|(label, _)| {
-        let event = label.split_once(" | ").map_or("", |(_, event)| event);
-        accept(&Entry::of(&format!("client backend | asleep | {event}")))
-    });
+    all.retain(|(label, _)| label.split_once(" | ").is_some_and(|(_, event)| accept(event)));
     let by_id = grouped(&all, |label| label.split(" | ").next().unwrap_or_default());
     match by_id.first()?.0.as_str() {
         "no id" => Some("Which queries wait is not known: compute_query_id = on, or pg_stat_statements.".to_owned()),

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::story::{Story, bundle};
+use common::story::{Story, bundle, cause, only};
 use common::with_account;
 use holdup_analysis::{analyse, compare_arms, explain};
 use holdup_model::Account;
@@ -27,10 +27,6 @@ fn locked() -> Story {
     let story = story.session("behind other tasks | ", 0.4);
     let behind = |name: &str| format!("client backend | behind other tasks | {name}");
     story.set("account", "behind_s", &behind("cc1"), 0.3).set("account", "behind_s", &behind("rustc"), 0.1)
-}
-
-fn only(story: &Story) -> ArmExplanation {
-    explain(&story.bundle()).arms.remove(0)
 }
 
 fn close(a: f64, b: f64) -> bool {
@@ -165,7 +161,6 @@ fn arms_that_are_named_say_so_too_and_only_of_the_primary_metric() {
 
 #[test]
 fn other_work_is_held_responsible_where_it_is_seen_and_holdup_is_named_as_itself() {
-    let cause = |arm: &ArmExplanation| arm.causes.iter().find(|c| c.id == "oversubscription").expect("judged").clone();
     let with = |behind_s: f64| {
         let queued = Story::quiet().with_account().oversubscription().session("behind own tasks | ", 8.0);
         let label = |name: &str| format!("client backend | behind other tasks | {name}");
@@ -178,11 +173,11 @@ fn other_work_is_held_responsible_where_it_is_seen_and_holdup_is_named_as_itself
         ))
     };
     let asks = |arm: &ArmExplanation| {
-        let advice = cause(arm).advice;
+        let advice = &cause(arm, "oversubscription").advice;
         advice.iter().any(|a| a.change.starts_with("other work off these CPUs"))
     };
     let (much, little) = (with(1.2), with(0.01));
-    let details = cause(&much).details.join(" ");
+    let details = cause(&much, "oversubscription").details.join(" ");
     assert!(details.contains("Other work that they wait behind: cc1 60 %, holdup itself 40 %."), "{details}");
     assert!(asks(&much) && !asks(&little), "{much:#?} {little:#?}");
 }

@@ -2,23 +2,15 @@
 
 mod common;
 
-use common::story::{Story, bundle};
+use common::story::{Story, bundle, cause, only};
 use holdup_analysis::{compare_bundles, explain, explanations};
 use holdup_model::bundle::Ending;
-use holdup_model::explanation::{ArmExplanation, Cause};
+use holdup_model::explanation::ArmExplanation;
 use holdup_model::outcome::FindingVerdict;
 use holdup_model::{Availability, EvidenceItem, Finding, TrialStatus};
 
-fn only(story: &Story) -> ArmExplanation {
-    explain(&story.bundle()).arms.remove(0)
-}
-
 fn with(arm: &ArmExplanation, verdict: FindingVerdict) -> Vec<&str> {
     arm.causes.iter().filter(|c| c.verdict == verdict).map(|c| c.id.as_str()).collect()
-}
-
-fn cause<'a>(arm: &'a ArmExplanation, id: &str) -> &'a Cause {
-    arm.causes.iter().find(|c| c.id == id).expect("every cause is judged")
 }
 
 /// Each cause: how it is induced, and a collector that it cannot be judged without.

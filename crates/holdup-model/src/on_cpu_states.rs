@@ -1,6 +1,6 @@
 //! What a task on a CPU does, as the outermost frame of its stack: its own code, a system call, a page fault, an interrupt.
 
-use crate::stacks::{Frame, FrameKind, StackProfile};
+use crate::stacks::{Frame, FrameKind, Stack, StackProfile};
 use std::collections::BTreeMap;
 
 /// The module of such a frame, which is no function.
@@ -20,9 +20,7 @@ pub fn add(profile: &mut StackProfile) {
     }
     let mut places: BTreeMap<String, u32> = BTreeMap::new();
     for stack in &mut profile.stacks {
-        let of_stack = stack.frames.iter().filter_map(|at| profile.frames.get(*at as usize));
-        let state = state(of_stack);
-        let place = *places.entry(state).or_insert_with_key(|state| {
+        let place = *places.entry(state(stack, &profile.frames)).or_insert_with_key(|state| {
             let frame = Frame { function: state.clone(), module: Some(MODULE.to_owned()), kind: FrameKind::User };
             profile.frames.push(frame);
             profile.frames.len() as u32 - 1
@@ -36,8 +34,7 @@ pub fn samples(profiles: &[&StackProfile]) -> Vec<(String, u64)> {
     let mut sums: BTreeMap<String, u64> = BTreeMap::new();
     for profile in profiles {
         for stack in profile.stacks.iter().filter(|stack| stack.role.is_some()) {
-            let of_stack = stack.frames.iter().filter_map(|at| profile.frames.get(*at as usize));
-            *sums.entry(state(of_stack)).or_default() += stack.weight;
+            *sums.entry(state(stack, &profile.frames)).or_default() += stack.weight;
         }
     }
     let mut sorted: Vec<(String, u64)> = sums.into_iter().collect();
@@ -46,9 +43,10 @@ pub fn samples(profiles: &[&StackProfile]) -> Vec<(String, u64)> {
 }
 
 /// By the outermost function that says it: a page fault inside a system call is part of the call.
-fn state<'a>(frames: impl Iterator<Item = &'a Frame>) -> String {
+fn state(stack: &Stack, frames: &[Frame]) -> String {
     let mut is_kernel = false;
-    for frame in frames.filter(|frame| frame.kind == FrameKind::Kernel) {
+    let of_stack = stack.frames.iter().filter_map(|at| frames.get(*at as usize));
+    for frame in of_stack.filter(|frame| frame.kind == FrameKind::Kernel) {
         is_kernel = true;
         let is_one = |of: &&str| frame.function.contains(*of);
         if let Some(call) = CALLS.iter().find_map(|before| frame.function.strip_prefix(before)) {
@@ -65,7 +63,6 @@ fn state<'a>(frames: impl Iterator<Item = &'a Frame>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stacks::Stack;
 
     #[test]
     fn the_state_is_by_where_the_kernel_was_entered() {

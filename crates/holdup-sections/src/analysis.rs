@@ -72,6 +72,16 @@ impl Taken {
     pub(crate) fn here(place: Index, word: Word, decision: Decision) -> Self {
         Taken { place, word, decision, by_call: None, by_import: None }
     }
+
+    /// Where control continues when an attempt fails.
+    pub(crate) fn failures(&self) -> BTreeSet<Index> {
+        self.decision.failure.iter().map(|(_, to, _)| *to).collect()
+    }
+
+    /// Every place that takes the same lock.
+    pub(crate) fn attempts(&self, all: &[Taken]) -> BTreeSet<Index> {
+        all.iter().filter(|t| t.word.same(&self.word)).map(|t| t.place).collect()
+    }
 }
 
 /// A function is looked at again when a function that it calls turns out to take a lock for it, so often.
@@ -227,8 +237,7 @@ impl<'a> Analysis<'a> {
         let mut held = flood::held(function, &one.word, &starts, &mut self.view())?;
         let entry = function.index(function.entry);
         let free = flood::without(function, entry.into_iter().chain(held.free_from.iter().copied()), cut);
-        let again: BTreeSet<Index> = all.iter().filter(|t| t.word.same(&one.word)).map(|t| t.place).collect();
-        let waits = self.waits(function, one, &again);
+        let waits = self.waits(function, one, one.attempts(all));
         let pauses = waits.iter().any(|at| function.step(*at).instruction.mnemonic() == Mnemonic::Pause);
         let spins = pauses || one.by_import.is_some() || one.by_call.is_some_and(|f| self.known.spinning.contains(&f));
         if !held.returned_at.is_empty() {
@@ -310,9 +319,8 @@ impl<'a> Analysis<'a> {
     }
 
     /// Where a failed attempt waits for the next.
-    fn waits(&mut self, function: &mut Function, one: &Taken, again: &BTreeSet<Index>) -> BTreeSet<Index> {
-        let mut failures: BTreeSet<Index> = one.decision.failure.iter().map(|(_, to, _)| *to).collect();
-        let mut again = again.clone();
+    fn waits(&mut self, function: &mut Function, one: &Taken, mut again: BTreeSet<Index>) -> BTreeSet<Index> {
+        let mut failures = one.failures();
         if let Word::Declared(lock) = one.word {
             failures = self.known.indexes(function, Kind::Waiting, lock);
             again = self.known.indexes(function, Kind::Acquired, lock);

@@ -8,7 +8,6 @@ use crate::flood;
 use crate::function::{Function, Index};
 use crate::values::{Node, Nodes, State, Value, number};
 use iced_x86::{Instruction, Mnemonic, OpKind};
-use std::collections::BTreeSet;
 
 /// The two counters lie no further apart than this, bytes.
 const FARTHEST: u64 = 4096;
@@ -40,8 +39,10 @@ pub(crate) fn taken(function: &mut Function) -> Vec<Taken> {
         }
     }
     // A number that is compared once is no ticket.
-    let is_waited_for: Vec<bool> = all.iter().map(|one| is_waited_for(function, one, &all)).collect();
-    let awaited: Vec<Word> = all.iter().zip(&is_waited_for).filter(|(_, waits)| **waits).map(|(t, _)| t.word).collect();
+    let is_waited_for = |one: &&Taken| {
+        flood::waiting(function, &one.failures(), &one.attempts(&all)).is_ok_and(|waits| !waits.is_empty())
+    };
+    let awaited: Vec<Word> = all.iter().filter(is_waited_for).map(|one| one.word).collect();
     all.retain(|one| awaited.iter().any(|word| word.same(&one.word)));
     all
 }
@@ -82,11 +83,4 @@ fn turn(compare: &Instruction, state: &State, dispensers: &[Dispenser], nodes: &
         let address = Value { symbol: base, offset, zero: 0 };
         (near && counter.offset == 0).then_some(Word::Memory { address, bits: 0, bytes: usize::from(bytes) })
     })
-}
-
-/// Whether a comparison that fails leads to another of the same counter.
-fn is_waited_for(function: &Function, one: &Taken, all: &[Taken]) -> bool {
-    let failures: BTreeSet<Index> = one.decision.failure.iter().map(|(_, to, _)| *to).collect();
-    let again: BTreeSet<Index> = all.iter().filter(|t| t.word.same(&one.word)).map(|t| t.place).collect();
-    flood::waiting(function, &failures, &again).is_ok_and(|waits| !waits.is_empty())
 }

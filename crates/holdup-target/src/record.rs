@@ -85,11 +85,8 @@ pub struct RecordOutcome {
 /// it is there where `switches`, which shows the same, cannot work.
 pub fn default_collectors(has_postgres: bool) -> Vec<String> {
     let of_server = if has_postgres { &OF_A_SERVER[..] } else { &[] };
-    let works = |id| {
-        let probed = holdup_evidence::find(id).map(|collector| collector.probe(&CollectContext::default()));
-        probed.is_some_and(|availability| !matches!(availability, Availability::Unavailable { .. }))
-    };
-    let has_switches = works("switches");
+    let has_switches =
+        holdup_evidence::find("switches").is_some_and(|c| c.probe(&CollectContext::default()).is_usable());
     COLLECTORS
         .iter()
         .chain(of_server)

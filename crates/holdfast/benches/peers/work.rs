@@ -42,12 +42,7 @@ pub(crate) fn ticks() -> u64 {
     // SAFETY: every x86-64 has the instruction.
     return unsafe { core::arch::x86_64::_rdtsc() };
     #[cfg(not(target_arch = "x86_64"))]
-    return {
-        let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: the time is written to a local.
-        unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
-        now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
-    };
+    return clock_ns(libc::CLOCK_MONOTONIC);
 }
 
 /// Ticks in a nanosecond.
@@ -59,9 +54,13 @@ pub(crate) fn ticks_per_ns() -> f64 {
 
 /// CPU time of the process, in nanoseconds.
 pub(crate) fn cpu_ns() -> u64 {
+    clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+fn clock_ns(clock: libc::clockid_t) -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the time is written to a local.
-    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut now) };
+    unsafe { libc::clock_gettime(clock, &raw mut now) };
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 

@@ -51,9 +51,8 @@ fn parts(watched: &Watched<'_>, entry: &Entry<'_>, time_s: f64) -> Vec<StatePart
         return behind(watched, entry.state).into_iter().map(part).collect();
     }
     let samples = on_cpu_states::samples(&watched.stacks("cpu-profile", "on_cpu"));
-    let all: u64 = samples.iter().map(|(_, n)| n).sum();
-    let time_s = |n: u64| n as f64 / all.max(1) as f64 * time_s;
-    samples.into_iter().map(|(name, n)| part((name, time_s(n)))).collect()
+    let all = samples.iter().map(|(_, n)| n).sum::<u64>().max(1) as f64;
+    samples.into_iter().map(|(name, n)| part((name, n as f64 / all * time_s))).collect()
 }
 
 fn class(entry: &Entry<'_>) -> StateClass {

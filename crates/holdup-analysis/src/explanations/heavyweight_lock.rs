@@ -1,7 +1,6 @@
 //! Sessions that wait for heavyweight locks: rows, tables, advisory locks.
 
 use super::{Context, advice, split};
-use crate::account::Entry;
 use crate::waits::{self, Waits};
 use crate::watched::Watched;
 use crate::words;
@@ -26,7 +25,7 @@ const HALF: f64 = 0.5;
 static WAITS: Waits = Waits {
     meta: &META,
     name: "heavyweight locks",
-    accept: |entry: &Entry<'_>| waits::is_of_type(entry.waits_for, "Lock"),
+    accept: |event| waits::is_of_type(event, "Lock"),
     subject,
     advice: advices,
 };

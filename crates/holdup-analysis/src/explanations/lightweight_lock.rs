@@ -1,7 +1,6 @@
 //! Sessions that wait for lightweight locks, but for that of the log.
 
 use super::{Context, advice};
-use crate::account::Entry;
 use crate::waits::{self, Waits};
 use holdup_model::Meta;
 use holdup_model::explanation::{Advice, Cause};
@@ -30,7 +29,7 @@ pub(super) fn is_of_a_lock(event: &str) -> bool {
 static WAITS: Waits = Waits {
     meta: &META,
     name: "lightweight locks",
-    accept: |entry: &Entry<'_>| is_of_a_lock(entry.waits_for),
+    accept: is_of_a_lock,
     subject: |_| "Lightweight locks",
     advice: |event| if event.starts_with("LWLock:Subtrans") { vec![of_subtransactions()] } else { Vec::new() },
 };

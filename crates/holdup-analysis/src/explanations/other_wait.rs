@@ -1,7 +1,6 @@
 //! Sessions that wait for something of PostgreSQL that no other explanation covers.
 
 use super::Context;
-use crate::account::Entry;
 use crate::waits::{self, Waits};
 use holdup_model::Meta;
 use holdup_model::explanation::Cause;
@@ -33,8 +32,7 @@ const TYPES: [&str; 8] = ["Buffer", "BufferPin", "IPC", "Timeout", "Extension", 
 static WAITS: Waits = Waits {
     meta: &META,
     name: "other wait events",
-    accept: |entry: &Entry<'_>| {
-        let event = entry.waits_for;
+    accept: |event| {
         event != "IPC:SyncRep"
             && !super::slow_disk::is_io(event)
             && !super::lightweight_lock::is_of_a_lock(event)

@@ -1,7 +1,6 @@
 //! Sessions that wait for a standby.
 
 use super::{Context, advice};
-use crate::account::Entry;
 use crate::waits::{self, Waits};
 use holdup_model::Meta;
 use holdup_model::explanation::Cause;
@@ -19,7 +18,7 @@ pub static META: Meta = Meta {
 static WAITS: Waits = Waits {
     meta: &META,
     name: "synchronous replication",
-    accept: |entry: &Entry<'_>| entry.waits_for == "IPC:SyncRep",
+    accept: |event| event == "IPC:SyncRep",
     subject: |_| "Synchronous replication",
     advice: |_| {
         vec![advice(

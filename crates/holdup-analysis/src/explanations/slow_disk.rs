@@ -2,7 +2,7 @@
 
 use super::stolen_by_higher_class::in_words;
 use super::{Context, Kind, advice, judge, memory_pressure, share_in_words, split};
-use crate::account::{self, Entry};
+use crate::account;
 use crate::waits::{self, Waits};
 use crate::watched::{Watched, seconds_in, window_s};
 use crate::words;
@@ -33,13 +33,8 @@ pub(super) fn is_io(event: &str) -> bool {
 /// The host waits for I/O for at least this part of the time where a disk is the reason.
 const HOST_MINIMUM: f64 = 0.02;
 
-static BACKENDS: Waits = Waits {
-    meta: &META,
-    name: "I/O wait",
-    accept: |entry: &Entry<'_>| is_io(entry.waits_for),
-    subject: |_| "I/O wait",
-    advice: |_| vec![advices()],
-};
+static BACKENDS: Waits =
+    Waits { meta: &META, name: "I/O wait", accept: is_io, subject: |_| "I/O wait", advice: |_| vec![advices()] };
 
 pub(super) fn explain(context: &Context<'_>) -> Cause {
     let watched = context.watched;

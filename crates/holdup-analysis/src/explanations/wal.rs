@@ -1,7 +1,6 @@
 //! Sessions that wait until the log is on disk.
 
 use super::{Context, advice};
-use crate::account::Entry;
 use crate::waits::{self, Waits};
 use holdup_model::Meta;
 use holdup_model::explanation::Cause;
@@ -23,7 +22,7 @@ pub(super) fn is_wal(event: &str) -> bool {
 static WAITS: Waits = Waits {
     meta: &META,
     name: "the write-ahead log",
-    accept: |entry: &Entry<'_>| is_wal(entry.waits_for),
+    accept: is_wal,
     subject: |_| "Write-ahead log",
     advice: |_| {
         vec![advice(

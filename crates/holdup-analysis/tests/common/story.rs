@@ -2,6 +2,7 @@
 
 use holdup_model::bundle::{BundleHead, CollectorState, Ending};
 use holdup_model::evidence::{BpfCost, EvidenceHistogram};
+use holdup_model::explanation::{ArmExplanation, Cause};
 use holdup_model::stacks::{Frame, FrameKind, Stack};
 use holdup_model::*;
 use std::collections::BTreeMap;
@@ -14,6 +15,16 @@ pub const WINDOWS: u32 = 10;
 pub struct Story {
     /// What each window brings, before it is made a bundle.
     pub windows: Vec<Vec<Collected>>,
+}
+
+/// What is explained of a story.
+pub fn only(story: &Story) -> ArmExplanation {
+    holdup_analysis::explain(&story.bundle()).arms.remove(0)
+}
+
+/// What is said of one cause.
+pub fn cause<'a>(arm: &'a ArmExplanation, id: &str) -> &'a Cause {
+    arm.causes.iter().find(|c| c.id == id).expect("every cause is judged")
 }
 
 fn collected(id: &str, items: Vec<EvidenceItem>, seen: u64) -> Collected {

@@ -33,7 +33,7 @@ pub(crate) trait Counted: Default + Send + 'static {
 
 /// How many were seen, by label.
 #[derive(Default)]
-pub(crate) struct Counts<T>(pub(crate) BTreeMap<String, u64>, PhantomData<T>);
+pub(crate) struct Counts<T>(BTreeMap<String, u64>, PhantomData<T>);
 
 impl<T: Counted> Sums for Counts<T> {
     type Sample = Vec<(String, u64)>;

@@ -64,7 +64,6 @@ int main(void)
 }
 ";
 
-/// Compiles a program, starts it, and judges it.
 /// Compiles a source, file name and text, to `program` in a new folder.
 pub(crate) fn built(source: (&str, &str), compiler: &[&str]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
@@ -78,6 +77,7 @@ pub(crate) fn built(source: (&str, &str), compiler: &[&str]) -> tempfile::TempDi
     folder
 }
 
+/// Compiles a program, starts it, and judges it.
 fn judge(situation: &Situation, source: (&str, &str), compiler: &[&str], windows: record::Windows) {
     needs_account();
     let folder = built(source, compiler);

@@ -178,7 +178,7 @@ fn catalogue(kind: Kind, id: Option<&str>, as_json: bool) -> Result<String, Prob
     let width = chosen.iter().map(|r| r.id.len()).max().unwrap_or(0);
     let mut text: String =
         chosen.iter().map(|row| one_line(row.id, row.summary, mark(row.here.as_ref()), width)).collect();
-    // A list that fills the screen goes without: the same stands in the help.
+    // A list that fills the screen has no line for it.
     if chosen.len() < SCREEN_LINES && chosen.iter().any(|row| !mark(row.here.as_ref()).is_empty()) {
         let _infallible = writeln!(text, "why not here: holdup list {} ID", kind.name());
     }
