@@ -159,9 +159,13 @@ fn what_a_full_queue_drops_is_counted_by_the_kernel() {
                 ("size", size.into()),
                 ("receive_buffer", 4096.into()),
             ];
-            let result = run(&changes);
-            conserves(&result);
-            assert!(metric(&result, "messages_dropped") > 0.0, "{changes:?}");
+            // Where both ends have one CPU between them, the receiver may take each datagram as soon as it comes for a while.
+            let drops = |duration_ms| {
+                let result = run_with(&changes, duration_ms, &Cancel::default(), &mut || {}).expect("runs");
+                conserves(&result);
+                metric(&result, "messages_dropped") > 0.0
+            };
+            assert!([40, 200, 1_000, 5_000].into_iter().any(drops), "{changes:?}");
         }
     }
 }
