@@ -12,6 +12,7 @@ mod lock_api;
 #[cfg(all(loom, test))]
 mod models;
 mod mutex;
+mod note;
 mod once;
 #[cfg(all(feature = "std", target_pointer_width = "64", target_endian = "little", not(loom)))]
 mod robust;
@@ -21,7 +22,7 @@ mod spin;
 mod time;
 
 pub use condvar::Condvar;
-pub use hold::{Hold, Missing, Status, hold, status};
+pub use hold::{Hold, Missing, Status, hold, replace_area, status};
 pub use mutex::{Mutex, MutexGuard, RawMutex};
 pub use once::Once;
 #[cfg(all(feature = "std", target_pointer_width = "64", target_endian = "little", not(loom)))]

@@ -42,11 +42,27 @@ words! {
         TtasBackoff,
         /// PostgreSQL's s_lock.
         PostgresSLock,
+        /// The C library's spin lock.
+        PthreadSpin,
         /// A ticket lock.
         Ticket,
+        /// The queue lock of Mellor-Crummey and Scott.
+        Mcs,
+        /// The queue lock of Craig, and of Landin and Hagersten.
+        Clh,
         /// A mutex on futex(2).
         FutexMutex,
         /// The C library's mutex.
         PthreadMutex,
+        /// The C library's mutex whose waiters spin first.
+        PthreadAdaptive,
+        /// The mutex of Rust's standard library.
+        StdMutex,
+        /// The mutex of parking_lot.
+        ParkingLot,
+        /// The mutex of holdfast.
+        Holdfast,
+        /// The mutex of holdfast in a time slice that the kernel extends.
+        HoldfastSlice,
     }
 }

@@ -1,10 +1,11 @@
 //! Every interleaving of the lock algorithms' atomics, tried by loom on the code that is measured.
 
 use crate::algorithms::{
-    futex_mutex::FutexMutex, postgres_s_lock::SLock, slice_extension::SliceExtension, tas::Tas, ticket::Ticket,
-    ttas_backoff::TtasBackoff,
+    clh::Clh, futex_mutex::FutexMutex, mcs::Mcs, postgres_s_lock::SLock, slice_extension::SliceExtension, tas::Tas,
+    ticket::Ticket, ttas_backoff::TtasBackoff,
 };
 use crate::lock::{Acquired, FutexWord, Named, RawLock, Sharing, Word, Worker};
+use crate::queue::{Node, Nodes, Places};
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::AtomicU32;
 use loom::sync::{Arc, Condvar, Mutex};
@@ -96,6 +97,7 @@ fn explore<L: RawLock + Send + 'static>(
                 sharing: Sharing::Threads,
                 name: index + 1,
                 number: None,
+                places: None,
             });
             for _ in 0..rounds {
                 match lock.acquire(&mut local, &|| TURNS.get() > MOST_TURNS) {
@@ -170,6 +172,28 @@ fn postgres_s_lock_lets_one_in() {
 #[test]
 fn ticket_lets_one_in() {
     exclusive::<Ticket<LoomWord>>();
+}
+
+/// The nodes of as many workers as there are, in the lock.
+struct Here([Node<LoomWord>; 3]);
+
+impl Nodes<LoomWord> for Here {
+    fn new() -> Self {
+        Here(std::array::from_fn(|_| Node::new()))
+    }
+    fn at(&self, _places: Option<Places>, number: u32) -> &Node<LoomWord> {
+        &self.0[number as usize - 1]
+    }
+}
+
+#[test]
+fn mcs_lets_one_in() {
+    exclusive::<Mcs<LoomWord, Here>>();
+}
+
+#[test]
+fn clh_lets_one_in() {
+    exclusive::<Clh<LoomWord, Here>>();
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! Algorithms are generic over the [`Word`] that they spin on, so that the very code that is
 //! measured also runs under loom, which tries every interleaving of its atomics.
 
+use crate::queue::Places;
 use crate::record::NamedBy;
 use crate::syscall;
 use crate::worker::{Entry, Job};
@@ -36,6 +37,15 @@ pub struct Properties {
     pub needs_kernel: bool,
 }
 
+/// Who can share a lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// The threads of one process.
+    OneProcess,
+    /// All that have mapped its memory.
+    AllProcesses,
+}
+
 /// One lock algorithm of the catalogue.
 pub struct Algorithm {
     /// What it says about itself.
@@ -44,13 +54,21 @@ pub struct Algorithm {
     pub properties: Properties,
     /// The measured loop, instantiated for this algorithm.
     pub(crate) entry: Entry,
+    /// Who can share it.
+    pub reach: Reach,
     available: fn() -> Availability,
 }
 
 impl Algorithm {
     /// The catalogue entry of `L`.
     pub(crate) const fn of<L: RawLock>(meta: &'static Meta, properties: Properties) -> Self {
-        Algorithm { meta, properties, entry: Entry::of::<L>(), available: || Availability::Ready }
+        let (entry, reach) = (Entry::of::<L>(), Reach::AllProcesses);
+        Algorithm { meta, properties, entry, reach, available: || Availability::Ready }
+    }
+
+    /// The same, whose waiters meet inside one process alone.
+    pub(crate) const fn of_one_process(self) -> Self {
+        Algorithm { reach: Reach::OneProcess, ..self }
     }
 
     /// The same, of which not every machine is capable.
@@ -151,6 +169,8 @@ pub(crate) struct Worker {
     pub(crate) name: u32,
     /// Where a worker writes the number that it has drawn, with `truth`.
     pub(crate) number: Option<NonNull<AtomicU32>>,
+    /// Where the nodes of all workers are.
+    pub(crate) places: Option<Places>,
 }
 
 /// How a worker takes a lock of one word: whether the word then names it.

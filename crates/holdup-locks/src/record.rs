@@ -1,6 +1,7 @@
 //! What a worker writes down about itself for `truth`, and the instance of the loop that writes nothing.
 
 use crate::lock::Worker;
+use crate::queue::Places;
 use crate::region::{LOCK_BYTES, Region, Slot, lock_of};
 use crate::truth::{self, HOLDING, NEITHER, OWNER_AT, Predicate, Published, WAITING, WorkerTruth};
 use crate::worker::Job;
@@ -14,6 +15,8 @@ const _: () = assert!(LOCK_BYTES == truth::LOCK_BYTES && size_of::<WorkerState>(
 pub(crate) enum NamedBy {
     /// Nothing in the lock: the owner word beside it.
     OwnerWord,
+    /// Nothing, and its own words do not say whether it is free.
+    OwnerWordAlone,
     /// Its first word, with the worker's name.
     LockWord,
     /// The served number.
@@ -132,12 +135,27 @@ pub(crate) fn name(index: usize) -> u32 {
     u32::try_from(index + 1).unwrap_or(u32::MAX)
 }
 
+/// Where the nodes of all workers are.
+fn places(region: &Region) -> Places {
+    // Made from the region's own address, because each worker reaches all of them.
+    let begin = region.head_at().cast::<u8>();
+    let first = std::ptr::from_ref(&region.slot(0).node).addr() - begin.addr().get();
+    // SAFETY: the first worker's slot lies in the region.
+    Places { first: unsafe { begin.add(first) }.cast(), stride_bytes: size_of::<Slot>() }
+}
+
 /// What a job's lock needs to know about its worker.
 pub(crate) fn worker(job: &Job) -> Worker {
     let number = &job.region.slot(job.index).state.0.number;
     // No number that is drawn soon.
     number.store(u32::MAX, Ordering::Relaxed);
-    Worker { seed: job.seed, sharing: job.sharing, name: name(job.index), number: Some(NonNull::from(number)) }
+    Worker {
+        seed: job.seed,
+        sharing: job.sharing,
+        name: name(job.index),
+        number: Some(NonNull::from(number)),
+        places: Some(places(&job.region)),
+    }
 }
 
 /// Where the records of all workers are, once all of them have begun.
@@ -152,6 +170,7 @@ pub(crate) fn published(region: &Region, algorithm: &str, named_by: NamedBy) -> 
             lock_address: lock_of(region).as_ptr() as u64,
             predicate: match named_by {
                 NamedBy::OwnerWord => Predicate::OwnerWordEquals(name(index)),
+                NamedBy::OwnerWordAlone => Predicate::OwnerWordAlone(name(index)),
                 NamedBy::LockWord => Predicate::LockWordEquals(name(index)),
                 NamedBy::Ticket => Predicate::TicketServed,
                 NamedBy::OwnerTid => Predicate::OwnerTid(tid),

@@ -1,5 +1,6 @@
 //! The memory that the workers of one trial share, whether they are threads or processes.
 
+use crate::queue::Node;
 use crate::record::{Identity, WorkerState};
 use holdup_load::account::Marks;
 use holdup_load::board::{Board, CachePadded, Shareable};
@@ -55,6 +56,8 @@ pub(crate) struct Slot {
     pub(crate) state: CachePadded<WorkerState>,
     /// Its numbers, with `truth`.
     pub(crate) identity: Identity,
+    /// Its line in the queue of a lock that has one.
+    pub(crate) node: CachePadded<Node>,
     /// The sampled acquisitions.
     pub(crate) acquisitions: Record,
 }

@@ -1,7 +1,7 @@
 //! The parameters of `lock-contention`, read and checked.
 
 use crate::algorithms;
-use crate::lock::{Algorithm, Sharing};
+use crate::lock::{Algorithm, Reach, Sharing};
 use holdup_catalogue::lock_contention::{self, Pages, TruthRecord};
 use holdup_model::{Availability, Parameters, Problem};
 use std::path::PathBuf;
@@ -59,8 +59,13 @@ impl Setup {
     /// # Errors
     /// Of kind `Host` when it does not, with what would make it work.
     pub fn available(&self) -> Result<(), Problem> {
+        let what = format!("algorithm {}", self.algorithm.meta.id);
+        if (self.algorithm.reach, self.sharing) == (Reach::OneProcess, Sharing::Processes) {
+            let why = "its waiters meet inside one process alone";
+            return Err(Problem::host(what, why).hint("sharing = \"threads\", or another algorithm"));
+        }
         let Availability::Unavailable { reason, remedy } = self.algorithm.probe() else { return Ok(()) };
-        let problem = Problem::host(format!("algorithm {}", self.algorithm.meta.id), reason);
+        let problem = Problem::host(what, reason);
         Err(match remedy {
             Some(remedy) => problem.hint(remedy),
             None => problem,

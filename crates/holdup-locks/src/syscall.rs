@@ -101,16 +101,6 @@ pub fn sleep(length: Duration) {
     }
 }
 
-/// A system call without arguments.
-///
-/// # Safety
-/// As of `call`.
-#[inline(always)]
-pub(crate) unsafe fn plain(number: libc::c_long) {
-    // SAFETY: the caller's promise.
-    let _result = unsafe { call(number, [0; 4]) };
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -14,7 +14,9 @@
 //! | the same | owner-word | a store after the `xchg`, taken back before the release | 3 to 6 instructions from the `xchg` on (about 20 after a wait of postgres-s-lock, which adapts its delay first), and the one that releases |
 //! | futex-mutex | both | the same store | the same |
 //! | ticket | both | the number that is served, and the worker's own | from when a waiter is served until it has seen that and written it down |
-//! | pthread-mutex | both | glibc's `__owner` | in `pthread_mutex_lock` and `_unlock`, about 5 instructions each |
+//! | mcs, std-mutex, holdfast | both | the same store | the same |
+//! | clh, pthread-spin, parking-lot | both | the same store | the same, and a worker that wants the lock while it is free |
+//! | pthread-mutex, pthread-adaptive | both | glibc's `__owner` | in `pthread_mutex_lock` and `_unlock`, about 5 instructions each |
 //!
 //! Ambiguous is a worker that wants the lock or has it while no holder is named, so where a holder is switched out in those
 //! instructions, all that wait behind it are ambiguous until it runs again. With ticket, a waiter that is served while it is not on
@@ -52,6 +54,8 @@ pub enum Predicate {
     LockWordEquals(u32),
     /// The owner word holds this value, but for some instructions; the lock's first word is 0 when it is free.
     OwnerWordEquals(u32),
+    /// The owner word holds this value, but for some instructions; the lock's own words do not say whether it is free.
+    OwnerWordAlone(u32),
     /// The lock's words are the next number and the served one; the second word of the state is the worker's own.
     TicketServed,
     /// glibc's mutex names its owner's tid, but for some instructions; its first word is 0 when it is free.
@@ -87,6 +91,10 @@ pub fn role(predicate: Predicate, lock: &[u8], state: &[u8]) -> Option<Truth> {
         Predicate::LockWordEquals(own) if first == own => Truth::Holder,
         Predicate::LockWordEquals(_) => waits_or_not,
         Predicate::OwnerWordEquals(own) => named(word(lock, OWNER_AT)?, own, waits_or_not, unnamed),
+        Predicate::OwnerWordAlone(own) => {
+            let none = if said == NEITHER { waits_or_not } else { Truth::Ambiguous };
+            named(word(lock, OWNER_AT)?, own, waits_or_not, none)
+        }
         Predicate::OwnerTid(tid) => named(word(lock, PTHREAD_OWNER_AT)?, tid, waits_or_not, unnamed),
         Predicate::TicketServed => match (word(lock, 4)? == word(state, 4)?, said) {
             (true, HOLDING) => Truth::Holder,

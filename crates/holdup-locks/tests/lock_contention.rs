@@ -6,6 +6,7 @@ use holdup_catalogue::lock_contention;
 use holdup_host::Host;
 use holdup_load::{Cancel, PostgresOptions, PrepareContext, Prepared, TrialContext, TrialResult, WindowHooks};
 use holdup_locks::algorithms;
+use holdup_locks::lock::{Algorithm, Reach};
 use holdup_model::{Availability, Parameters, Problem, ProblemKind, Value, Window};
 use holdup_testkit::ignore;
 use holdup_workloads::find;
@@ -96,13 +97,30 @@ fn children() -> Vec<Pid> {
     text.split_whitespace().map(|pid| Pid::from_raw(pid.parse().expect("a pid")).expect("not 0")).collect()
 }
 
+/// Between what an algorithm's workers can share it.
+fn sharings(algorithm: &Algorithm) -> &'static [&'static str] {
+    match algorithm.reach {
+        Reach::AllProcesses => &["threads", "processes"],
+        Reach::OneProcess => &["threads"],
+    }
+}
+
+fn a_lock_of_one_process_is_refused_to_processes() {
+    let changes: [(&str, Value); 2] = [("algorithm", "std-mutex".into()), ("sharing", "processes".into())];
+    let problem = prepare(&parameters(2, &changes)).map(|_| ()).expect_err("its futexes are private");
+    assert_eq!(problem.kind, ProblemKind::Host);
+    assert_eq!(problem.what, "algorithm std-mutex");
+    assert!(problem.hint.is_some_and(|hint| hint.contains("sharing = \"threads\"")));
+}
+
 fn one_is_inside_at_a_time_with_more_workers_than_cpus() {
     let workers = std::thread::available_parallelism().expect("known").get() as u32 * 3;
-    for algorithm in algorithms::usable().map(|a| a.meta.id) {
-        for sharing in ["threads", "processes"] {
+    for algorithm in algorithms::usable() {
+        for sharing in sharings(algorithm) {
+            let algorithm = algorithm.meta.id;
             let changes: [(&str, Value); 4] = [
                 ("algorithm", algorithm.into()),
-                ("sharing", sharing.into()),
+                ("sharing", (*sharing).into()),
                 ("section", 0.into()),
                 ("think", 0.into()),
             ];
@@ -199,7 +217,7 @@ fn a_cancelled_trial_ends_immediately_and_leaves_nothing() {
     let hour = Value::Integer(3_600_000_000_000);
     let endless = Times { warmup_ms: 0, duration_ms: 3_600_000 };
     for sharing in ["threads", "processes"] {
-        for algorithm in algorithms::usable().map(|a| a.meta.id) {
+        for algorithm in algorithms::usable().filter(|a| sharings(a).contains(&sharing)).map(|a| a.meta.id) {
             let changes: [(&str, Value); 3] =
                 [("sharing", sharing.into()), ("algorithm", algorithm.into()), ("section", hour.clone())];
             let cancel = Cancel::default();
@@ -336,6 +354,7 @@ fn the_catalogue_of_algorithms_is_whole() {
 }
 
 holdup_testkit::tests!(
+    a_lock_of_one_process_is_refused_to_processes,
     one_is_inside_at_a_time_with_more_workers_than_cpus,
     work_of_two_operations_is_never_done_side_by_side,
     what_was_not_sampled_is_absent,

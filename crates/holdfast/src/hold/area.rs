@@ -18,7 +18,6 @@ pub(super) struct Control {
 /// Offsets in `struct rseq`.
 #[cfg(target_arch = "x86_64")]
 mod offset {
-    #[cfg(feature = "std")]
     pub(super) const CPU_ID: usize = 4;
     pub(super) const FLAGS: usize = 16;
     pub(super) const REQUEST: usize = 28;
@@ -46,15 +45,17 @@ impl Control {
         is_outermost
     }
 
-    /// Takes the request back, and gives the CPU away when the kernel has granted it meanwhile.
+    /// Takes the request back, and gives the CPU away when the kernel has granted it meanwhile. Returns whether it has.
     #[inline(always)]
-    pub(super) fn take_back(self) {
+    pub(super) fn take_back(self) -> bool {
         compiler_fence(core::sync::atomic::Ordering::SeqCst);
         self.byte(offset::REQUEST).store(0, Relaxed);
         compiler_fence(core::sync::atomic::Ordering::SeqCst);
-        if self.byte(offset::GRANTED).load(Relaxed) != 0 {
+        let is_granted = self.byte(offset::GRANTED).load(Relaxed) != 0;
+        if is_granted {
             slice_yield();
         }
+        is_granted
     }
 }
 
@@ -63,9 +64,10 @@ impl Control {
     pub(super) fn ask(self) -> bool {
         false
     }
-    pub(super) fn take_back(self) {
+    pub(super) fn take_back(self) -> bool {
         let _no_area = self.area;
         slice_yield();
+        true
     }
 }
 
@@ -85,8 +87,13 @@ pub(super) fn enable() -> Result<Control, Missing> {
     Err(Missing::Architecture)
 }
 
+#[cfg(not(target_arch = "x86_64"))]
+pub(super) fn replace() -> Result<Control, Missing> {
+    Err(Missing::Architecture)
+}
+
 #[cfg(target_arch = "x86_64")]
-pub(super) use x86_64::{enable, enabled};
+pub(super) use x86_64::{enable, enabled, replace};
 
 #[cfg(target_arch = "x86_64")]
 mod x86_64 {
@@ -164,13 +171,26 @@ mod x86_64 {
             return None;
         }
         // SAFETY: where the library has the two symbols, they are constants since before `main`.
-        let (offset, size) = unsafe { (offset.read(), size.read()) };
+        let (distance, size) = unsafe { (offset.read(), size.read()) };
         let thread: *mut u8;
         // SAFETY: the first word of the thread control block is its own address (System V ABI for x86-64, TLS).
         unsafe {
             core::arch::asm!("mov {0}, qword ptr fs:[0]", out(reg) thread, options(pure, readonly, nostack, preserves_flags));
         }
-        (size > 0).then(|| Control { area: thread.wrapping_offset(offset) })
+        // The kernel writes there that an area is not registered (any more).
+        let control = Control { area: thread.wrapping_offset(distance) };
+        (size > 0 && control.word(offset::CPU_ID).cast_signed() >= 0).then_some(control)
+    }
+
+    /// Ends the C library's registration of the calling thread, and lets the thread ask in an area of this library's own.
+    pub(in crate::hold) fn replace() -> Result<Control, Missing> {
+        match (enable(), library_area()) {
+            (Err(Missing::CLibrary), Some(control)) => {
+                own::take_away(control)?;
+                enable()
+            }
+            (found, _) => found,
+        }
     }
 
     /// An area of this library's own, for C libraries that have none.
@@ -205,6 +225,17 @@ mod x86_64 {
             Some(AREA.with(|area| Control { area: area.0.get().cast() }))
         }
 
+        /// Ends another registration of the thread. glibc 2.35 to 2.40 registers 32 bytes for any `__rseq_size`.
+        pub(super) fn take_away(control: Control) -> Result<(), Missing> {
+            const RSEQ_FLAG_UNREGISTER: libc::c_int = 1;
+            const FIRST_FORM_BYTES: u32 = 32;
+            // SAFETY: the kernel marks the area, which is the thread's, as not registered.
+            let code = unsafe {
+                libc::syscall(libc::SYS_rseq, control.area, FIRST_FORM_BYTES, RSEQ_FLAG_UNREGISTER, SIGNATURE)
+            };
+            if code == 0 { Ok(()) } else { Err(Missing::CLibrary) }
+        }
+
         pub(super) fn register(bytes: usize) -> Result<Control, Missing> {
             let control = area().ok_or(Missing::Thread)?;
             if control.word(offset::CPU_ID).cast_signed() >= 0 {
@@ -226,6 +257,10 @@ mod x86_64 {
 
         pub(super) fn area() -> Option<Control> {
             None
+        }
+
+        pub(super) fn take_away(_control: Control) -> Result<(), Missing> {
+            Err(Missing::Std)
         }
 
         pub(super) fn register(_bytes: usize) -> Result<Control, Missing> {

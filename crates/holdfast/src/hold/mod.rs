@@ -77,6 +77,13 @@ impl Hold {
     pub fn asks(&self) -> bool {
         self.control.is_some()
     }
+
+    /// Ends the section as dropping the guard does. Returns whether the kernel had let the thread run on, and the rest was given
+    /// back. A grant that ran out leaves no trace.
+    #[inline(always)]
+    pub fn end(mut self) -> bool {
+        self.control.take().is_some_and(Control::take_back)
+    }
 }
 
 impl Drop for Hold {
@@ -156,6 +163,20 @@ impl fmt::Display for Missing {
 /// ```
 pub fn status() -> Status {
     match area::enable() {
+        Ok(_) => Status::Works,
+        Err(missing) => Status::Missing(missing),
+    }
+}
+
+/// Lets the calling thread ask where the C library's area is too short (glibc 2.35 to 2.40, [`Missing::CLibrary`]): ends the
+/// library's registration and makes one of an area of this library's own. Elsewhere it is [`status`]. `sched_getcpu` asks the
+/// kernel from then on.
+///
+/// # Safety
+/// Nothing else in the thread relies on the C library's area: no restartable sequence runs there. Users of `__rseq_offset` are
+/// tcmalloc and librseq.
+pub unsafe fn replace_area() -> Status {
+    match area::replace() {
         Ok(_) => Status::Works,
         Err(missing) => Status::Missing(missing),
     }

@@ -19,6 +19,7 @@
 //! asleep (kernel/futex/core.c: `__futex_queue`).
 
 use crate::futex::{ANY, Woke, Word};
+use crate::note::mutex_point;
 use crate::sharing::{Private, Sharing};
 use crate::spin::{self, LOOKS};
 use crate::time::Deadline;
@@ -67,22 +68,36 @@ impl<S: Sharing> RawMutex<S> {
     pub fn lock(&self) {
         // One instruction takes a free lock, with any other bits in the word.
         if self.word.fetch_or(LOCKED, Acquire) & LOCKED != 0 {
+            mutex_point!(waiting);
             self.wait(None);
         }
+        mutex_point!(acquired);
     }
 
     /// Takes the lock if it is free.
     #[inline]
     #[must_use = "a lock that was taken must be given back"]
     pub fn try_lock(&self) -> bool {
-        self.word.load(Relaxed) & LOCKED == 0 && self.word.fetch_or(LOCKED, Acquire) & LOCKED == 0
+        let is_ours = self.word.load(Relaxed) & LOCKED == 0 && self.word.fetch_or(LOCKED, Acquire) & LOCKED == 0;
+        if is_ours {
+            mutex_point!(acquired);
+        }
+        is_ours
     }
 
     /// Takes the lock, or returns `false` when `deadline` passes first.
     #[inline]
     #[must_use = "a lock that was taken must be given back"]
     pub fn lock_until(&self, deadline: &Deadline) -> bool {
-        self.word.fetch_or(LOCKED, Acquire) & LOCKED == 0 || self.wait(Some(deadline))
+        if self.word.fetch_or(LOCKED, Acquire) & LOCKED != 0 {
+            mutex_point!(waiting);
+            if !self.wait(Some(deadline)) {
+                mutex_point!(waiting_no_longer);
+                return false;
+            }
+        }
+        mutex_point!(acquired);
+        true
     }
 
     /// Whether it is held. True only for the moment of the look.
@@ -97,11 +112,14 @@ impl<S: Sharing> RawMutex<S> {
     #[inline]
     pub unsafe fn unlock(&self) {
         // The word is touched by one atomic operation and not after it: the next holder may free the memory of the lock.
-        if self.word.load(Relaxed) != LOCKED {
-            return self.unlock_with_waiters();
-        }
         // An exchange is shorter than a compare-exchange. A waiter may have set SLEEPERS since the look.
-        if self.word.swap(0, Release) != LOCKED {
+        let must_wake = if self.word.load(Relaxed) != LOCKED {
+            self.unlock_with_waiters()
+        } else {
+            self.word.swap(0, Release) != LOCKED
+        };
+        mutex_point!(released);
+        if must_wake {
             self.wake_one();
         }
     }
@@ -111,15 +129,11 @@ impl<S: Sharing> RawMutex<S> {
         self.word.wake::<S>(1, ANY);
     }
 
-    /// `SLEEPERS` is set: only its holder clears it.
+    /// `SLEEPERS` is set: only its holder clears it. Returns whether a sleeper must be woken.
     #[cold]
-    fn unlock_with_waiters(&self) {
-        if spin::may_hand_over(self.word.address()) && self.hand_over() {
-            return;
-        }
-        if self.word.swap(0, Release) & SLEEPERS != 0 {
-            self.wake_one();
-        }
+    fn unlock_with_waiters(&self) -> bool {
+        let is_handed_over = spin::may_hand_over(self.word.address()) && self.hand_over();
+        !is_handed_over && self.word.swap(0, Release) & SLEEPERS != 0
     }
 
     /// Returns whether the lock is a woken thread's.

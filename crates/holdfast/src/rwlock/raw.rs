@@ -13,6 +13,7 @@
 //! writer if one waits: readers can be kept out by an endless row of writers.
 
 use crate::futex::{ANY, Woke, Word};
+use crate::note::{read_point, write_point};
 use crate::sharing::{Private, Sharing};
 use crate::spin::{self, LOOKS};
 use crate::time::Deadline;
@@ -61,7 +62,9 @@ impl<S: Sharing> RawRwLock<S> {
     #[inline]
     pub fn lock_shared(&self) {
         if !self.try_lock_shared() {
+            read_point!(waiting);
             self.wait_to_read(None);
+            read_point!(acquired);
         }
     }
 
@@ -72,7 +75,10 @@ impl<S: Sharing> RawRwLock<S> {
         let mut state = self.state.load(Relaxed);
         while may_read(state, false) {
             match self.state.compare_exchange(state, state + 1, Acquire, Relaxed) {
-                Ok(_) => return true,
+                Ok(_) => {
+                    read_point!(acquired);
+                    return true;
+                }
                 Err(now) => state = now,
             }
         }
@@ -89,8 +95,10 @@ impl<S: Sharing> RawRwLock<S> {
     #[inline]
     pub fn lock_exclusive(&self) {
         if self.state.compare_exchange(0, WRITTEN, Acquire, Relaxed).is_err() {
+            write_point!(waiting);
             self.wait_to_write(None);
         }
+        write_point!(acquired);
     }
 
     /// Takes the lock alone if it is free.
@@ -100,7 +108,10 @@ impl<S: Sharing> RawRwLock<S> {
         let mut state = self.state.load(Relaxed);
         while is_free(state) {
             match self.state.compare_exchange(state, state | WRITTEN, Acquire, Relaxed) {
-                Ok(_) => return true,
+                Ok(_) => {
+                    write_point!(acquired);
+                    return true;
+                }
                 Err(now) => state = now,
             }
         }
@@ -130,6 +141,7 @@ impl<S: Sharing> RawRwLock<S> {
     #[inline]
     pub unsafe fn unlock_shared(&self) {
         let state = self.state.fetch_sub(1, Release) - 1;
+        read_point!(released);
         // Readers may wait as well: one that was woken passes those that still sleep.
         if is_free(state) && state != 0 {
             self.wake(state);
@@ -143,6 +155,7 @@ impl<S: Sharing> RawRwLock<S> {
     #[inline]
     pub unsafe fn unlock_exclusive(&self) {
         let state = self.state.fetch_sub(WRITTEN, Release) - WRITTEN;
+        write_point!(released);
         if state & (WRITERS_WAIT | READERS_WAIT) != 0 {
             self.wake(state);
         }

@@ -1,9 +1,17 @@
 //! The catalogue of lock algorithms: one file each, and this list.
 
+pub mod clh;
 pub mod futex_mutex;
+pub mod holdfast;
+pub mod holdfast_slice;
+pub mod mcs;
+pub mod parking_lot;
 pub mod postgres_s_lock;
+pub mod pthread_adaptive;
 pub mod pthread_mutex;
+pub mod pthread_spin;
 pub mod slice_extension;
+pub mod std_mutex;
 pub mod tas;
 pub mod ticket;
 pub mod ttas_backoff;
@@ -16,9 +24,17 @@ pub const ALL: &[&Algorithm] = &[
     &slice_extension::ALGORITHM,
     &ttas_backoff::ALGORITHM,
     &postgres_s_lock::ALGORITHM,
+    &pthread_spin::ALGORITHM,
     &ticket::ALGORITHM,
+    &mcs::ALGORITHM,
+    &clh::ALGORITHM,
     &futex_mutex::ALGORITHM,
     &pthread_mutex::ALGORITHM,
+    &pthread_adaptive::ALGORITHM,
+    &std_mutex::ALGORITHM,
+    &parking_lot::ALGORITHM,
+    &holdfast::ALGORITHM,
+    &holdfast_slice::ALGORITHM,
 ];
 
 /// The algorithm with this id.

@@ -273,6 +273,7 @@ mod tests {
             sharing: crate::lock::Sharing::Threads,
             name: 1,
             number: None,
+            places: None,
         });
         // A waiter near its end, so that the test does not take the two minutes that the real one takes.
         let mut delay = Delay { delays: NUM_DELAYS - 2, ..Delay::default() };

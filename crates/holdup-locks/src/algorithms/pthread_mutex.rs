@@ -40,21 +40,9 @@ impl RawLock for PthreadMutex {
         PthreadMutex { inner: UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER) }
     }
 
-    /// With the attribute that processes need.
     unsafe fn init(place: *mut Self, sharing: Sharing) -> std::io::Result<()> {
-        let shared = match sharing {
-            Sharing::Threads => libc::PTHREAD_PROCESS_PRIVATE,
-            Sharing::Processes => libc::PTHREAD_PROCESS_SHARED,
-        };
-        let mut attributes = MaybeUninit::<libc::pthread_mutexattr_t>::uninit();
-        // SAFETY: `attributes` is initialised by the first call and used by the following ones;
-        // `place` is writable, aligned and not in use yet, as the caller promises.
-        unsafe {
-            done(libc::pthread_mutexattr_init(attributes.as_mut_ptr()))?;
-            done(libc::pthread_mutexattr_setpshared(attributes.as_mut_ptr(), shared))?;
-            done(libc::pthread_mutex_init((*place).inner.get(), attributes.as_ptr()))?;
-            done(libc::pthread_mutexattr_destroy(attributes.as_mut_ptr()))
-        }
+        // SAFETY: the caller's promise.
+        unsafe { Self::of_kind(place, sharing, libc::PTHREAD_MUTEX_DEFAULT) }
     }
 
     fn local(_worker: &Worker) {}
@@ -74,6 +62,34 @@ impl RawLock for PthreadMutex {
     fn release(&self, (): &mut ()) {
         // The lock is free about ten instructions into the call; what may follow there is a long wake-up.
         Self::at_released();
+        self.give_back();
+    }
+}
+
+impl PthreadMutex {
+    /// Makes a free lock with the attribute that processes need.
+    ///
+    /// # Safety
+    /// As for [`RawLock::init`].
+    pub(super) unsafe fn of_kind(place: *mut Self, sharing: Sharing, kind: libc::c_int) -> std::io::Result<()> {
+        let shared = match sharing {
+            Sharing::Threads => libc::PTHREAD_PROCESS_PRIVATE,
+            Sharing::Processes => libc::PTHREAD_PROCESS_SHARED,
+        };
+        let mut attributes = MaybeUninit::<libc::pthread_mutexattr_t>::uninit();
+        // SAFETY: `attributes` is initialised by the first call and used by the following ones;
+        // `place` is writable, aligned and not in use yet, as the caller promises.
+        unsafe {
+            done(libc::pthread_mutexattr_init(attributes.as_mut_ptr()))?;
+            done(libc::pthread_mutexattr_setpshared(attributes.as_mut_ptr(), shared))?;
+            done(libc::pthread_mutexattr_settype(attributes.as_mut_ptr(), kind))?;
+            done(libc::pthread_mutex_init((*place).inner.get(), attributes.as_ptr()))?;
+            done(libc::pthread_mutexattr_destroy(attributes.as_mut_ptr()))
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn give_back(&self) {
         // SAFETY: this worker holds the mutex. Unlocking a held default mutex does not fail.
         unsafe { libc::pthread_mutex_unlock(self.inner.get()) };
     }

@@ -3,7 +3,8 @@
 use crate::lock::{Acquired, Algorithm, Named, Naming, Properties, RawLock, Turns, Unnamed, Word, Worker};
 use crate::note;
 use crate::record::NamedBy;
-use crate::rseq::{self, Control};
+use crate::slice;
+use holdfast::Hold;
 use holdup_model::Meta;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -12,7 +13,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 pub const ALGORITHM: Algorithm =
     Algorithm::of::<SliceExtension>(&META, Properties { fair: false, may_sleep: false, needs_kernel: true })
         .named_by::<SliceExtension<AtomicU32, Named>>()
-        .where_available(rseq::probe);
+        .where_available(slice::probe);
 
 const META: Meta = Meta {
     id: "slice-extension",
@@ -43,7 +44,7 @@ pub(crate) struct SliceExtension<W = AtomicU32, N = Unnamed> {
 
 /// What a worker keeps for itself.
 pub(crate) struct Asking<N: Naming = Unnamed> {
-    control: Control,
+    hold: Option<Hold>,
     grants: u64,
     name: N::Name,
 }
@@ -52,9 +53,8 @@ impl<N: Naming> Asking<N> {
     /// Takes the request back, and gives the CPU away when the kernel has granted it meanwhile.
     #[inline(always)]
     fn end(&mut self) {
-        if self.control.end_asking() {
+        if self.hold.take().is_some_and(Hold::end) {
             self.grants += 1;
-            rseq::slice_yield();
         }
     }
 }
@@ -63,7 +63,7 @@ impl<W: Word, N: Naming> SliceExtension<W, N> {
     /// One exchange under a request, which stands only when the lock is ours.
     #[inline(always)]
     fn try_asking(&self, asking: &mut Asking<N>) -> bool {
-        asking.control.ask();
+        asking.hold = Some(holdfast::hold());
         let is_ours = N::take(asking.name, &self.word);
         if !is_ours {
             asking.end();
@@ -83,12 +83,11 @@ impl<W: Word, N: Naming> RawLock for SliceExtension<W, N> {
     }
 
     fn local(worker: &Worker) -> Asking<N> {
-        Asking { control: Control::own(), grants: 0, name: N::of(worker) }
+        Asking { hold: None, grants: 0, name: N::of(worker) }
     }
 
-    fn begin(asking: &mut Asking<N>) -> std::io::Result<()> {
-        asking.control = rseq::enable()?;
-        Ok(())
+    fn begin(_asking: &mut Asking<N>) -> std::io::Result<()> {
+        slice::enable()
     }
 
     #[inline(always)]

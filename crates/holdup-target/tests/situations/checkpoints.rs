@@ -1,7 +1,7 @@
 //! Checkpoints follow one another, beside sessions that write.
 
 use crate::{QUIET, Situation, USUAL, judge_beside};
-use holdup_model::FindingVerdict;
+use holdup_model::outcome::FindingVerdict;
 
 static SITUATION: Situation = Situation {
     name: "checkpoints",
