@@ -40,6 +40,20 @@ extern long syscall(long number, ...);
 #define HOLDFAST_FUTEX_CLOCK_REALTIME 256
 #define HOLDFAST_ANY 0xffffffffu
 
+/* A point of a critical section, in the ELF note .note.holdup, by which holdup attributes switches to locks: 1 acquired, 2 released,
+ * 3 waiting, 4 waiting no longer. No instruction; format in src/note.rs. */
+#if (defined(__x86_64__) || defined(__aarch64__)) && !defined(HOLDFAST_NO_NOTES)
+#define HOLDFAST_POINT(kind, number, name)                                                                          \
+    __asm__ __volatile__("991:\n.pushsection .note.holdup,\"?\",@note\n.balign 4\n.4byte 7, 993f - 992f, 1\n"         \
+                         ".asciz \"holdup\"\n.balign 4\n992:\n.8byte 991b\n.2byte " #kind ", 0\n.4byte " #number "\n" \
+                         ".asciz \"" name "\"\n993:\n.balign 4\n.popsection" ::: "memory")
+#else
+#define HOLDFAST_POINT(kind, number, name) ((void)0)
+#endif
+#define HOLDFAST_MUTEX_POINT(kind) HOLDFAST_POINT(kind, 1751539713, "holdfast: mutex")
+#define HOLDFAST_WRITE_POINT(kind) HOLDFAST_POINT(kind, 1751539714, "holdfast: rwlock, writer")
+#define HOLDFAST_READ_POINT(kind) HOLDFAST_POINT(kind, 1751539715, "holdfast: rwlock, reader")
+
 /* --- the kernel's queue --- */
 
 /* 0: another thread woke this one. ETIMEDOUT. EAGAIN, EINTR and others: no wake-up was used up. */
@@ -95,8 +109,8 @@ typedef struct {
 #define HOLDFAST_MUTEX_INITIALIZER {0}
 
 #define HOLDFAST_LOCKED 1u
-#define HOLDFAST_SLEEPERS 2u
-#define HOLDFAST_GRANTED 4u
+#define HOLDFAST_GRANTED 2u
+#define HOLDFAST_SLEEPERS 0x80000000u
 
 /* What a process remembers of the locks at some addresses: when they were handed over, and before when not again. */
 static inline uint32_t *holdfast_place(const void *lock) {
@@ -161,19 +175,33 @@ static inline int holdfast_mutex_wait(uint32_t *lock, int clock, const struct ti
 }
 
 static inline int holdfast_mutex_clocklock_in(holdfast_mutex_t *lock, int clock, const struct timespec *until, int flag) {
-    if (!(__atomic_fetch_or(&lock->word, HOLDFAST_LOCKED, __ATOMIC_ACQUIRE) & HOLDFAST_LOCKED)) return 0;
-    if (until && !holdfast_is_time(until)) return EINVAL;
-    return holdfast_mutex_wait(&lock->word, clock, until, flag);
+    if (__atomic_fetch_or(&lock->word, HOLDFAST_LOCKED, __ATOMIC_ACQUIRE) & HOLDFAST_LOCKED) {
+        int result = until && !holdfast_is_time(until) ? EINVAL : 0;
+        HOLDFAST_MUTEX_POINT(3);
+        if (!result) result = holdfast_mutex_wait(&lock->word, clock, until, flag);
+        if (result) {
+            HOLDFAST_MUTEX_POINT(4);
+            return result;
+        }
+    }
+    HOLDFAST_MUTEX_POINT(1);
+    return 0;
 }
 
 static inline int holdfast_mutex_lock_in(holdfast_mutex_t *lock, int flag) {
-    if (!(__atomic_fetch_or(&lock->word, HOLDFAST_LOCKED, __ATOMIC_ACQUIRE) & HOLDFAST_LOCKED)) return 0;
-    return holdfast_mutex_wait(&lock->word, 0, NULL, flag);
+    if (__atomic_fetch_or(&lock->word, HOLDFAST_LOCKED, __ATOMIC_ACQUIRE) & HOLDFAST_LOCKED) {
+        HOLDFAST_MUTEX_POINT(3);
+        holdfast_mutex_wait(&lock->word, 0, NULL, flag);
+    }
+    HOLDFAST_MUTEX_POINT(1);
+    return 0;
 }
 
 static inline int holdfast_mutex_trylock(holdfast_mutex_t *lock) {
     if (__atomic_load_n(&lock->word, __ATOMIC_RELAXED) & HOLDFAST_LOCKED) return EBUSY;
-    return __atomic_fetch_or(&lock->word, HOLDFAST_LOCKED, __ATOMIC_ACQUIRE) & HOLDFAST_LOCKED ? EBUSY : 0;
+    if (__atomic_fetch_or(&lock->word, HOLDFAST_LOCKED, __ATOMIC_ACQUIRE) & HOLDFAST_LOCKED) return EBUSY;
+    HOLDFAST_MUTEX_POINT(1);
+    return 0;
 }
 
 static inline int holdfast_mutex_unlock_in(holdfast_mutex_t *lock, int flag) {
@@ -181,10 +209,14 @@ static inline int holdfast_mutex_unlock_in(holdfast_mutex_t *lock, int flag) {
     if (__atomic_load_n(word, __ATOMIC_RELAXED) != HOLDFAST_LOCKED && holdfast_may_hand_over(lock)) {
         __atomic_exchange_n(word, HOLDFAST_LOCKED, __ATOMIC_RELAXED);
         if (holdfast_futex_wake(word, 1, HOLDFAST_ANY, flag) > 0 &&
-            holdfast_cas(word, &held, HOLDFAST_LOCKED | HOLDFAST_GRANTED))
+            holdfast_cas(word, &held, HOLDFAST_LOCKED | HOLDFAST_GRANTED)) {
+            HOLDFAST_MUTEX_POINT(2);
             return 0;
+        }
     }
-    if (__atomic_exchange_n(word, 0, __ATOMIC_RELEASE) != HOLDFAST_LOCKED) holdfast_futex_wake(word, 1, HOLDFAST_ANY, flag);
+    held = __atomic_exchange_n(word, 0, __ATOMIC_RELEASE);
+    HOLDFAST_MUTEX_POINT(2);
+    if (held != HOLDFAST_LOCKED) holdfast_futex_wake(word, 1, HOLDFAST_ANY, flag);
     return 0;
 }
 
@@ -229,14 +261,20 @@ static inline void holdfast_rwlock_wake(holdfast_rwlock_t *lock, uint32_t state,
 static inline int holdfast_rwlock_tryrdlock(holdfast_rwlock_t *lock) {
     uint32_t state = __atomic_load_n(&lock->state, __ATOMIC_RELAXED);
     while (holdfast_rwlock_may_read(state, 0))
-        if (holdfast_cas(&lock->state, &state, state + 1)) return 0;
+        if (holdfast_cas(&lock->state, &state, state + 1)) {
+            HOLDFAST_READ_POINT(1);
+            return 0;
+        }
     return EBUSY;
 }
 
 static inline int holdfast_rwlock_trywrlock(holdfast_rwlock_t *lock) {
     uint32_t state = __atomic_load_n(&lock->state, __ATOMIC_RELAXED);
     while (holdfast_rwlock_is_free(state))
-        if (holdfast_cas(&lock->state, &state, state | HOLDFAST_WRITTEN)) return 0;
+        if (holdfast_cas(&lock->state, &state, state | HOLDFAST_WRITTEN)) {
+            HOLDFAST_WRITE_POINT(1);
+            return 0;
+        }
     return EBUSY;
 }
 
@@ -252,8 +290,9 @@ static inline int holdfast_rwlock_clockrdlock_in(holdfast_rwlock_t *lock, int cl
             state = __atomic_load_n(&lock->state, __ATOMIC_RELAXED);
         }
         if (holdfast_rwlock_may_read(state, has_slept)) {
-            if (holdfast_cas(&lock->state, &state, state + 1)) return 0;
-            continue;
+            if (!holdfast_cas(&lock->state, &state, state + 1)) continue;
+            HOLDFAST_READ_POINT(1);
+            return 0;
         }
         if (!(state & HOLDFAST_READERS_WAIT)) {
             if (!holdfast_cas(&lock->state, &state, state | HOLDFAST_READERS_WAIT)) continue;
@@ -277,8 +316,9 @@ static inline int holdfast_rwlock_clockwrlock_in(holdfast_rwlock_t *lock, int cl
             state = __atomic_load_n(&lock->state, __ATOMIC_RELAXED);
         }
         if (holdfast_rwlock_is_free(state)) {
-            if (holdfast_cas(&lock->state, &state, state | HOLDFAST_WRITTEN | others)) return 0;
-            continue;
+            if (!holdfast_cas(&lock->state, &state, state | HOLDFAST_WRITTEN | others)) continue;
+            HOLDFAST_WRITE_POINT(1);
+            return 0;
         }
         if (!(state & HOLDFAST_WRITERS_WAIT) &&
             !holdfast_cas(&lock->state, &state, state | HOLDFAST_WRITERS_WAIT))
@@ -301,12 +341,14 @@ static inline int holdfast_rwlock_wrlock_in(holdfast_rwlock_t *lock, int flag) {
 
 static inline int holdfast_rwlock_rdunlock_in(holdfast_rwlock_t *lock, int flag) {
     uint32_t state = __atomic_sub_fetch(&lock->state, 1, __ATOMIC_RELEASE);
+    HOLDFAST_READ_POINT(2);
     if (holdfast_rwlock_is_free(state) && state) holdfast_rwlock_wake(lock, state, flag);
     return 0;
 }
 
 static inline int holdfast_rwlock_wrunlock_in(holdfast_rwlock_t *lock, int flag) {
     uint32_t state = __atomic_sub_fetch(&lock->state, HOLDFAST_WRITTEN, __ATOMIC_RELEASE);
+    HOLDFAST_WRITE_POINT(2);
     if (state & HOLDFAST_BOTH_WAIT) holdfast_rwlock_wake(lock, state, flag);
     return 0;
 }

@@ -3,9 +3,9 @@
 //! | bit | name | meaning |
 //! |---|---|---|
 //! | 0 | `LOCKED` | the lock is held, or reserved by `GRANTED` |
-//! | 1 | `SLEEPERS` | threads may sleep on the word that no wake-up is under way to |
-//! | 2 | `GRANTED` | with `LOCKED`: the holder has left, and a woken thread may take the lock |
-//! | 3–31 | – | zero |
+//! | 1 | `GRANTED` | with `LOCKED`: the holder has left, and a woken thread may take the lock |
+//! | 2–30 | – | zero |
+//! | 31 | `SLEEPERS` | threads may sleep on the word that no wake-up is under way to; where the kernel has `FUTEX_WAITERS`, so that tools know it |
 //!
 //! Zero is a free lock. The table is a contract with `holdfast.h`, and with other processes where the lock is shared.
 //!
@@ -27,8 +27,8 @@ use core::marker::PhantomData;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 const LOCKED: u32 = 1;
-const SLEEPERS: u32 = 2;
-const GRANTED: u32 = 4;
+const GRANTED: u32 = 2;
+const SLEEPERS: u32 = 1 << 31;
 
 /// A mutex without a value: four bytes, zero when free.
 ///
