@@ -19,8 +19,18 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 /// By name, and not through their list, whose generic code would be compiled once more for this test.
-const ALGORITHMS: [&str; 7] =
-    ["tas", "ttas-backoff", "ticket", "postgres-s-lock", "futex-mutex", "pthread-mutex", "slice-extension"];
+const ALGORITHMS: [&str; 10] = [
+    "tas",
+    "ttas-backoff",
+    "ticket",
+    "mcs",
+    "clh",
+    "postgres-s-lock",
+    "futex-mutex",
+    "pthread-mutex",
+    "slice-extension",
+    "holdfast",
+];
 
 const COLLECTORS: [&str; 3] = ["switches", "critical-sections", "timeline"];
 

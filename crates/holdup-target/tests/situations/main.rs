@@ -308,6 +308,7 @@ holdup_testkit::tests!(
     sources::a_go_program_with_one_processor,
     sources::a_rust_program_with_one_consumer,
     sources::a_c_program_with_one_mutex,
+    sources::a_c_program_with_one_mutex_of_holdfast,
     spin_locks::a_lock_function_of_its_own,
     spin_locks::a_spin_lock_of_the_library_in_a_container,
     spin_locks::an_exchange_in_a_function_without_a_name,

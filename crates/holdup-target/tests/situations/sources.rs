@@ -20,6 +20,8 @@ static MUTEX: Situation = Situation {
     ..QUIET
 };
 
+static HOLDFAST: Situation = Situation { name: "C program with one mutex of holdfast", ..MUTEX };
+
 const GO_IDLE: &str = "package main\nimport \"time\"\nfunc main() {\n\
     for i := 0; i < 8; i++ { go func() { for { time.Sleep(100 * time.Millisecond) } }() }\n\
     time.Sleep(time.Hour) }\n";
@@ -64,6 +66,14 @@ int main(void)
 }
 ";
 
+/// The same program with the locks of `holdfast.h`.
+fn with_holdfast() -> String {
+    C_MUTEX
+        .replace("static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER", "static holdfast_mutex_t lock")
+        .replace("#include <pthread.h>", "#include <holdfast.h>")
+        .replace("pthread_mutex_", "holdfast_mutex_")
+}
+
 /// Compiles a source, file name and text, to `program` in a new folder.
 pub(crate) fn built(source: (&str, &str), compiler: &[&str]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
@@ -97,6 +107,11 @@ pub(crate) fn a_go_program_with_one_processor() {
 
 pub(crate) fn a_rust_program_with_one_consumer() {
     judge(&CONSUMER, ("p.rs", RUST_CONSUMER), &["rustc", "-O"], record::MANY);
+}
+
+pub(crate) fn a_c_program_with_one_mutex_of_holdfast() {
+    let include = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/../holdfast/include");
+    judge(&HOLDFAST, ("p.c", &with_holdfast()), &["cc", "-O1", "-pthread", include], record::MANY);
 }
 
 pub(crate) fn a_c_program_with_one_mutex() {
