@@ -96,6 +96,7 @@ static inline void holdfast_pause(uint32_t look) {
 #define HOLDFAST_BETWEEN_HANDOVERS_US 500u
 #define HOLDFAST_REST_PER_STANDSTILL 16u
 #define HOLDFAST_LONGEST_STANDSTILL_US 200000u
+#define HOLDFAST_LATE_US 2000u
 
 static inline int holdfast_is_time(const struct timespec *until) {
     return until->tv_sec >= 0 && until->tv_nsec >= 0 && until->tv_nsec < 1000000000;
@@ -110,11 +111,16 @@ typedef struct {
 
 #define HOLDFAST_LOCKED 1u
 #define HOLDFAST_GRANTED 2u
+#define HOLDFAST_WOKEN 4u
+#define HOLDFAST_ONE_RELEASE 8u
+#define HOLDFAST_LATE 0x200u
+#define HOLDFAST_ARRIVES 0x3fcu
 #define HOLDFAST_SLEEPERS 0x80000000u
 
-/* What a process remembers of the locks at some addresses: when they were handed over, and before when not again. */
+/* What a process remembers of the locks at some addresses: when they were handed over, and before when not again, and when a thread was
+ * woken for them. */
 static inline uint32_t *holdfast_place(const void *lock) {
-    static uint32_t places[64][2];
+    static uint32_t places[64][3];
     uintptr_t address = (uintptr_t)lock;
     return places[(address >> 3 ^ address >> 9) % 64];
 }
@@ -125,8 +131,7 @@ static inline uint32_t holdfast_now_us(void) {
     return (uint32_t)now.tv_sec * 1000000u + (uint32_t)(now.tv_nsec / 1000);
 }
 
-static inline int holdfast_may_hand_over(const void *lock) {
-    uint32_t *place = holdfast_place(lock), now = holdfast_now_us();
+static inline int holdfast_may_hand_over(uint32_t *place, uint32_t now) {
     uint32_t not_before = __atomic_load_n(&place[1], __ATOMIC_RELAXED);
     if (not_before - now - 1 < HOLDFAST_LONGEST_STANDSTILL_US * HOLDFAST_REST_PER_STANDSTILL) return 0;
     if (!holdfast_cas(&place[1], &not_before, now + HOLDFAST_BETWEEN_HANDOVERS_US)) return 0;
@@ -159,14 +164,14 @@ static inline uint32_t holdfast_mutex_look(uint32_t *lock, int was_woken) {
 static inline int holdfast_mutex_wait(uint32_t *lock, int clock, const struct timespec *until, int flag) {
     int was_woken = 0, result;
     for (;;) {
-        uint32_t word = holdfast_mutex_look(lock, was_woken), to;
+        uint32_t word = holdfast_mutex_look(lock, was_woken), arrives = was_woken ? HOLDFAST_ARRIVES : 0, to;
         if (holdfast_mutex_may_take(word, was_woken)) {
-            to = (word | HOLDFAST_LOCKED | (was_woken ? HOLDFAST_SLEEPERS : 0)) & ~HOLDFAST_GRANTED;
+            to = (word | HOLDFAST_LOCKED | (was_woken ? HOLDFAST_SLEEPERS : 0)) & ~(HOLDFAST_GRANTED | arrives);
             if (!holdfast_cas(lock, &word, to)) continue;
             if (word & HOLDFAST_GRANTED) holdfast_was_handed_over(lock);
             return 0;
         }
-        to = word | HOLDFAST_SLEEPERS;
+        to = (word | HOLDFAST_SLEEPERS) & ~arrives;
         if (to != word && !holdfast_cas(lock, &word, to)) continue;
         result = holdfast_futex_wait(lock, to, HOLDFAST_ANY, clock, until, flag);
         if (result == ETIMEDOUT) return ETIMEDOUT;
@@ -204,19 +209,27 @@ static inline int holdfast_mutex_trylock(holdfast_mutex_t *lock) {
     return 0;
 }
 
-static inline int holdfast_mutex_unlock_in(holdfast_mutex_t *lock, int flag) {
-    uint32_t *word = &lock->word, held = HOLDFAST_LOCKED;
-    if (__atomic_load_n(word, __ATOMIC_RELAXED) != HOLDFAST_LOCKED && holdfast_may_hand_over(lock)) {
-        __atomic_exchange_n(word, HOLDFAST_LOCKED, __ATOMIC_RELAXED);
-        if (holdfast_futex_wake(word, 1, HOLDFAST_ANY, flag) > 0 &&
-            holdfast_cas(word, &held, HOLDFAST_LOCKED | HOLDFAST_GRANTED)) {
-            HOLDFAST_MUTEX_POINT(2);
-            return 0;
-        }
+/* Sleepers or a late thread are to be thought of. Returns what the word becomes, or 1 where the lock was handed over. */
+static inline uint32_t holdfast_mutex_leave(uint32_t *word, uint32_t seen, int flag) {
+    uint32_t *place = holdfast_place(word), now = holdfast_now_us(), held = HOLDFAST_LOCKED | HOLDFAST_WOKEN;
+    if (!(seen & HOLDFAST_SLEEPERS) && now - __atomic_load_n(&place[2], __ATOMIC_RELAXED) < HOLDFAST_LATE_US) return HOLDFAST_WOKEN;
+    __atomic_store_n(&place[2], now, __ATOMIC_RELAXED);
+    if (holdfast_may_hand_over(place, now)) {
+        __atomic_exchange_n(word, held, __ATOMIC_RELAXED);
+        if (holdfast_futex_wake(word, 1, HOLDFAST_ANY, flag) > 0 && holdfast_cas(word, &held, held | HOLDFAST_GRANTED)) return 1;
+        return HOLDFAST_WOKEN;
     }
-    held = __atomic_exchange_n(word, 0, __ATOMIC_RELEASE);
+    if (seen & HOLDFAST_SLEEPERS) return HOLDFAST_WOKEN;
+    return holdfast_futex_wake(word, 1, HOLDFAST_ANY, flag) > 0 ? HOLDFAST_WOKEN : 0;
+}
+
+static inline int holdfast_mutex_unlock_in(holdfast_mutex_t *lock, int flag) {
+    uint32_t *word = &lock->word, seen = __atomic_load_n(word, __ATOMIC_RELAXED), left = 0;
+    if (seen & (HOLDFAST_SLEEPERS | HOLDFAST_LATE)) left = holdfast_mutex_leave(word, seen, flag);
+    else if (seen != HOLDFAST_LOCKED) left = seen - HOLDFAST_LOCKED + HOLDFAST_ONE_RELEASE;
+    seen = left == 1 ? 0 : __atomic_exchange_n(word, left, __ATOMIC_RELEASE);
     HOLDFAST_MUTEX_POINT(2);
-    if (held != HOLDFAST_LOCKED) holdfast_futex_wake(word, 1, HOLDFAST_ANY, flag);
+    if (seen & HOLDFAST_SLEEPERS) holdfast_futex_wake(word, 1, HOLDFAST_ANY, flag);
     return 0;
 }
 

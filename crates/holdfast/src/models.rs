@@ -3,6 +3,7 @@
 //! `RUSTFLAGS="--cfg loom" cargo test -p holdfast --lib --release`. The kernel's queue is modelled in `futex`; a deadline passes before its
 //! sleep begins. A sleeper that no thread wakes is a deadlock, which loom reports and aborts at.
 
+use crate::spin::Late;
 use crate::{Clock, Condvar, Deadline, Once, Private, RawMutex, RawRwLock};
 use core::time::Duration;
 use loom::cell::UnsafeCell;
@@ -12,8 +13,8 @@ use loom::sync::Arc;
 fn with_and_without_hand_overs(models: impl Fn()) {
     static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
     let _one = ONE_AT_A_TIME.lock();
-    for hands_over in [false, true] {
-        crate::spin::MODELS_HAND_OVER.store(hands_over, std::sync::atomic::Ordering::Relaxed);
+    for late in [Late::No, Late::WakeAnother, Late::HandOver] {
+        *crate::spin::MODELS_ARE_LATE.lock().expect("no panics inside") = late;
         models();
     }
 }

@@ -44,22 +44,53 @@ const LONGEST_STANDSTILL_US: u32 = 200_000;
 struct Place {
     handed_over_us: AtomicU32,
     not_before_us: AtomicU32,
+    woke_us: AtomicU32,
 }
 
 #[cfg(not(loom))]
-static PLACES: [Place; 64] =
-    [const { Place { handed_over_us: AtomicU32::new(0), not_before_us: AtomicU32::new(0) } }; 64];
+static PLACES: [Place; 64] = [const {
+    Place { handed_over_us: AtomicU32::new(0), not_before_us: AtomicU32::new(0), woke_us: AtomicU32::new(0) }
+}; 64];
 
 #[cfg(not(loom))]
 fn place(address: usize) -> &'static Place {
     &PLACES[(address >> 3 ^ address >> 9) % PLACES.len()]
 }
 
-/// Whether the lock at an address may be handed over now. Counts as done when it may.
+/// What a holder does for a thread that was woken and does not arrive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Late {
+    No,
+    WakeAnother,
+    HandOver,
+}
+
+/// A thread that finds a CPU has arrived by then.
+#[cfg(not(loom))]
+const LATE_US: u32 = 2_000;
+
+/// Whether the threads that were woken for the lock at an address are late, and what to do. Counts as done.
+#[cfg(not(loom))]
+pub(crate) fn lateness(address: usize) -> Late {
+    let (place, now) = (place(address), crate::time::now_us());
+    if now.wrapping_sub(place.woke_us.load(Relaxed)) < LATE_US {
+        return Late::No;
+    }
+    place.woke_us.store(now, Relaxed);
+    if may_hand_over_at(place, now) { Late::HandOver } else { Late::WakeAnother }
+}
+
+/// Whether the lock at an address may be handed over now. Counts as done when it may, and as a wake-up.
 #[cfg(not(loom))]
 pub(crate) fn may_hand_over(address: usize) -> bool {
-    let place = place(address);
-    let (now, not_before) = (crate::time::now_us(), place.not_before_us.load(Relaxed));
+    let (place, now) = (place(address), crate::time::now_us());
+    place.woke_us.store(now, Relaxed);
+    may_hand_over_at(place, now)
+}
+
+#[cfg(not(loom))]
+fn may_hand_over_at(place: &Place, now: u32) -> bool {
+    let not_before = place.not_before_us.load(Relaxed);
     let next = now.wrapping_add(BETWEEN_HANDOVERS_US);
     // In the future by at most the longest rest: else the 32 bits have wrapped since.
     let is_resting = not_before.wrapping_sub(now).wrapping_sub(1) < LONGEST_STANDSTILL_US * REST_PER_STANDSTILL;
@@ -85,11 +116,16 @@ pub(crate) fn was_handed_over(address: usize) {
 #[cfg(loom)]
 pub(crate) fn was_handed_over(_address: usize) {}
 
-/// Whether models hand over always or never: each has its own models.
+/// What holders in models always do, and whether it is a hand-over where threads sleep: each has its own models.
 #[cfg(loom)]
-pub(crate) static MODELS_HAND_OVER: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
+pub(crate) static MODELS_ARE_LATE: std::sync::Mutex<Late> = std::sync::Mutex::new(Late::No);
 
 #[cfg(loom)]
-pub(crate) fn may_hand_over(_address: usize) -> bool {
-    MODELS_HAND_OVER.load(std::sync::atomic::Ordering::Relaxed)
+pub(crate) fn lateness(_address: usize) -> Late {
+    *MODELS_ARE_LATE.lock().expect("no panics inside")
+}
+
+#[cfg(loom)]
+pub(crate) fn may_hand_over(address: usize) -> bool {
+    lateness(address) == Late::HandOver
 }

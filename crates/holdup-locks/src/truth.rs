@@ -14,8 +14,8 @@
 //! | the same | owner-word | a store after the `xchg`, taken back before the release | 3 to 6 instructions from the `xchg` on (about 20 after a wait of postgres-s-lock, which adapts its delay first), and the one that releases |
 //! | futex-mutex | both | the same store | the same |
 //! | ticket | both | the number that is served, and the worker's own | from when a waiter is served until it has seen that and written it down |
-//! | mcs, std-mutex, holdfast | both | the same store | the same |
-//! | clh, pthread-spin, parking-lot | both | the same store | the same, and a worker that wants the lock while it is free |
+//! | mcs, std-mutex | both | the same store | the same |
+//! | clh, pthread-spin, parking-lot, holdfast | both | the same store | the same, and a worker that wants the lock while it is free |
 //! | pthread-mutex, pthread-adaptive | both | glibc's `__owner` | in `pthread_mutex_lock` and `_unlock`, about 5 instructions each |
 //!
 //! Ambiguous is a worker that wants the lock or has it while no holder is named, so where a holder is switched out in those

@@ -1,6 +1,6 @@
 //! holdfast's mutex beside its peers, interleaved in one run.
 //!
-//! `cargo bench -p holdfast --bench peers [-- --quick] [--unpinned] [--most-threads=N]`. Three tables: what a lock costs that no other thread wants; throughput over the
+//! `cargo bench -p holdfast --bench peers [-- --quick] [--unpinned] [--most-threads=N] [--cell=THREADS,INSIDE,OUTSIDE]...`. Three tables: what a lock costs that no other thread wants; throughput over the
 //! matrix of threads, work inside and work outside, in many short windows; fairness, time to lock and CPU time, in
 //! few long ones. A ratio is the median over rounds, in each of which all locks ran one after the other.
 #![allow(clippy::print_stdout, reason = "a bench is for people at a terminal")]
@@ -78,9 +78,18 @@ fn main() {
     let wanted = effort.threads.iter().filter(|threads| **threads <= most.unwrap_or(usize::MAX)).count();
     let effort = Effort { threads: &effort.threads[..wanted], ..effort };
     let (steps_per_us, ticks_per_ns) = (work::steps_per_us(), work::ticks_per_ns());
-    uncontended::table(if is_quick { 21 } else { 101 });
-    throughput(&effort, steps_per_us);
-    fairness(&effort, steps_per_us, ticks_per_ns);
+    let cells: Vec<_> = std::env::args().filter_map(|argument| chosen(&argument)).collect();
+    if cells.is_empty() {
+        uncontended::table(if is_quick { 21 } else { 101 });
+    }
+    throughput(&effort, &cells, steps_per_us);
+    fairness(&effort, &cells, steps_per_us, ticks_per_ns);
+}
+
+/// The cell that an argument asks for alone.
+fn chosen(argument: &str) -> Option<(usize, f64, f64)> {
+    let mut parts = argument.strip_prefix("--cell=")?.split(',');
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
 
 /// All locks in a cell, round by round, each round beginning with another one.
@@ -107,7 +116,7 @@ fn ratio(first: &Sum, other: &Sum) -> f64 {
     median(first.rates.iter().zip(&other.rates).map(|(first, other)| (first + 1.0) / (other + 1.0)).collect())
 }
 
-fn throughput(effort: &Effort, steps_per_us: f64) {
+fn throughput(effort: &Effort, chosen: &[(usize, f64, f64)], steps_per_us: f64) {
     let names = LOCKS.map(|(name, _)| name);
     println!("\n| threads | inside, us | outside, us | ratio to best | best | {}, k/s |", names.join(", k/s | "));
     println!("|--:|--:|--:|--:|---|{}", "--:|".repeat(LOCKS.len()));
@@ -115,6 +124,9 @@ fn throughput(effort: &Effort, steps_per_us: f64) {
     for &threads in effort.threads {
         for inside_us in INSIDE_US {
             for &outside_us in effort.outside_us {
+                if !chosen.is_empty() && !chosen.contains(&(threads, inside_us, outside_us)) {
+                    continue;
+                }
                 let cell = Cell { threads, inside_us, outside_us, is_pinned: effort.is_pinned };
                 let all: Vec<usize> = (0..LOCKS.len()).collect();
                 let sums = rounds(cell, &all, effort.rounds, effort.window, steps_per_us);
@@ -159,12 +171,15 @@ fn summary(ratios: &[(usize, f64, Vec<f64>)], threads: &[usize]) {
     }
 }
 
-fn fairness(effort: &Effort, steps_per_us: f64, ticks_per_ns: f64) {
+fn fairness(effort: &Effort, chosen: &[(usize, f64, f64)], steps_per_us: f64, ticks_per_ns: f64) {
     let names = SLEEPING.map(|n| LOCKS[n].0).join(" | ");
     println!("\nFairness (least over most acquisitions) / 99.9 % of time to lock, us / CPU time per operation, us:\n");
     println!("| threads | inside, us | outside, us | {names} |\n|--:|--:|--:|{}", "--:|".repeat(SLEEPING.len()));
     for threads in effort.threads.iter().copied().filter(|threads| *threads > 1) {
         for (inside_us, outside_us) in [(0.1, 0.0), (1.0, 0.0), (1.0, 10.0), (10.0, 0.0), (10.0, 10.0)] {
+            if !chosen.is_empty() && !chosen.contains(&(threads, inside_us, outside_us)) {
+                continue;
+            }
             let cell = Cell { threads, inside_us, outside_us, is_pinned: effort.is_pinned };
             let sums = rounds(cell, &SLEEPING, effort.long_rounds, effort.long_window, steps_per_us);
             let said = sums.iter().map(|sum| {

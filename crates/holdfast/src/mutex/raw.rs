@@ -4,14 +4,20 @@
 //! |---|---|---|
 //! | 0 | `LOCKED` | the lock is held, or reserved by `GRANTED` |
 //! | 1 | `GRANTED` | with `LOCKED`: the holder has left, and a woken thread may take the lock |
-//! | 2–30 | – | zero |
+//! | 2 | `WOKEN` | a thread was woken for the lock and has not arrived yet; a hint |
+//! | 3–9 | – | with `WOKEN`: how often the lock was freed since; bit 9 is `LATE` |
+//! | 10–30 | – | zero |
 //! | 31 | `SLEEPERS` | threads may sleep on the word that no wake-up is under way to; where the kernel has `FUTEX_WAITERS`, so that tools know it |
 //!
-//! Zero is a free lock. The table is a contract with `holdfast.h`, and with other processes where the lock is shared.
+//! Zero is a free lock, and so is any word without `LOCKED`. The table is a contract with `holdfast.h`, and with other processes where the lock is shared.
 //!
 //! What keeps every wake-up: a thread sleeps only on a word with `LOCKED` and `SLEEPERS`. The thread that frees the lock clears
 //! `SLEEPERS` in the same step and wakes one thread, which sets it again before it takes the lock or sleeps. So while one
 //! thread sleeps, either the bit is set and the next release sees it, or a woken thread is on its way.
+//!
+//! What keeps CPUs from standing idle: a woken thread may wait for its CPU behind others, for a slice, and nothing says whether more sleep.
+//! `WOKEN` stands until it arrives. Once in 64 releases meanwhile the holder reads the clock. After 2 ms it wakes another one, which may
+//! have a CPU, or hands the lock over.
 //!
 //! What bounds barging: once in an interval the holder of a lock with sleepers hands it over. It clears `SLEEPERS`, wakes a thread while it
 //! holds the lock, and leaves `LOCKED` and `GRANTED` behind, which no newcomer takes. If `SLEEPERS` stands there again, the
@@ -21,13 +27,18 @@
 use crate::futex::{ANY, Woke, Word};
 use crate::note::mutex_point;
 use crate::sharing::{Private, Sharing};
-use crate::spin::{self, LOOKS};
+use crate::spin::{self, LOOKS, Late};
 use crate::time::Deadline;
 use core::marker::PhantomData;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 const LOCKED: u32 = 1;
 const GRANTED: u32 = 2;
+const WOKEN: u32 = 1 << 2;
+const ONE_RELEASE: u32 = if cfg!(loom) { LATE } else { 1 << 3 };
+const LATE: u32 = 1 << 9;
+/// What stands in the word while a woken thread has not arrived.
+const ARRIVES: u32 = 0x3fc;
 const SLEEPERS: u32 = 1 << 31;
 
 /// A mutex without a value: four bytes, zero when free.
@@ -113,10 +124,13 @@ impl<S: Sharing> RawMutex<S> {
     pub unsafe fn unlock(&self) {
         // The word is touched by one atomic operation and not after it: the next holder may free the memory of the lock.
         // An exchange is shorter than a compare-exchange. A waiter may have set SLEEPERS since the look.
-        let must_wake = if self.word.load(Relaxed) != LOCKED {
-            self.unlock_with_waiters()
-        } else {
+        let word = self.word.load(Relaxed);
+        let must_wake = if word == LOCKED {
             self.word.swap(0, Release) != LOCKED
+        } else if word & (SLEEPERS | LATE) == 0 {
+            self.word.swap(word - LOCKED + ONE_RELEASE, Release) & SLEEPERS != 0
+        } else {
+            self.unlock_with_waiters(word)
         };
         mutex_point!(released);
         if must_wake {
@@ -129,18 +143,32 @@ impl<S: Sharing> RawMutex<S> {
         self.word.wake::<S>(1, ANY);
     }
 
-    /// `SLEEPERS` is set: only its holder clears it. Returns whether a sleeper must be woken.
+    /// `SLEEPERS`, which only the holder clears, or `LATE` is set. Returns whether a sleeper must be woken.
     #[cold]
-    fn unlock_with_waiters(&self) -> bool {
-        let is_handed_over = spin::may_hand_over(self.word.address()) && self.hand_over();
-        !is_handed_over && self.word.swap(0, Release) & SLEEPERS != 0
+    fn unlock_with_waiters(&self, word: u32) -> bool {
+        let address = self.word.address();
+        if word & SLEEPERS != 0 {
+            if spin::may_hand_over(address) && self.hand_over() {
+                return false;
+            }
+            return self.word.swap(WOKEN, Release) & SLEEPERS != 0;
+        }
+        let left = match spin::lateness(address) {
+            Late::No => WOKEN,
+            // Woken before the lock is free, because it must not be touched after that.
+            Late::WakeAnother if self.word.wake::<S>(1, ANY) > 0 => WOKEN,
+            Late::WakeAnother => 0,
+            Late::HandOver if self.hand_over() => return false,
+            Late::HandOver => WOKEN,
+        };
+        self.word.swap(left, Release) & SLEEPERS != 0
     }
 
-    /// Returns whether the lock is a woken thread's.
+    /// Wakes a thread and hands the lock to it: `WOKEN` alone is no promise that there is one. Returns whether the lock is a woken thread's.
     fn hand_over(&self) -> bool {
-        self.word.swap(LOCKED, Relaxed);
+        self.word.swap(LOCKED | WOKEN, Relaxed);
         self.word.wake::<S>(1, ANY) > 0
-            && self.word.compare_exchange(LOCKED, LOCKED | GRANTED, Release, Relaxed).is_ok()
+            && self.word.compare_exchange(LOCKED | WOKEN, LOCKED | WOKEN | GRANTED, Release, Relaxed).is_ok()
     }
 
     /// Waits. Returns whether the lock was taken before the deadline.
@@ -158,7 +186,7 @@ impl<S: Sharing> RawMutex<S> {
                 }
                 continue;
             }
-            let new = word | SLEEPERS;
+            let new = (word | SLEEPERS) & !me.arrives();
             if new != word && self.word.compare_exchange(word, new, Relaxed, Relaxed).is_err() {
                 continue;
             }
@@ -191,7 +219,12 @@ impl Waiter {
     fn take(&self, word: u32) -> Option<u32> {
         let may = word & LOCKED == 0 || self.was_woken && word & GRANTED != 0;
         let owed = if self.was_woken { SLEEPERS } else { 0 };
-        may.then_some((word | LOCKED | owed) & !GRANTED)
+        may.then_some((word | LOCKED | owed) & !GRANTED & !self.arrives())
+    }
+
+    /// The bits that a woken thread clears.
+    fn arrives(&self) -> u32 {
+        if self.was_woken { ARRIVES } else { 0 }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The mutex of holdfast.
 
 use crate::lock::{Acquired, Algorithm, Properties, RawLock, Sharing, Worker};
+use crate::record::NamedBy;
 use holdfast::{Private, RawMutex, Shared};
 use holdup_model::Meta;
 
@@ -52,6 +53,7 @@ impl Holdfast {
 // The points of its sections are those that holdfast itself declares.
 impl RawLock for Holdfast {
     type Local = Sharing;
+    const NAMED_BY: NamedBy = NamedBy::OwnerWordAlone;
 
     fn free() -> Self {
         Holdfast { private: RawMutex::new() }

@@ -2,6 +2,7 @@
 
 use super::holdfast::Holdfast;
 use crate::lock::{Acquired, Algorithm, Properties, RawLock, Sharing, Worker};
+use crate::record::NamedBy;
 use crate::slice;
 use holdfast::Hold;
 use holdup_model::Meta;
@@ -32,6 +33,7 @@ pub(crate) struct Asking {
 
 impl RawLock for HoldfastSlice {
     type Local = Asking;
+    const NAMED_BY: NamedBy = NamedBy::OwnerWordAlone;
 
     fn free() -> Self {
         HoldfastSlice(Holdfast::free())
