@@ -136,15 +136,16 @@ fn one_is_inside_at_a_time_with_more_workers_than_cpus() {
     assert_eq!(children(), []);
 }
 
-/// Ground truth from below: everything that disturbs makes work longer. In a release build a CPU that executes
-/// out of order would begin the next work while the one before still runs if they did not depend on each other.
+/// In a release build a CPU that executes out of order would begin the next work while the one before still runs if they did
+/// not depend on each other. Each run measures first how long an iteration takes; where that was disturbed the work is shorter than asked
+/// for, and where the run was, longer: so it is the middle one that counts.
 fn work_of_two_operations_is_never_done_side_by_side() {
     for (section, think) in [(50, 0), (0, 50)] {
         let changes: [(&str, Value); 2] = [("section", section.into()), ("think", think.into())];
-        let operation_ns = (0..5)
-            .map(|_| 1e9 / metric(&run(&parameters(1, &changes), &SHORT).expect("runs"), "operations_per_s"))
-            .fold(f64::INFINITY, f64::min);
-        assert!(operation_ns > 42.0, "{section} ns inside and {think} ns outside took {operation_ns:.1} ns");
+        let run = |_| 1e9 / metric(&run(&parameters(1, &changes), &SHORT).expect("runs"), "operations_per_s");
+        let mut operations_ns: Vec<f64> = (0..7).map(run).collect();
+        operations_ns.sort_by(f64::total_cmp);
+        assert!(operations_ns[3] > 42.0, "{section} ns inside and {think} ns outside took {operations_ns:.1?} ns");
     }
 }
 
