@@ -24,7 +24,8 @@ pub(crate) fn enable() -> io::Result<()> {
 /// Whether the calling process can, tried on a new thread.
 pub(crate) fn probe() -> Availability {
     // SAFETY: as above.
-    let tried = std::thread::Builder::new().spawn(|| unsafe { holdfast::replace_area() }).map(|thread| thread.join());
+    let tried =
+        std::thread::Builder::new().spawn(|| unsafe { holdfast::replace_area() }).map(std::thread::JoinHandle::join);
     match tried {
         Ok(Ok(Status::Works)) => Availability::Ready,
         Ok(Ok(Status::Missing(missing))) => Availability::unavailable_but(

@@ -69,7 +69,7 @@ impl<W: Word, N: Nodes<W>> RawLock for Clh<W, N> {
             if watched.must_wait.load(Ordering::Acquire) == 0 {
                 return Acquired::AfterWaiting;
             }
-            // Whoever leaves the queue stops it; all workers of the trial stop now.
+            // A worker that leaves the queue stops it; all workers of the trial stop now.
             if turns.over(stopped) {
                 return Acquired::Stopped;
             }

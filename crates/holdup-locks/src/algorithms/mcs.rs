@@ -65,7 +65,7 @@ impl<W: Word, N: Nodes<W>> RawLock for Mcs<W, N> {
         let mut turns = Turns::default();
         while node.must_wait.load(Ordering::Acquire) != 0 {
             W::pause();
-            // Whoever leaves the queue stops it; all workers of the trial stop now.
+            // A worker that leaves the queue stops it; all workers of the trial stop now.
             if turns.over(stopped) {
                 return Acquired::Stopped;
             }
