@@ -42,11 +42,27 @@ words! {
         TtasBackoff,
         /// PostgreSQL's s_lock.
         PostgresSLock,
+        /// The C library's spinlock.
+        PthreadSpin,
         /// A ticket lock.
         Ticket,
+        /// A queue lock: each waiter spins on its own line.
+        Mcs,
+        /// A queue lock: each waiter spins on the line of the one before it.
+        Clh,
         /// A mutex on futex(2).
         FutexMutex,
         /// The C library's mutex.
         PthreadMutex,
+        /// The C library's mutex that spins before it sleeps.
+        PthreadAdaptive,
+        /// The mutex of Rust's standard library.
+        StdMutex,
+        /// parking_lot's mutex.
+        ParkingLot,
+        /// holdfast's mutex.
+        Holdfast,
+        /// holdfast's mutex in a time slice that the kernel extends.
+        HoldfastSlice,
     }
 }
