@@ -167,6 +167,9 @@ pub(crate) struct Lock {
     pub(crate) sharer: u32,
     /// Until when those that asked for the line before are served, ns.
     pub(crate) line_free_at: u64,
+    /// How many waiters are counted as looking, and the CPU that has the line of that number (holdfast-capped).
+    pub(crate) lookers: u32,
+    pub(crate) lookers_cpu: u32,
     /// The mean of the turns that waiters looked for (`__spins` of pthread's adaptive mutex).
     pub(crate) mean_turns: i32,
     /// When a release hands the lock to a waiter instead of freeing it, ns (parking_lot).

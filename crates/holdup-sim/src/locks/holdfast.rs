@@ -54,6 +54,13 @@ fn writes(world: &mut World, cpu: u32, task: u32, lock: u32) -> Next {
         waiting.looks = 0;
         return looking::sees(world, task, lock, found);
     }
+    acts(world, cpu, task, lock)
+}
+
+/// The compare-exchange found the word as it was read.
+pub(super) fn acts(world: &mut World, cpu: u32, task: u32, lock: u32) -> Next {
+    let waiting = &mut world.tasks[task as usize].waiting;
+    let found = waiting.word;
     let was_woken = waiting.was_woken;
     if may_take(found, was_woken) {
         let l = world.lock(lock);
@@ -73,6 +80,11 @@ fn writes(world: &mut World, cpu: u32, task: u32, lock: u32) -> Next {
 /// `unlock()`: a look, and an exchange if no task sleeps.
 pub(super) fn released(world: &mut World, cpu: u32, task: u32, lock: u32) -> bool {
     world.tasks[task as usize].extra_ns += world.read_ns(cpu, task, lock);
+    gives_back(world, cpu, task, lock)
+}
+
+/// The holder knows the word.
+pub(super) fn gives_back(world: &mut World, cpu: u32, task: u32, lock: u32) -> bool {
     if !world.locks[lock as usize].is_marked {
         looking::frees(world, cpu, task, lock);
         return true;

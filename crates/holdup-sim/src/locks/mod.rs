@@ -4,6 +4,7 @@
 mod clh;
 mod futex_mutex;
 pub(crate) mod holdfast;
+pub(crate) mod holdfast_capped;
 mod holdfast_slice;
 mod lwlock;
 mod lwlock_futex;
@@ -42,6 +43,7 @@ pub(crate) const ALL: &[&Algorithm] = &[
     &holdfast_slice::ALGORITHM,
     &lwlock::ALGORITHM,
     &lwlock_futex::ALGORITHM,
+    &holdfast_capped::ALGORITHM,
 ];
 
 /// The algorithm with this id.

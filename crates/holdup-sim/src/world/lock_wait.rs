@@ -43,6 +43,8 @@ pub(crate) struct Waiting {
     pub(crate) writes: u32,
     /// Whether another task ended its last sleep.
     pub(crate) was_woken: bool,
+    /// Whether it is one of those that are counted as looking.
+    pub(crate) is_counted: bool,
     /// Whether it gave up looking, and whether its next atomic operation leaves the mark of a sleeper in any case.
     pub(crate) gave_up: bool,
     pub(crate) must_mark: bool,

@@ -2,11 +2,12 @@
 
 use super::{load, small};
 use crate::locking::{FREE, HandOvers, NONE};
+use crate::locks::holdfast_capped::{self, MOST_LOOKERS};
 use crate::locks::{ALL, holdfast, pthread_adaptive};
 use crate::program::{Op, Program};
 use crate::random::Span;
 use crate::stats::{SwitchOut, WindowStats};
-use crate::world::{Load, TaskSpec, World};
+use crate::world::{Load, Mode, Task, TaskSpec, World};
 
 const FAIR: &[&str] = &["ticket", "mcs", "clh"];
 const NEVER_SLEEP: &[&str] = &["tas", "slice-extension", "ttas-backoff", "pthread-spin", "ticket", "mcs", "clh"];
@@ -257,4 +258,36 @@ fn no_request_for_a_longer_slice_stands_outside_of_a_section() {
         }
         assert!(world.close().grants > 20, "{name}");
     }
+}
+
+#[test]
+fn few_waiters_of_a_capped_lock_look_for_long() {
+    let most_at_once = |name| {
+        let mut world = World::new(&small(32), &load(worker(500, 500), 32, vec![name]), 1);
+        let looks = |task: &&Task| {
+            task.segment.mode == Mode::Spin
+                && task.waiting.wanted == 0
+                && task.waiting.looks > holdfast_capped::UNCOUNTED_LOOKS
+        };
+        let steps = (1..2_000).map(|step| {
+            world.run_until(step * 2_000);
+            world.tasks.iter().filter(looks).count() as u32
+        });
+        let most = steps.max().unwrap_or(0);
+        assert_eq!(world.locks[0].lookers, world.tasks.iter().filter(|task| task.waiting.is_counted).count() as u32);
+        most
+    };
+    // Those that have just been refused are on their way to sleep.
+    assert!((1..=MOST_LOOKERS + 4).contains(&most_at_once("holdfast-capped")), "{}", most_at_once("holdfast-capped"));
+    assert!(most_at_once("holdfast") > 16, "{}", most_at_once("holdfast"));
+    let cpu_ns = |name| {
+        let seen = run(name, 64, 64, worker(100, 1_000), 5);
+        seen.cpu_ns.iter().sum::<u64>() / seen.marks[0].count
+    };
+    assert!(
+        3 * cpu_ns("holdfast-capped") < cpu_ns("holdfast"),
+        "{} and {}",
+        cpu_ns("holdfast-capped"),
+        cpu_ns("holdfast")
+    );
 }
