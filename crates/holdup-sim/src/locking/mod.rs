@@ -1,11 +1,12 @@
 //! Simulated locks: what an algorithm is ([`Algorithm`]), what the machine knows of a lock ([`Lock`]), and how waiters spin
-//! (`spinning`, `queued`). The algorithms are in `crate::locks`.
+//! (`spinning`, `queued`) or look for a while and sleep (`looking`). The algorithms are in `crate::locks`.
 //!
 //! What an algorithm costs is stated in operations on cache lines. A read or write of a line that another CPU wrote last
 //! transfers it here, which takes a time that depends on the distance; an atomic operation waits for that, a plain write
 //! does not, because it is in the store buffer meanwhile: the writer continues, and the others see it later. A write to a
 //! line that others spin on waits for each of them to be served.
 
+pub(crate) mod looking;
 pub(crate) mod queued;
 pub(crate) mod spinning;
 
@@ -31,6 +32,12 @@ pub(crate) struct Algorithm {
     pub(crate) only_simulated: Option<&'static str>,
     /// The algorithm of the lock inside this one, where there is one: what protects a list of waiters.
     pub(crate) inner: Option<&'static Algorithm>,
+    /// Of one inside another lock: whether its word is not on that one's line.
+    pub(crate) has_own_line: bool,
+    /// Whether several can hold it, shared.
+    pub(crate) is_shareable: bool,
+    /// How its waiters look before they sleep, where they do.
+    pub(crate) looking: Option<&'static looking::Rules>,
     /// A running task tries once. Whether it has the lock.
     pub(crate) tries: Step<bool>,
     /// A running task wants the lock, which is not free: it begins to spin or enters the kernel.
@@ -52,6 +59,9 @@ impl Algorithm {
         id: "",
         only_simulated: None,
         inner: None,
+        has_own_line: false,
+        is_shareable: false,
+        looking: None,
         tries: take_if_free,
         waits: |_, _, _, _| {},
         released: |world, cpu, _, lock| {
@@ -87,7 +97,8 @@ pub(crate) fn build(names: &[&str]) -> Vec<Lock> {
     for lock in 0..locks.len() {
         if let Some(inner) = locks[lock].algorithm.inner {
             locks[lock].inner = locks.len() as u32;
-            locks.push(Lock::new(inner, lock as u32));
+            let line = if inner.has_own_line { locks.len() } else { lock };
+            locks.push(Lock::new(inner, line as u32));
         }
     }
     locks
@@ -148,6 +159,23 @@ pub(crate) struct Lock {
     pub(crate) may_wake: bool,
     /// Of a lock with a list: the number of the next one in it.
     pub(crate) next_number: u32,
+    /// With no holder: the lock is reserved for a woken waiter (holdfast).
+    pub(crate) is_granted: bool,
+    /// How many writes its line has seen: a CPU that read it after the last one has a copy.
+    pub(crate) writes: u32,
+    /// A CPU that has a copy of the line beside `last_cpu`.
+    pub(crate) sharer: u32,
+    /// Until when those that asked for the line before are served, ns.
+    pub(crate) line_free_at: u64,
+    /// How many waiters are counted as looking, and the CPU that has the line of that number (holdfast-capped).
+    pub(crate) lookers: u32,
+    pub(crate) lookers_cpu: u32,
+    /// The mean of the turns that waiters looked for (`__spins` of pthread's adaptive mutex).
+    pub(crate) mean_turns: i32,
+    /// When a release hands the lock to a waiter instead of freeing it, ns (parking_lot).
+    pub(crate) fair_at: u64,
+    /// What each process remembers of hand-overs (holdfast).
+    pub(crate) hand_overs: Vec<HandOvers>,
     /// The lock inside this one.
     pub(crate) inner: u32,
     /// The lock whose line its word stands on: its own, or the outer one's.
@@ -156,9 +184,16 @@ pub(crate) struct Lock {
 
 impl Lock {
     pub(crate) fn new(algorithm: &'static Algorithm, line: u32) -> Self {
-        let (holder, first_to_see, inner) = (FREE, NONE, NONE);
-        Lock { algorithm, line, holder, first_to_see, inner, may_wake: true, ..Lock::default() }
+        let (holder, first_to_see, inner, sharer) = (FREE, NONE, NONE, NONE);
+        Lock { algorithm, line, holder, first_to_see, inner, sharer, may_wake: true, ..Lock::default() }
     }
+}
+
+/// When a lock was handed over last, and before which time it is not, us.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct HandOvers {
+    pub(crate) at_us: u64,
+    pub(crate) not_before_us: u64,
 }
 
 #[cfg(test)]

@@ -4,10 +4,8 @@
 //! A waiter marks the lock and sleeps. The release of a marked lock wakes one sleeper, which tries again and leaves the mark;
 //! any newcomer may take the lock before it.
 
-use crate::locking::{Algorithm, FREE, spinning};
-use crate::program::Preemption;
-use crate::stats::SwitchOut;
-use crate::world::{Segment, Then, World};
+use crate::locking::{Algorithm, FREE, looking, spinning};
+use crate::world::World;
 
 /// The waiter is on its way into FUTEX_WAIT.
 const ENTERS: u8 = 0;
@@ -36,7 +34,7 @@ fn over(world: &mut World, cpu: u32, task: u32, lock: u32) {
         ENTERS => {
             let l = &world.locks[lock as usize];
             if l.is_marked && l.holder != FREE {
-                return sleeps(world, cpu, task, lock);
+                return looking::falls_asleep(world, cpu, task, lock, RETURNS);
             }
             world.kernel_for_lock(cpu, task, lock, RETURNS, world.machine.costs.syscall_ns / 2);
         }
@@ -49,16 +47,6 @@ fn over(world: &mut World, cpu: u32, task: u32, lock: u32) {
         }
         _ => world.returns(cpu, task),
     }
-}
-
-fn sleeps(world: &mut World, cpu: u32, task: u32, lock: u32) {
-    world.lock(lock).queue.push_back(task);
-    world.seen.locks[lock as usize].sleeps += 1;
-    let ns = world.machine.costs.syscall_ns / 2;
-    let t = &mut world.tasks[task as usize];
-    (t.waiting.step, t.waiting.slept) = (RETURNS, true);
-    t.segment = Segment::kernel(ns, Preemption::On, Then::Lock);
-    world.schedule(cpu, SwitchOut::Blocked);
 }
 
 /// Marks the word, and has the lock if it was free; the mark stays, because others may still sleep.

@@ -14,7 +14,7 @@ use crate::stats::SwitchOut;
 use crate::world::{Segment, Then, World};
 
 /// Adding a waiter to the list or removing one, without the lines that move, ns.
-const LIST_NS: u64 = 10;
+pub(super) const LIST_NS: u64 = 10;
 
 // What the task does next when the step before is over. In the list's lock:
 const ENLISTS: u8 = 0;
@@ -43,6 +43,7 @@ pub(super) const ALGORITHM: Algorithm = Algorithm {
     id: "lwlock",
     only_simulated: Some("a part of PostgreSQL, where holdup measures it; there is no real one to take alone"),
     inner: Some(&postgres_s_lock::ALGORITHM),
+    is_shareable: true,
     tries,
     waits: |world, cpu, task, lock| world.want_inner(cpu, task, lock, ENLISTS),
     released,
@@ -226,7 +227,7 @@ fn first(world: &mut World, lock: u32, kind: usize) -> Option<(u32, u32)> {
 }
 
 /// The task is in the kernel for its semaphore, and sleeps unless that was raised meanwhile.
-fn sleeps(world: &mut World, cpu: u32, task: u32, lock: u32, next: u8) {
+pub(super) fn sleeps(world: &mut World, cpu: u32, task: u32, lock: u32, next: u8) {
     let ns = world.machine.costs.syscall_ns / 2;
     let waiting = &mut world.tasks[task as usize].waiting;
     if std::mem::take(&mut waiting.is_posted) {

@@ -8,7 +8,6 @@ use crate::locking::{Algorithm, NONE, queued};
 
 pub(super) const ALGORITHM: Algorithm = Algorithm {
     id: "mcs",
-    only_simulated: Some("a reference for what a queue of private lines gains; holdup has no real one"),
     waits: |world, cpu, task, lock| {
         queued::waits(world, cpu, task, lock);
         // The exchange leaves the end of the list with the newcomer.

@@ -1,13 +1,21 @@
 //! The catalogue of simulated locks: one file each, and this list. A lock has the id of the real one in holdup's catalogue of
 //! lock algorithms, or says why there is none.
 
+mod clh;
 mod futex_mutex;
+pub(crate) mod holdfast;
+pub(crate) mod holdfast_capped;
+mod holdfast_slice;
 mod lwlock;
 mod lwlock_futex;
 mod mcs;
+mod parking_lot;
 mod postgres_s_lock;
+pub(crate) mod pthread_adaptive;
 mod pthread_mutex;
+mod pthread_spin;
 mod slice_extension;
+mod std_mutex;
 mod tas;
 mod ticket;
 mod ttas_backoff;
@@ -22,12 +30,20 @@ pub(crate) const ALL: &[&Algorithm] = &[
     &slice_extension::ALGORITHM,
     &ttas_backoff::ALGORITHM,
     &postgres_s_lock::ALGORITHM,
+    &pthread_spin::ALGORITHM,
     &ticket::ALGORITHM,
     &mcs::ALGORITHM,
+    &clh::ALGORITHM,
     &futex_mutex::ALGORITHM,
     &pthread_mutex::ALGORITHM,
+    &pthread_adaptive::ALGORITHM,
+    &std_mutex::ALGORITHM,
+    &parking_lot::ALGORITHM,
+    &holdfast::ALGORITHM,
+    &holdfast_slice::ALGORITHM,
     &lwlock::ALGORITHM,
     &lwlock_futex::ALGORITHM,
+    &holdfast_capped::ALGORITHM,
 ];
 
 /// The algorithm with this id.

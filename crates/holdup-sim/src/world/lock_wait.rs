@@ -35,6 +35,19 @@ pub(crate) struct Waiting {
     pub(crate) budget_ns: u64,
     /// The bound of the back-off, turns.
     pub(crate) bound: u32,
+    /// Of one that looks: how often it paused since it began, and for how many turns in all.
+    pub(crate) looks: u32,
+    pub(crate) turns: u32,
+    /// The word that it read last, and how many writes its line had seen by then.
+    pub(crate) word: u8,
+    pub(crate) writes: u32,
+    /// Whether another task ended its last sleep.
+    pub(crate) was_woken: bool,
+    /// Whether it is one of those that are counted as looking.
+    pub(crate) is_counted: bool,
+    /// Whether it gave up looking, and whether its next atomic operation leaves the mark of a sleeper in any case.
+    pub(crate) gave_up: bool,
+    pub(crate) must_mark: bool,
     /// From when on it can see that it is served: its place in the queue is taken by then, ns.
     pub(crate) queued_at: u64,
     /// Its place among the lock's spinners; `u32::MAX` when it is not one.
@@ -99,7 +112,7 @@ impl World {
         let now = self.now;
         let l = &mut self.locks[lock as usize];
         let t = &mut self.tasks[task as usize];
-        let is_shared = t.waiting.is_shared && t.waiting.outer == NONE && l.algorithm.inner.is_some();
+        let is_shared = t.waiting.is_shared && t.waiting.outer == NONE && l.algorithm.is_shareable;
         assert!(l.inside[0] == 0 && (is_shared || l.inside[1] == 0), "two tasks hold lock {lock}");
         l.inside[usize::from(is_shared)] += 1;
         if is_shared {
@@ -182,6 +195,45 @@ impl World {
         self.machine.costs.atomic_ns + self.transfer_ns(from, cpu)
     }
 
+    /// The same on a line that waiters look at now and then. One of them may have a copy, which is dropped first, and those
+    /// that ask for the line at the same time have it one after the other.
+    pub(crate) fn contended_atomic_ns(&mut self, cpu: u32, task: u32, lock: u32) -> u64 {
+        let line = self.locks[lock as usize].line;
+        let l = &mut self.locks[line as usize];
+        l.writes = l.writes.wrapping_add(1);
+        self.tasks[task as usize].waiting.writes = l.writes;
+        let sharer = std::mem::replace(&mut l.sharer, NONE);
+        let owner = std::mem::replace(&mut l.last_cpu, cpu);
+        let from = if owner == cpu && sharer != NONE { sharer } else { owner };
+        self.machine.costs.atomic_ns + self.arrives_ns(line, from, cpu)
+    }
+
+    /// A task reads a lock's line, which is here unless it was written since the task read or wrote it.
+    pub(crate) fn read_ns(&mut self, cpu: u32, task: u32, lock: u32) -> u64 {
+        let line = self.locks[lock as usize].line;
+        let l = &mut self.locks[line as usize];
+        let has_copy = self.tasks[task as usize].waiting.writes == l.writes;
+        self.tasks[task as usize].waiting.writes = l.writes;
+        if l.last_cpu == cpu || has_copy {
+            return 0;
+        }
+        let from = std::mem::replace(&mut l.last_cpu, cpu);
+        l.sharer = from;
+        self.arrives_ns(line, from, cpu)
+    }
+
+    /// A line arrives at a CPU after those that asked for it before were served.
+    fn arrives_ns(&mut self, line: u32, from: u32, cpu: u32) -> u64 {
+        if from == cpu {
+            return 0;
+        }
+        let now = self.now;
+        let l = &mut self.locks[line as usize];
+        let queued_ns = l.line_free_at.saturating_sub(now);
+        l.line_free_at = now + queued_ns + self.machine.costs.contender_ns;
+        queued_ns + self.transfer_ns(from, cpu)
+    }
+
     /// The holder gives the lock back by an atomic operation, which waits until its writes are through.
     pub(crate) fn atomic_release(&mut self, cpu: u32, task: u32, lock: u32) {
         let writes_ns = std::mem::take(&mut self.locks[lock as usize].data_ns);
@@ -193,6 +245,7 @@ impl World {
     pub(crate) fn write_ns(&mut self, cpu: u32, lock: u32, all_write: bool) -> u64 {
         let l = &mut self.locks[lock as usize];
         let stores_ns = std::mem::take(&mut l.data_ns);
+        let stores_ns = stores_ns + l.line_free_at.saturating_sub(self.now);
         let Some(&spinner) = l.spinners.last() else {
             let line = l.line;
             let from = std::mem::replace(&mut self.locks[line as usize].last_cpu, cpu);
@@ -217,6 +270,26 @@ impl World {
         self.tasks[task as usize].waiting.budget_ns = ns;
         let segment = Segment::spin(ns);
         self.begin(cpu, task, segment);
+    }
+
+    /// A waiter spins for this long and does not read the lock, whose algorithm is asked then. It may have been in the kernel.
+    pub(crate) fn spin_for_lock(&mut self, cpu: u32, task: u32, lock: u32, step: u8, ns: u64) {
+        let t = &mut self.tasks[task as usize];
+        (t.waiting.lock, t.waiting.step, t.waiting.budget_ns) = (lock, step, ns);
+        let was_in_kernel = t.segment.mode == Mode::Kernel;
+        t.segment = Segment::spin(ns);
+        if was_in_kernel {
+            return self.lands(cpu, task);
+        }
+        let segment = self.tasks[task as usize].segment;
+        self.begin(cpu, task, segment);
+    }
+
+    /// A waiter in sched_yield() gives its CPU away. Its algorithm is asked when it has one again.
+    pub(crate) fn yields_for_lock(&mut self, cpu: u32, task: u32, step: u8) {
+        let t = &mut self.tasks[task as usize];
+        (t.waiting.step, t.waiting.budget_ns, t.segment, t.yields) = (step, 0, Segment::spin(0), true);
+        self.schedule(cpu, SwitchOut::AtBoundary);
     }
 
     /// A waiter that spins on its CPU continues for this long without reading the lock.
@@ -309,6 +382,14 @@ impl World {
     /// The same of one that is in the kernel and returns.
     pub(crate) fn has_it_in_kernel(&mut self, cpu: u32, task: u32) {
         if self.goes_on_outside(task) { self.lands(cpu, task) } else { self.return_to_user(cpu, task) }
+    }
+
+    /// The same wherever it is.
+    pub(crate) fn continues(&mut self, cpu: u32, task: u32) {
+        if self.tasks[task as usize].segment.mode == Mode::Kernel {
+            return self.has_it_in_kernel(cpu, task);
+        }
+        self.has_it(cpu, task);
     }
 
     /// The task returns from the kernel, to its program or to what it does for an outer lock.
