@@ -13,6 +13,12 @@ use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 pub(crate) const LOOKS: u32 = 7;
 #[cfg(loom)]
 pub(crate) const LOOKS: u32 = 1;
+/// After as many, a thread looks on only where it is one of few: on a machine of many CPUs all waiters together would keep the line of the
+/// lock busy.
+pub(crate) const LOOKS_OF_MANY: u32 = 2;
+/// How many look for long at a lock.
+#[cfg(not(loom))]
+const FEW: u32 = 4;
 
 /// The pause between look `n` and the next.
 #[cfg(not(loom))]
@@ -42,6 +48,7 @@ const LONGEST_STANDSTILL_US: u32 = 200_000;
 /// processes do not: it is about cost alone.
 #[cfg(not(loom))]
 struct Place {
+    looking: AtomicU32,
     handed_over_us: AtomicU32,
     not_before_us: AtomicU32,
     woke_us: AtomicU32,
@@ -49,12 +56,44 @@ struct Place {
 
 #[cfg(not(loom))]
 static PLACES: [Place; 64] = [const {
-    Place { handed_over_us: AtomicU32::new(0), not_before_us: AtomicU32::new(0), woke_us: AtomicU32::new(0) }
+    Place {
+        looking: AtomicU32::new(0),
+        handed_over_us: AtomicU32::new(0),
+        not_before_us: AtomicU32::new(0),
+        woke_us: AtomicU32::new(0),
+    }
 }; 64];
 
 #[cfg(not(loom))]
 fn place(address: usize) -> &'static Place {
     &PLACES[(address >> 3 ^ address >> 9) % PLACES.len()]
+}
+
+/// One of the threads that look at a lock for long, for as long as it is kept.
+pub(crate) struct OneOfFew {
+    #[cfg(not(loom))]
+    looking: &'static AtomicU32,
+}
+
+#[cfg(not(loom))]
+impl Drop for OneOfFew {
+    fn drop(&mut self) {
+        self.looking.fetch_sub(1, Relaxed);
+    }
+}
+
+/// Whether fewer than a few look at the lock at an address for long; the caller does from now on.
+#[cfg(not(loom))]
+pub(crate) fn one_of_few(address: usize) -> Option<OneOfFew> {
+    let looking = &place(address).looking;
+    let before = looking.fetch_add(1, Relaxed);
+    let one = OneOfFew { looking };
+    (before < FEW).then_some(one)
+}
+
+#[cfg(loom)]
+pub(crate) fn one_of_few(_address: usize) -> Option<OneOfFew> {
+    Some(OneOfFew {})
 }
 
 /// What a holder does for a thread that was woken and does not arrive.

@@ -27,7 +27,7 @@
 use crate::futex::{ANY, Woke, Word};
 use crate::note::mutex_point;
 use crate::sharing::{Private, Sharing};
-use crate::spin::{self, LOOKS, Late};
+use crate::spin::{self, LOOKS, LOOKS_OF_MANY, Late};
 use crate::time::Deadline;
 use core::marker::PhantomData;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -58,6 +58,9 @@ pub struct RawMutex<S: Sharing = Private> {
 /// What a waiter knows of itself.
 #[derive(Default)]
 struct Waiter {
+    /// How often it has looked since it was awake. A lock that was seen free and lost is no reason to begin anew: with many
+    /// waiters the line of the lock would serve their first looks alone.
+    looks: u32,
     /// It used up a wake-up, so it owes the bit `SLEEPERS` to those that still sleep.
     was_woken: bool,
 }
@@ -176,7 +179,7 @@ impl<S: Sharing> RawMutex<S> {
     fn wait(&self, until: Option<&Deadline>) -> bool {
         let mut me = Waiter::default();
         loop {
-            let word = self.look(&me);
+            let word = self.look(&mut me);
             if let Some(new) = me.take(word) {
                 if self.word.compare_exchange(word, new, Acquire, Relaxed).is_ok() {
                     if word & GRANTED != 0 {
@@ -190,24 +193,31 @@ impl<S: Sharing> RawMutex<S> {
             if new != word && self.word.compare_exchange(word, new, Relaxed, Relaxed).is_err() {
                 continue;
             }
-            me.was_woken = false;
             match self.word.wait::<S>(new, ANY, until) {
-                Woke::ByAnother => me.was_woken = true,
-                Woke::Unasked => {}
+                Woke::ByAnother => me = Waiter { was_woken: true, looks: 0 },
+                Woke::Unasked => me = Waiter::default(),
                 Woke::TimedOut => return false,
             }
         }
     }
 
     /// Looks until the lock can be taken or waiting no longer pays. Returns the word.
-    fn look(&self, me: &Waiter) -> u32 {
+    fn look(&self, me: &mut Waiter) -> u32 {
         let mut word = self.word.load(Relaxed);
-        for look in 0..LOOKS {
+        let mut one_of_few = None;
+        while me.looks < LOOKS {
             // A lock that is handed over is not for this one.
             if me.take(word).is_some() || word & GRANTED != 0 {
                 break;
             }
-            spin::pause(look);
+            if me.looks >= LOOKS_OF_MANY && one_of_few.is_none() {
+                one_of_few = spin::one_of_few(self.word.address());
+                if one_of_few.is_none() {
+                    break;
+                }
+            }
+            spin::pause(me.looks);
+            me.looks += 1;
             word = self.word.load(Relaxed);
         }
         word
