@@ -14,7 +14,8 @@
  *
  * No sleeper is lost: word 1 is at least the number of threads that sleep. Each adds itself under the mutex before it sleeps; it is
  * subtracted by itself if its sleep ended otherwise, or by the notifier whose wake-up ended its sleep. A cancelled thread does not know
- * which it was and leaves the count too high, which costs system calls and nothing else. */
+ * which it was and leaves the count too high, which costs system calls and nothing else. So does a late wake-up of a lock that had this
+ * memory before. */
 #include "preload.h"
 
 #pragma weak pthread_setcanceltype
@@ -171,12 +172,12 @@ static int sleep_cancellably(struct words *words, uint32_t notified, clockid_t c
     return result;
 }
 
-/* Sleeps until word 0 is another one, whoever else wakes this address: memory that was a lock before may be woken late. */
+/* A sleep that a signal of the program ends is continued. One that a wake-up ends is over, also where word 0 is the same: its notifier
+ * may have counted up before this thread read the word, and has subtracted it. */
 static int sleep_until_notified(struct words *words, uint32_t notified, clockid_t clock, const struct timespec *until) {
     for (;;) {
         int result = sleep_cancellably(words, notified, clock, until);
-        if (result != 0 && result != EINTR) return result;
-        if (__atomic_load_n(&words->notified, __ATOMIC_RELAXED) != notified) return result;
+        if (result != EINTR || __atomic_load_n(&words->notified, __ATOMIC_RELAXED) != notified) return result;
     }
 }
 

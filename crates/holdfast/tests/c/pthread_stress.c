@@ -58,6 +58,25 @@ static void *consume(void *unused) {
     }
 }
 
+/* Notifiers without the mutex: one of them stands between counting up and waking while the waiter comes again. */
+#define ROUNDS 150000
+static int is_over;
+
+static void *notify(void *cond) {
+    while (!__atomic_load_n(&is_over, __ATOMIC_RELAXED)) pthread_cond_signal(cond);
+    return NULL;
+}
+
+static void notified_without_the_mutex(void) {
+    pthread_t notifiers[3];
+    for (int n = 0; n < 3; n++) notifiers[n] = start(notify, &is_work);
+    pthread_mutex_lock(&mutex);
+    for (int n = 0; n < ROUNDS; n++) pthread_cond_wait(&is_work, &mutex);
+    pthread_mutex_unlock(&mutex);
+    __atomic_store_n(&is_over, 1, __ATOMIC_RELAXED);
+    for (int n = 0; n < 3; n++) end_of(notifiers[n]);
+}
+
 int main(void) {
     pthread_t threads[PRODUCERS + CONSUMERS];
     long sum = 0;
@@ -68,6 +87,7 @@ int main(void) {
     for (int n = 0; n < CONSUMERS; n++) threads[PRODUCERS + n] = start(consume, NULL);
     for (int n = 0; n < PRODUCERS + CONSUMERS; n++) end_of(threads[n]);
     HOLDS(sum == taken_sum);
+    notified_without_the_mutex();
     puts("ok");
     return 0;
 }
