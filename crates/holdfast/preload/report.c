@@ -1,14 +1,13 @@
 /* What this library did in a process, as text in a file of the folder that the variable HOLDFAST_REPORT names.
  *
- * The file is made when the library is loaded and mapped, so that its numbers are true at each moment, whatever ends the process: they
- * are decimal digits in the mapping, counted up in place. A forked child makes its own, from zero. Without the variable nothing is counted.
- * Where the folder is missing or cannot be written, no report is made: a program must not fail by it. */
+ * The file is made when the library is loaded. A number is written when it is a power of two, and all at the exit of the program: after
+ * SIGKILL or _exit they are at least a half of what is true. (Counted up in a mapping of the file they stopped a server: a page that is on
+ * its way to the disk cannot be written.) A forked child makes its own file, from zero. Without the variable nothing is counted. Where the
+ * folder is missing or cannot be written, no report is made: a program must not fail by it. */
 #include "preload.h"
 #include <fcntl.h>
-#include <sys/mman.h>
 
 #define DIGITS 12
-#define PAGE 4096
 
 static const char *const names[] = {
 #define HF_NAME(name) #name,
@@ -17,9 +16,11 @@ static const char *const names[] = {
 };
 #define COUNTS (sizeof(names) / sizeof(names[0]))
 
-static char *page;
-static char *digits[COUNTS];
-static holdfast_mutex_t counting;
+static int is_reporting;
+static char path[1024];
+static uint32_t counts[COUNTS];
+/* Where the digits of a count begin in the file. */
+static long places[COUNTS];
 
 extern char *getenv(const char *);
 
@@ -43,7 +44,7 @@ static char *append_number(char *to, unsigned long number, int width, const char
 static int create(const char *folder) {
     unsigned long pid = (unsigned long)syscall(SYS_getpid);
     for (unsigned long n = 0; n < 1000; n++) {
-        char path[1024], *end = path + sizeof(path) - 1, *to = append(path, folder, end);
+        char *end = path + sizeof(path) - 1, *to = append(path, folder, end);
         long file;
         to = append(append_number(append(to, "/holdfast.", end), pid, 1, end), ".", end);
         *append_number(to, n, 1, end) = 0;
@@ -62,39 +63,45 @@ static char *write_begin(char *to, const char *end) {
     return append(to, hf_is_glibc() ? "\nc_library glibc\n" : "\nc_library unknown\n", end);
 }
 
+static void write_count(uint32_t what, uint32_t count) {
+    char digits[DIGITS];
+    long file = syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CLOEXEC);
+    append_number(digits, count, DIGITS, digits + DIGITS);
+    if (file < 0) return;
+    syscall(SYS_pwrite64, file, digits, DIGITS, places[what]);
+    syscall(SYS_close, file);
+}
+
 void hf_report_begin(void) {
     const char *folder = getenv("HOLDFAST_REPORT");
-    char *to, *mapped = (char *)MAP_FAILED, *place[COUNTS];
+    char text[4096], *end = text + sizeof(text), *to;
     int before = errno, file;
-    if (page) syscall(SYS_munmap, page, PAGE);
-    page = NULL;
-    counting.word = 0;
+    is_reporting = 0;
     file = folder && *folder ? create(folder) : -1;
-    if (file < 0) goto out;
-    if (syscall(SYS_ftruncate, file, PAGE) == 0)
-        mapped = (char *)syscall(SYS_mmap, NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    if (mapped == (char *)MAP_FAILED) goto close;
-    to = write_begin(mapped, mapped + PAGE);
-    for (size_t n = 0; n < COUNTS; n++) {
-        to = append(append(to, names[n], mapped + PAGE), " ", mapped + PAGE);
-        place[n] = to;
-        to = append(append_number(to, 0, DIGITS, mapped + PAGE), "\n", mapped + PAGE);
+    if (file >= 0) {
+        to = write_begin(text, end);
+        for (size_t n = 0; n < COUNTS; n++) {
+            to = append(append(to, names[n], end), " ", end);
+            places[n] = to - text;
+            counts[n] = 0;
+            to = append(append_number(to, 0, DIGITS, end), "\n", end);
+        }
+        if (syscall(SYS_write, file, text, to - text) == to - text) __atomic_store_n(&is_reporting, 1, __ATOMIC_RELEASE);
+        syscall(SYS_close, file);
     }
-    syscall(SYS_ftruncate, file, to - mapped);
-    for (size_t n = 0; n < COUNTS; n++) digits[n] = place[n];
-    __atomic_store_n(&page, mapped, __ATOMIC_RELEASE);
-close:
-    syscall(SYS_close, file);
-out:
     errno = before;
 }
 
 void hf_count(enum hf_count what) {
-    if (!__atomic_load_n(&page, __ATOMIC_ACQUIRE)) return;
-    holdfast_mutex_lock(&counting);
-    for (char *digit = digits[what] + DIGITS - 1; digit >= digits[what]; digit--) {
-        *digit = *digit == '9' ? '0' : (char)(*digit + 1);
-        if (*digit != '0') break;
-    }
-    holdfast_mutex_unlock(&counting);
+    int before = errno;
+    uint32_t count;
+    if (!__atomic_load_n(&is_reporting, __ATOMIC_ACQUIRE)) return;
+    count = __atomic_add_fetch(&counts[what], 1, __ATOMIC_RELAXED);
+    if ((count & (count - 1)) == 0) write_count(what, count);
+    errno = before;
+}
+
+__attribute__((destructor)) static void end(void) {
+    for (uint32_t n = 0; is_reporting && n < COUNTS; n++)
+        if (counts[n]) write_count(n, counts[n]);
 }

@@ -64,25 +64,42 @@ impl<S: Sharing> RawMutex<S> {
 
     /// Takes the lock. Sleeps where another thread holds it for longer than some microseconds.
     #[inline]
+    #[cfg_attr(feature = "debug", track_caller)]
     pub fn lock(&self) {
+        #[cfg(feature = "debug")]
+        super::debug::before_lock(self.word.address(), self.is_locked());
         // One instruction takes a free lock, with any other bits in the word.
         if self.word.fetch_or(LOCKED, Acquire) & LOCKED != 0 {
             self.wait(None);
         }
+        #[cfg(feature = "debug")]
+        super::debug::took(self.word.address());
     }
 
     /// Takes the lock if it is free.
     #[inline]
     #[must_use = "a lock that was taken must be given back"]
+    #[cfg_attr(feature = "debug", track_caller)]
     pub fn try_lock(&self) -> bool {
-        self.word.load(Relaxed) & LOCKED == 0 && self.word.fetch_or(LOCKED, Acquire) & LOCKED == 0
+        let taken = self.word.load(Relaxed) & LOCKED == 0 && self.word.fetch_or(LOCKED, Acquire) & LOCKED == 0;
+        #[cfg(feature = "debug")]
+        if taken {
+            super::debug::took(self.word.address());
+        }
+        taken
     }
 
     /// Takes the lock, or returns `false` when `deadline` passes first.
     #[inline]
     #[must_use = "a lock that was taken must be given back"]
+    #[cfg_attr(feature = "debug", track_caller)]
     pub fn lock_until(&self, deadline: &Deadline) -> bool {
-        self.word.fetch_or(LOCKED, Acquire) & LOCKED == 0 || self.wait(Some(deadline))
+        let taken = self.word.fetch_or(LOCKED, Acquire) & LOCKED == 0 || self.wait(Some(deadline));
+        #[cfg(feature = "debug")]
+        if taken {
+            super::debug::took(self.word.address());
+        }
+        taken
     }
 
     /// Whether it is held. True only for the moment of the look.
@@ -95,7 +112,10 @@ impl<S: Sharing> RawMutex<S> {
     /// # Safety
     /// The calling thread holds it.
     #[inline]
+    #[cfg_attr(feature = "debug", track_caller)]
     pub unsafe fn unlock(&self) {
+        #[cfg(feature = "debug")]
+        super::debug::gives(self.word.address(), self.is_locked());
         // The word is touched by one atomic operation and not after it: the next holder may free the memory of the lock.
         if self.word.load(Relaxed) != LOCKED {
             return self.unlock_with_waiters();
