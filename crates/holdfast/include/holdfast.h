@@ -233,6 +233,16 @@ static inline int holdfast_mutex_unlock_in(holdfast_mutex_t *lock, int flag) {
     return 0;
 }
 
+static inline int holdfast_mutex_init(holdfast_mutex_t *lock) {
+    __atomic_store_n(&lock->word, 0, __ATOMIC_RELAXED);
+    return 0;
+}
+
+/* EBUSY: a thread holds it. There is nothing to give back: a lock whose memory is used for something else need not be destroyed. */
+static inline int holdfast_mutex_destroy(holdfast_mutex_t *lock) {
+    return __atomic_load_n(&lock->word, __ATOMIC_RELAXED) & HOLDFAST_LOCKED ? EBUSY : 0;
+}
+
 /* --- read-write lock: 8 bytes --- */
 
 typedef struct {
@@ -317,6 +327,15 @@ static inline int holdfast_rwlock_clockrdlock_in(holdfast_rwlock_t *lock, int cl
     }
 }
 
+static inline void holdfast_rwlock_give_up_writing(holdfast_rwlock_t *lock, int flag) {
+    uint32_t state = __atomic_fetch_and(&lock->state, HOLDFAST_WRITTEN, __ATOMIC_RELAXED);
+    if (state & HOLDFAST_WRITERS_WAIT) {
+        __atomic_fetch_add(&lock->writers, 1, __ATOMIC_RELEASE);
+        holdfast_futex_wake(&lock->writers, INT_MAX, HOLDFAST_ANY, flag);
+    }
+    if (state & HOLDFAST_READERS_WAIT) holdfast_futex_wake(&lock->state, INT_MAX, HOLDFAST_ANY, flag);
+}
+
 static inline int holdfast_rwlock_clockwrlock_in(holdfast_rwlock_t *lock, int clock, const struct timespec *until, int flag) {
     uint32_t others = 0, count;
     if (holdfast_rwlock_trywrlock(lock) == 0) return 0;
@@ -340,7 +359,10 @@ static inline int holdfast_rwlock_clockwrlock_in(holdfast_rwlock_t *lock, int cl
         count = __atomic_load_n(&lock->writers, __ATOMIC_ACQUIRE);
         state = __atomic_load_n(&lock->state, __ATOMIC_RELAXED);
         if (holdfast_rwlock_is_free(state) || !(state & HOLDFAST_WRITERS_WAIT)) continue;
-        if (holdfast_futex_wait(&lock->writers, count, HOLDFAST_ANY, clock, until, flag) == ETIMEDOUT) return ETIMEDOUT;
+        if (holdfast_futex_wait(&lock->writers, count, HOLDFAST_ANY, clock, until, flag) == ETIMEDOUT) {
+            holdfast_rwlock_give_up_writing(lock, flag);
+            return ETIMEDOUT;
+        }
     }
 }
 
@@ -364,6 +386,17 @@ static inline int holdfast_rwlock_wrunlock_in(holdfast_rwlock_t *lock, int flag)
     HOLDFAST_WRITE_POINT(2);
     if (state & HOLDFAST_BOTH_WAIT) holdfast_rwlock_wake(lock, state, flag);
     return 0;
+}
+
+static inline int holdfast_rwlock_init(holdfast_rwlock_t *lock) {
+    __atomic_store_n(&lock->state, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&lock->writers, 0, __ATOMIC_RELAXED);
+    return 0;
+}
+
+/* As holdfast_mutex_destroy. */
+static inline int holdfast_rwlock_destroy(holdfast_rwlock_t *lock) {
+    return holdfast_rwlock_is_free(__atomic_load_n(&lock->state, __ATOMIC_RELAXED)) ? 0 : EBUSY;
 }
 
 /* --- condition variable: 8 bytes; and once: 4 bytes --- */
@@ -705,6 +738,11 @@ static inline holdfast_hold_t holdfast_hold(void) {
     return hold;
 }
 static inline void holdfast_hold_end(holdfast_hold_t hold) { (void)hold; }
+#endif
+
+/* Misuse is named with file and line. */
+#ifdef HOLDFAST_DEBUG
+#include "holdfast-debug.h"
 #endif
 
 #ifdef __cplusplus

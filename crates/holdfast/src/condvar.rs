@@ -53,12 +53,14 @@ impl<S: Sharing> Condvar<S> {
     }
 
     /// Gives the mutex back, sleeps until a notification, and takes the mutex again.
+    #[cfg_attr(feature = "debug", track_caller)]
     pub fn wait<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T, S>) {
         // SAFETY: the guard exists, so this thread holds the mutex; and it is borrowed until the mutex is taken again.
         unsafe { self.wait_raw(guard.mutex().raw(), None) };
     }
 
     /// As [`wait`](Self::wait), or until `deadline` on either clock. Returns `false` when it passed.
+    #[cfg_attr(feature = "debug", track_caller)]
     pub fn wait_until<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T, S>, deadline: &Deadline) -> bool {
         // SAFETY: as above.
         unsafe { self.wait_raw(guard.mutex().raw(), Some(deadline)) }
@@ -68,6 +70,7 @@ impl<S: Sharing> Condvar<S> {
     ///
     /// # Safety
     /// The calling thread holds `mutex`.
+    #[cfg_attr(feature = "debug", track_caller)]
     pub unsafe fn wait_raw(&self, mutex: &RawMutex<S>, deadline: Option<&Deadline>) -> bool {
         // A thread that changes the value under the mutex after this sees the waiter: the mutex orders the two.
         self.waiters.fetch_add(1, Relaxed);

@@ -58,6 +58,10 @@ mod imp {
             self.0.fetch_or(value, order)
         }
         #[inline(always)]
+        pub(crate) fn fetch_and(&self, value: u32, order: Ordering) -> u32 {
+            self.0.fetch_and(value, order)
+        }
+        #[inline(always)]
         pub(crate) fn compare_exchange(&self, old: u32, new: u32, ok: Ordering, no: Ordering) -> Result<u32, u32> {
             self.0.compare_exchange(old, new, ok, no)
         }
@@ -145,6 +149,9 @@ mod imp {
         }
         pub(crate) fn fetch_or(&self, value: u32, order: Ordering) -> u32 {
             self.value.fetch_or(value, order)
+        }
+        pub(crate) fn fetch_and(&self, value: u32, order: Ordering) -> u32 {
+            self.value.fetch_and(value, order)
         }
         pub(crate) fn compare_exchange(&self, old: u32, new: u32, ok: Ordering, no: Ordering) -> Result<u32, u32> {
             self.value.compare_exchange(old, new, ok, no)

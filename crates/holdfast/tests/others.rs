@@ -140,3 +140,89 @@ fn once_is_once_and_after_a_panic_again() {
     });
     assert!(once.is_done());
 }
+
+/// The count of readers at its limit: no reader enters, none overflows it, and all goes on when one leaves.
+#[test]
+fn a_read_lock_that_is_held_as_often_as_it_can_be_lets_no_reader_in() {
+    const MOST: u32 = (1 << 30) - 2;
+    let lock = RawRwLock::<holdfast::Private>::new();
+    let state = std::ptr::from_ref(&lock).cast::<AtomicU32>();
+    // SAFETY: the first word is the state (the table in src/rwlock/raw.rs), of the same size and alignment.
+    let state = unsafe { &*state };
+    state.store(MOST, SeqCst);
+    assert!(!lock.try_lock_shared() && !lock.try_lock_exclusive() && !lock.is_locked_exclusive());
+    assert!(!lock.lock_shared_until(&soon(Clock::Monotonic)));
+    assert_eq!(state.load(SeqCst) & ((1 << 30) - 1), MOST, "the count did not change");
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| lock.lock_shared());
+        // SAFETY: the state says that it is held so.
+        unsafe { lock.unlock_shared() };
+        // The reader that waits is woken when the lock is free; here the others leave without a look at it.
+        state.fetch_sub(MOST - 2, SeqCst);
+        // SAFETY: as above.
+        unsafe { lock.unlock_shared() };
+        reader.join().expect("it enters");
+    });
+    assert!(lock.is_locked());
+}
+
+/// Another process that writes nonsense into a lock: attempts with a deadline end, and no process is harmed. It rests between its writes: an
+/// attempt that finds another word at each look does not come to its deadline. The feature `debug` complains, rightly.
+#[cfg(not(feature = "debug"))]
+#[test]
+fn forged_words_make_attempts_fail_or_time_out_and_nothing_worse() {
+    #[repr(C)]
+    struct Page {
+        mutex: holdfast::RawMutex<holdfast::Shared>,
+        rwlock: RawRwLock<holdfast::Shared>,
+        cond: Condvar<holdfast::Shared>,
+    }
+    let page = Page { mutex: holdfast::RawMutex::new(), rwlock: RawRwLock::new(), cond: Condvar::new() };
+    let words = std::ptr::from_ref(&page).cast::<AtomicU32>();
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let page = &page;
+        // SAFETY: the page has five words, which are atomic.
+        let words = unsafe { std::slice::from_raw_parts(words, size_of::<Page>() / 4) };
+        let is_over = &is_over;
+        scope.spawn(move || {
+            let mut random = 0x9e37_79b9u32;
+            while !is_over.load(SeqCst) {
+                for word in words {
+                    random ^= random << 13;
+                    random ^= random >> 17;
+                    random ^= random << 5;
+                    word.store(random, SeqCst);
+                }
+                std::thread::sleep(Duration::from_micros(200));
+            }
+        });
+        let users: Vec<_> = (0..4)
+            .map(|_| {
+                scope.spawn(move || {
+                    for _ in 0..200 {
+                        let deadline = Deadline::after(Duration::from_micros(50), Clock::Monotonic);
+                        // SAFETY: each was taken so; what the words say is another's nonsense.
+                        unsafe {
+                            if page.mutex.lock_until(&deadline) {
+                                page.cond.notify_one();
+                                page.mutex.unlock();
+                            }
+                            if page.rwlock.lock_shared_until(&deadline) {
+                                page.rwlock.unlock_shared();
+                            }
+                            if page.rwlock.lock_exclusive_until(&deadline) {
+                                page.rwlock.unlock_exclusive();
+                            }
+                            if page.mutex.try_lock() {
+                                page.mutex.unlock();
+                            }
+                        }
+                    }
+                })
+            })
+            .collect();
+        users.into_iter().for_each(|user| user.join().expect("no attempt panics"));
+        is_over.store(true, SeqCst);
+    });
+}

@@ -405,3 +405,65 @@ fn nothing_outlives_a_holdup_that_is_killed() {
         assert!(orphans.iter().all(|pid| gone(*pid)), "{what}");
     }
 }
+
+/// A program in C that takes a mutex and waits on a condition, which the C compiler of the build makes.
+fn locking_program(folder: &Path, name: &str, flags: &[&str]) -> Option<String> {
+    let (source, out) = (folder.join("locks.c"), folder.join(name));
+    let text = "#include <pthread.h>\nstatic pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;\n\
+                static pthread_cond_t c = PTHREAD_COND_INITIALIZER;\nstatic pthread_rwlock_t r = PTHREAD_RWLOCK_INITIALIZER;\n\
+                int main(void) { pthread_rwlock_rdlock(&r); pthread_mutex_lock(&m); pthread_cond_signal(&c); \
+                return pthread_mutex_unlock(&m); }\n";
+    std::fs::write(&source, text).expect("a folder of the test");
+    let cc = std::process::Command::new("cc").arg(&source).arg("-o").arg(&out).arg("-pthread").args(flags).output();
+    let cc = cc.expect("the build needs cc");
+    cc.status.success().then(|| out.to_string_lossy().into_owned())
+}
+
+/// The note that a trial has with holdfast in front of the C library; without it there is none.
+fn note_of_holdfast(command: &[&str]) -> String {
+    let off = run(command, &[]).expect("the program works");
+    assert!(!off.notes.iter().any(|note| note.contains("holdfast")), "{:?}", off.notes);
+    let preload = parameters(command, &[("holdfast", "preload".into())]);
+    let result = run_with(&preload, &[], &mut Hooks::default()).expect("the program works with the library");
+    let notes: Vec<_> = result.notes.iter().filter(|note| note.starts_with("holdfast")).collect();
+    assert_eq!(notes.len(), 1, "{:?}", result.notes);
+    notes[0].clone()
+}
+
+fn folders_of_holdfast() -> usize {
+    let entries = std::fs::read_dir(std::env::temp_dir()).expect("the folder of this session");
+    let own = format!("holdup-holdfast-{}-", std::process::id());
+    entries.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with(&own)).count()
+}
+
+#[test]
+fn holdfast_serves_the_locks_of_a_program_and_of_those_that_a_script_starts() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = locking_program(folder.path(), "locks", &[]).expect("a C program");
+    let served = "holdfast served 1 mutex and 1 condition of 1 process; 1 lock went to the C library: read-write locks that prefer \
+                  readers";
+    assert_eq!(note_of_holdfast(&[&program]), served);
+    let script = format!("{program}; {program} & wait; exec {program}");
+    let served = "holdfast served 3 mutexes and 3 conditions of 3 processes; 3 locks went to the C library: read-write locks that \
+                  prefer readers";
+    assert_eq!(note_of_holdfast(&["sh", "-c", &script]), served);
+    assert_eq!(folders_of_holdfast(), 0, "the library is removed after the trial");
+}
+
+#[test]
+fn holdfast_without_effect_says_why() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let note = note_of_holdfast(&["/bin/true"]);
+    assert!(note.starts_with("holdfast had no effect: 1 process loaded it, and none used a lock"), "{note}");
+    let program = locking_program(folder.path(), "static", &["-static"]).expect("libc6-dev has the static library");
+    let note = note_of_holdfast(&[&program]);
+    assert_eq!(note, "holdfast had no effect: no process of this command loaded it (it is statically linked)");
+}
+
+#[test]
+fn a_program_that_fails_with_holdfast_leaves_no_library() {
+    let preload = parameters(&["/bin/false"], &[("holdfast", "preload".into())]);
+    let problem = run_with(&preload, &[], &mut Hooks::default()).expect_err("it ends with 1");
+    assert_eq!(problem.kind, ProblemKind::Trial);
+    assert_eq!(folders_of_holdfast(), 0);
+}

@@ -1,5 +1,7 @@
 //! A mutual exclusion lock of four bytes.
 
+#[cfg(feature = "debug")]
+mod debug;
 mod raw;
 
 use crate::sharing::{Private, Sharing};
@@ -55,6 +57,7 @@ impl<T, S: Sharing> Mutex<T, S> {
 impl<T: ?Sized, S: Sharing> Mutex<T, S> {
     /// Takes the lock.
     #[inline]
+    #[cfg_attr(feature = "debug", track_caller)]
     pub fn lock(&self) -> MutexGuard<'_, T, S> {
         self.raw.lock();
         MutexGuard::of(self)
@@ -62,16 +65,19 @@ impl<T: ?Sized, S: Sharing> Mutex<T, S> {
 
     /// Takes the lock if it is free.
     #[inline]
+    #[cfg_attr(feature = "debug", track_caller)]
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T, S>> {
         self.raw.try_lock().then(|| MutexGuard::of(self))
     }
 
     /// Takes the lock, or gives up after `duration` (`CLOCK_MONOTONIC`).
+    #[cfg_attr(feature = "debug", track_caller)]
     pub fn try_lock_for(&self, duration: Duration) -> Option<MutexGuard<'_, T, S>> {
         self.try_lock_until(&Deadline::after(duration, Clock::Monotonic))
     }
 
     /// Takes the lock, or gives up at `deadline`.
+    #[cfg_attr(feature = "debug", track_caller)]
     pub fn try_lock_until(&self, deadline: &Deadline) -> Option<MutexGuard<'_, T, S>> {
         self.raw.lock_until(deadline).then(|| MutexGuard::of(self))
     }

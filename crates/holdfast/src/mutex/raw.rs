@@ -79,22 +79,30 @@ impl<S: Sharing> RawMutex<S> {
 
     /// Takes the lock. Sleeps where another thread holds it for longer than some microseconds.
     #[inline]
+    #[cfg_attr(feature = "debug", track_caller)]
     pub fn lock(&self) {
+        #[cfg(feature = "debug")]
+        super::debug::before_lock(self.word.address(), self.is_locked());
         // One instruction takes a free lock, with any other bits in the word.
         if self.word.fetch_or(LOCKED, Acquire) & LOCKED != 0 {
             mutex_point!(waiting);
             self.wait(None);
         }
         mutex_point!(acquired);
+        #[cfg(feature = "debug")]
+        super::debug::took(self.word.address());
     }
 
     /// Takes the lock if it is free.
     #[inline]
     #[must_use = "a lock that was taken must be given back"]
+    #[cfg_attr(feature = "debug", track_caller)]
     pub fn try_lock(&self) -> bool {
         let is_ours = self.word.load(Relaxed) & LOCKED == 0 && self.word.fetch_or(LOCKED, Acquire) & LOCKED == 0;
         if is_ours {
             mutex_point!(acquired);
+            #[cfg(feature = "debug")]
+            super::debug::took(self.word.address());
         }
         is_ours
     }
@@ -102,6 +110,7 @@ impl<S: Sharing> RawMutex<S> {
     /// Takes the lock, or returns `false` when `deadline` passes first.
     #[inline]
     #[must_use = "a lock that was taken must be given back"]
+    #[cfg_attr(feature = "debug", track_caller)]
     pub fn lock_until(&self, deadline: &Deadline) -> bool {
         if self.word.fetch_or(LOCKED, Acquire) & LOCKED != 0 {
             mutex_point!(waiting);
@@ -111,6 +120,8 @@ impl<S: Sharing> RawMutex<S> {
             }
         }
         mutex_point!(acquired);
+        #[cfg(feature = "debug")]
+        super::debug::took(self.word.address());
         true
     }
 
@@ -124,7 +135,10 @@ impl<S: Sharing> RawMutex<S> {
     /// # Safety
     /// The calling thread holds it.
     #[inline]
+    #[cfg_attr(feature = "debug", track_caller)]
     pub unsafe fn unlock(&self) {
+        #[cfg(feature = "debug")]
+        super::debug::gives(self.word.address(), self.is_locked());
         // The word is touched by one atomic operation and not after it: the next holder may free the memory of the lock.
         // An exchange is shorter than a compare-exchange. A waiter may have set SLEEPERS since the look.
         let word = self.word.load(Relaxed);

@@ -244,10 +244,24 @@ impl<S: Sharing> RawRwLock<S> {
             if is_free(state) || state & WRITERS_WAIT == 0 {
                 continue;
             }
-            // WRITERS_WAIT stays behind a writer that gives up: the next that leaves finds no sleeper and wakes the readers.
             if self.writers.wait::<S>(count, ANY, until) == Woke::TimedOut {
+                self.give_up_writing();
                 return false;
             }
+        }
+    }
+
+    /// Readers must not wait behind a writer that has given up, while others read. Whether more writers sleep is not known: all are
+    /// woken, and those that wait on set their bit again.
+    #[cold]
+    fn give_up_writing(&self) {
+        let state = self.state.fetch_and(READERS, Relaxed);
+        if state & WRITERS_WAIT != 0 {
+            self.writers.fetch_add(1, Release);
+            self.writers.wake::<S>(u32::MAX, ANY);
+        }
+        if state & READERS_WAIT != 0 {
+            self.state.wake::<S>(u32::MAX, ANY);
         }
     }
 

@@ -5,6 +5,7 @@ pub(crate) mod arguments;
 pub(crate) mod background;
 pub(crate) mod extract;
 mod guard;
+pub(crate) mod preload;
 pub(crate) mod spawn;
 pub(crate) mod supervise;
 pub(crate) mod tail;

@@ -3,15 +3,16 @@
 use crate::command::extract::{self, Definition, Output};
 use crate::command::spawn::Program;
 use crate::command::supervise::{self, Completed, Exit, Usage, Watch};
-use crate::command::{arguments, arguments::Placeholders};
+use crate::command::{arguments, arguments::Placeholders, preload};
 use holdup_catalogue::command as declared;
 use holdup_host::Host;
 use holdup_load::{PrepareContext, Prepared, TrialContext, TrialResult, Workload};
 use holdup_model::plan::MetricChoice;
 use holdup_model::{Direction, Fact, Measured, Measurement, Meta, Metric, Parameter, Parameters, Problem};
 use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The workload.
@@ -36,10 +37,15 @@ const META: Meta = Meta {
            is not searched. A trial is void when the exit code is not the expected one, a signal ended the \
            program, or it ran into the timeout. The program is the first of its own process group, and \
            the whole group is ended with the trial: SIGTERM, then SIGKILL after a second. A descendant that makes \
-           its own session (a daemon) gets away.",
+           its own session (a daemon) gets away.\n\n\
+           With `holdfast = preload` the locks of pthread's functions are holdfast's (docs/holdfast.md): a library is written to a private \
+           folder, stands first in the LD_PRELOAD of the program, and is removed after the trial. A note says how many locks it \
+           served, which went to the C library and why, and where it had no effect: in programs that are statically linked (Go's \
+           too), of 32 bits, setuid, or of another C library than glibc.",
     references: &[
         "wait4(2), getrusage(2); signal(7) on process groups; prctl(2) PR_SET_PDEATHSIG",
         "RFC 6901, JavaScript Object Notation (JSON) Pointer",
+        "ld.so(8) on LD_PRELOAD",
     ],
 };
 
@@ -106,7 +112,9 @@ impl Workload for Command {
             primary,
             path: std::env::var_os("PATH"),
             programs: Vec::new(),
+            workdir: context.workdir.clone(),
         };
+        preload::sweep(&session.host, &session.workdir);
         for parameters in context.combinations {
             let settings = Settings::read(parameters)?;
             let filled = arguments::fill(&settings.arguments, Placeholders { window_ns: 0, warmup_ns: 0, seed: 0 });
@@ -124,13 +132,14 @@ struct Settings {
     arguments: Vec<String>,
     timeout: Option<Duration>,
     expect_exit: i64,
+    holdfast: declared::Holdfast,
 }
 
 impl Settings {
     fn read(parameters: &Parameters) -> Result<Self, Problem> {
-        let declared::Parameters { command, timeout, expect_exit } = declared::Parameters::read(parameters)?;
+        let declared::Parameters { command, timeout, expect_exit, holdfast } = declared::Parameters::read(parameters)?;
         let timeout = timeout.map(Duration::from_nanos);
-        Ok(Settings { arguments: command, timeout, expect_exit: expect_exit.into() })
+        Ok(Settings { arguments: command, timeout, expect_exit: expect_exit.into(), holdfast })
     }
 }
 
@@ -141,6 +150,7 @@ struct Session {
     primary: Option<String>,
     path: Option<OsString>,
     programs: Vec<PathBuf>,
+    workdir: PathBuf,
 }
 
 impl Prepared for Session {
@@ -165,7 +175,11 @@ impl Prepared for Session {
         let settings = Settings::read(trial.parameters)?;
         let fillings = Placeholders { window_ns: trial.duration_ns, warmup_ns: trial.warmup_ns, seed: trial.seed };
         let filled = arguments::fill(&settings.arguments, fillings);
-        let program = self.program(&filled, trial.seed)?;
+        let holdfast = match settings.holdfast {
+            declared::Holdfast::Off => None,
+            declared::Holdfast::Preload => Some(preload::Preload::create(&self.host, &self.workdir)?),
+        };
+        let program = self.program(&filled, trial.seed, holdfast.as_ref())?;
         let stdout = if extract::needs_whole_output(&self.definitions) { KEPT_JSON } else { KEPT };
         let watch = Watch {
             timeout: settings.timeout,
@@ -177,12 +191,16 @@ impl Prepared for Session {
             server: None,
         };
         let own_bytes = resident_bytes(&self.host);
+        let file = program.file.clone();
         let mut ended = supervise::run(&program, &watch, trial.window, &filled[0])?;
         judge(&filled[0], &settings, &mut ended)?;
         let mut result =
             TrialResult { measurements: self.measurements(&mut ended, own_bytes)?, ..TrialResult::default() };
         if trial.warmup_ns > 0 && !arguments::warms_up(&settings.arguments) {
             result.notes.push("the warm-up does not apply: no argument of the program has {warmup_s}".to_owned());
+        }
+        if let Some(holdfast) = holdfast {
+            result.notes.push(holdfast.remove(Path::new(OsStr::from_bytes(file.as_bytes())))?);
         }
         if ended.left_running > 0 {
             let n = ended.left_running;
@@ -195,11 +213,14 @@ impl Prepared for Session {
 }
 
 impl Session {
-    fn program(&self, filled: &[String], seed: u64) -> Result<Program, Problem> {
+    fn program(&self, filled: &[String], seed: u64, holdfast: Option<&preload::Preload>) -> Result<Program, Problem> {
         let file = arguments::find(&filled[0], self.path.as_deref())
             .map_err(|p| p.of_kind(holdup_model::ProblemKind::Trial))?;
         let mut environment = Vec::new();
-        for (name, value) in std::env::vars_os().filter(|(name, _)| name != "HOLDUP_SEED") {
+        let own = holdfast.map(preload::Preload::environment).unwrap_or_default();
+        let kept = |name: &OsString| name != "HOLDUP_SEED" && own.iter().all(|(own, _)| own != name);
+        let variables: Vec<_> = std::env::vars_os().filter(|(name, _)| kept(name)).collect();
+        for (name, value) in variables.into_iter().chain(own.clone()) {
             let mut entry = name;
             entry.push("=");
             entry.push(value);

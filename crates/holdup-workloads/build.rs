@@ -1,0 +1,70 @@
+//! Compiles holdfast's library for `LD_PRELOAD` (crates/holdfast/preload), which the workload `command` writes out. It is C for a glibc, whatever
+//! the target of this build is: the release is linked with musl, the programs that it starts are not.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The limit of the release's size asks for it.
+const MOST_BYTES: usize = 40_000;
+
+fn main() -> Result<(), String> {
+    let out = PathBuf::from(std::env::var_os("OUT_DIR").unwrap_or_default());
+    let holdfast = Path::new("../holdfast");
+    for watched in ["preload", "include/holdfast.h"] {
+        println!("cargo:rerun-if-changed={}", holdfast.join(watched).display());
+    }
+    println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rerun-if-env-changed=HOLDFAST_CC");
+    let library = out.join("libholdfast-pthread.so");
+    let compiler = std::env::var("HOLDFAST_CC").unwrap_or_else(|_| "cc".to_owned());
+    compile(&compiler, &holdfast.join("preload"), &library).and_then(|()| pack(&library)).map_err(|why| {
+        format!(
+            "holdfast's library for LD_PRELOAD was not compiled: {why}; hint: install a C compiler and the headers of glibc \
+             (Debian: apt-get install gcc libc6-dev), or name a compiler for this architecture in the variable HOLDFAST_CC"
+        )
+    })
+}
+
+fn compile(compiler: &str, sources: &Path, library: &Path) -> Result<(), String> {
+    let entries = std::fs::read_dir(sources).map_err(|e| format!("{}: {e}", sources.display()))?;
+    let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    files.retain(|file| file.extension().is_some_and(|extension| extension == "c"));
+    files.sort();
+    let output = Command::new(compiler)
+        .args(["-std=gnu11", "-O2", "-shared", "-fPIC", "-fvisibility=hidden", "-D_GNU_SOURCE"])
+        // No symbol asks for a version, and no library is needed (preload.h).
+        .args(["-nostdlib", "-fno-stack-protector", "-U_FORTIFY_SOURCE", "-fasynchronous-unwind-tables"])
+        .args(["-Wl,-Bsymbolic", "-Wl,-s", "-Wl,-z,noexecstack", "-Wl,-z,noseparate-code"])
+        .args(files)
+        .arg("-o")
+        .arg(library)
+        .output()
+        .map_err(|e| format!("{compiler}: {e}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(format!("{compiler}: {}: {}", output.status, String::from_utf8_lossy(&output.stderr)))
+}
+
+/// Looks whether it is what programs of the target load, and packs it.
+fn pack(library: &Path) -> Result<(), String> {
+    let failed = |e: std::io::Error| format!("{}: {e}", library.display());
+    let bytes = std::fs::read(library).map_err(failed)?;
+    let target = std::env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default();
+    // elf.h: EM_X86_64, EM_AARCH64.
+    let machine = match target.as_str() {
+        "x86_64" => 62,
+        "aarch64" => 183,
+        other => return Err(format!("{other} is not supported")),
+    };
+    if bytes.get(4) != Some(&2) || bytes.get(18) != Some(&machine) {
+        return Err(format!("the compiler is not one for {target} of 64 bits"));
+    }
+    if bytes.len() > MOST_BYTES {
+        return Err(format!("it has {} bytes, more than {MOST_BYTES}", bytes.len()));
+    }
+    let mut packed = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::best());
+    packed.write_all(&bytes).map_err(failed)?;
+    std::fs::write(library.with_extension("so.zlib"), packed.finish().map_err(failed)?).map_err(failed)
+}
