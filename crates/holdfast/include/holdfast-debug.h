@@ -148,13 +148,13 @@ static inline int holdfast_debug_give(const char *what, const void *lock, uint32
     return holdfast_debug_misuse(word == HOLDFAST_DEBUG_DESTROYED ? EINVAL : EPERM, file, line, text);
 }
 
-/* A lock that is held or waited for must not go. */
-static inline int holdfast_debug_destroy(const char *what, uint32_t *word, const char *file, int line) {
+/* A lock that is held or waited for must not go. hints: what may stand in the word of a free one. */
+static inline int holdfast_debug_destroy(const char *what, uint32_t *word, uint32_t hints, const char *file, int line) {
     struct holdfast_debug_row *row = holdfast_debug_open(word);
     struct holdfast_debug_entry *held = holdfast_debug_find(row, word, HOLDFAST_DEBUG_HELD, 0);
     uint32_t seen = __atomic_load_n(word, __ATOMIC_RELAXED);
     char text[HOLDFAST_DEBUG_TEXT];
-    int error = seen == 0 ? 0 : seen == HOLDFAST_DEBUG_DESTROYED ? EINVAL : EBUSY;
+    int error = (seen & ~hints) == 0 ? 0 : seen == HOLDFAST_DEBUG_DESTROYED ? EINVAL : EBUSY;
     if (held)
         snprintf(text, sizeof text, "%s %p: thread %d took it at %s:%d", what, (void *)word, held->thread, held->file, held->line);
     else
@@ -227,7 +227,7 @@ static inline int holdfast_debug_cond_wait(holdfast_cond_t *cond, holdfast_mutex
     holdfast_debug_mutex_clocklock(lock, clock, until, HOLDFAST_PSHARED, HOLDFAST_HERE)
 #define holdfast_mutex_unlock(lock) holdfast_debug_mutex_unlock(lock, HOLDFAST_PRIVATE, HOLDFAST_HERE)
 #define holdfast_mutex_unlock_pshared(lock) holdfast_debug_mutex_unlock(lock, HOLDFAST_PSHARED, HOLDFAST_HERE)
-#define holdfast_mutex_destroy(lock) holdfast_debug_destroy("destruction of mutex", &(lock)->word, HOLDFAST_HERE)
+#define holdfast_mutex_destroy(lock) holdfast_debug_destroy("destruction of mutex", &(lock)->word, HOLDFAST_ARRIVES, HOLDFAST_HERE)
 #define holdfast_rwlock_rdlock(lock) holdfast_debug_rwlock_rdlock(lock, HOLDFAST_PRIVATE, HOLDFAST_HERE)
 #define holdfast_rwlock_rdlock_pshared(lock) holdfast_debug_rwlock_rdlock(lock, HOLDFAST_PSHARED, HOLDFAST_HERE)
 #define holdfast_rwlock_wrlock(lock) holdfast_debug_rwlock_wrlock(lock, HOLDFAST_PRIVATE, HOLDFAST_HERE)
@@ -238,7 +238,7 @@ static inline int holdfast_debug_cond_wait(holdfast_cond_t *cond, holdfast_mutex
 #define holdfast_rwlock_rdunlock_pshared(lock) holdfast_debug_rwlock_rdunlock(lock, HOLDFAST_PSHARED, HOLDFAST_HERE)
 #define holdfast_rwlock_wrunlock(lock) holdfast_debug_rwlock_wrunlock(lock, HOLDFAST_PRIVATE, HOLDFAST_HERE)
 #define holdfast_rwlock_wrunlock_pshared(lock) holdfast_debug_rwlock_wrunlock(lock, HOLDFAST_PSHARED, HOLDFAST_HERE)
-#define holdfast_rwlock_destroy(lock) holdfast_debug_destroy("destruction of rwlock", &(lock)->state, HOLDFAST_HERE)
+#define holdfast_rwlock_destroy(lock) holdfast_debug_destroy("destruction of rwlock", &(lock)->state, 0u, HOLDFAST_HERE)
 #define holdfast_cond_wait(cond, mutex) holdfast_debug_cond_wait(cond, mutex, 0, NULL, HOLDFAST_PRIVATE, HOLDFAST_HERE)
 #define holdfast_cond_wait_pshared(cond, mutex) holdfast_debug_cond_wait(cond, mutex, 0, NULL, HOLDFAST_PSHARED, HOLDFAST_HERE)
 #define holdfast_cond_clockwait(cond, mutex, clock, until) \

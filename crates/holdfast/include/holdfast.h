@@ -93,6 +93,8 @@ static inline void holdfast_pause(uint32_t look) {
 
 #define HOLDFAST_LOOKS 7u
 #define HOLDFAST_LOOKS_RWLOCK 4u
+#define HOLDFAST_LOOKS_OF_MANY 2u
+#define HOLDFAST_FEW 4u
 #define HOLDFAST_BETWEEN_HANDOVERS_US 500u
 #define HOLDFAST_REST_PER_STANDSTILL 16u
 #define HOLDFAST_LONGEST_STANDSTILL_US 200000u
@@ -117,10 +119,10 @@ typedef struct {
 #define HOLDFAST_ARRIVES 0x3fcu
 #define HOLDFAST_SLEEPERS 0x80000000u
 
-/* What a process remembers of the locks at some addresses: when they were handed over, and before when not again, and when a thread was
- * woken for them. */
+/* What a process remembers of the locks at some addresses: when they were handed over, and before when not again, when a thread was
+ * woken for them, and how many look for long. */
 static inline uint32_t *holdfast_place(const void *lock) {
-    static uint32_t places[64][3];
+    static uint32_t places[64][4];
     uintptr_t address = (uintptr_t)lock;
     return places[(address >> 3 ^ address >> 9) % 64];
 }
@@ -151,20 +153,27 @@ static inline int holdfast_mutex_may_take(uint32_t word, int was_woken) {
     return !(word & HOLDFAST_LOCKED) || (was_woken && (word & HOLDFAST_GRANTED));
 }
 
-static inline uint32_t holdfast_mutex_look(uint32_t *lock, int was_woken) {
-    uint32_t word = __atomic_load_n(lock, __ATOMIC_RELAXED);
-    for (uint32_t look = 0; look < HOLDFAST_LOOKS; look++) {
+/* looks: how often the thread has looked since it was awake. */
+static inline uint32_t holdfast_mutex_look(uint32_t *lock, int was_woken, uint32_t *looks) {
+    uint32_t word = __atomic_load_n(lock, __ATOMIC_RELAXED), *looking = NULL;
+    for (; *looks < HOLDFAST_LOOKS; ++*looks) {
         if (holdfast_mutex_may_take(word, was_woken) || (word & HOLDFAST_GRANTED)) break;
-        holdfast_pause(look);
+        if (*looks >= HOLDFAST_LOOKS_OF_MANY && !looking) {
+            looking = &holdfast_place(lock)[3];
+            if (__atomic_fetch_add(looking, 1, __ATOMIC_RELAXED) >= HOLDFAST_FEW) break;
+        }
+        holdfast_pause(*looks);
         word = __atomic_load_n(lock, __ATOMIC_RELAXED);
     }
+    if (looking) __atomic_fetch_sub(looking, 1, __ATOMIC_RELAXED);
     return word;
 }
 
 static inline int holdfast_mutex_wait(uint32_t *lock, int clock, const struct timespec *until, int flag) {
+    uint32_t looks = 0;
     int was_woken = 0, result;
     for (;;) {
-        uint32_t word = holdfast_mutex_look(lock, was_woken), arrives = was_woken ? HOLDFAST_ARRIVES : 0, to;
+        uint32_t word = holdfast_mutex_look(lock, was_woken, &looks), arrives = was_woken ? HOLDFAST_ARRIVES : 0, to;
         if (holdfast_mutex_may_take(word, was_woken)) {
             to = (word | HOLDFAST_LOCKED | (was_woken ? HOLDFAST_SLEEPERS : 0)) & ~(HOLDFAST_GRANTED | arrives);
             if (!holdfast_cas(lock, &word, to)) continue;
@@ -176,6 +185,7 @@ static inline int holdfast_mutex_wait(uint32_t *lock, int clock, const struct ti
         result = holdfast_futex_wait(lock, to, HOLDFAST_ANY, clock, until, flag);
         if (result == ETIMEDOUT) return ETIMEDOUT;
         was_woken = result == 0;
+        looks = 0;
     }
 }
 
