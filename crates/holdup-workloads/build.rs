@@ -1,5 +1,5 @@
-//! Compiles holdfast's library for `LD_PRELOAD` (crates/holdfast/preload), which the workload `command` writes out. It is C for a glibc, whatever
-//! the target of this build is: the release is linked with musl, the programs that it starts are not.
+//! Compiles holdfast's library for `LD_PRELOAD` (crates/holdfast/preload), which the workload `command` writes out. It is C for a glibc on
+//! any target of this build: the programs that holdup starts have their own C library.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};

@@ -141,7 +141,7 @@ fn once_is_once_and_after_a_panic_again() {
     assert!(once.is_done());
 }
 
-/// The count of readers at its limit: no reader enters, none overflows it, and all goes on when one leaves.
+/// The count of readers at its limit: no reader enters, none overflows it, and one that leaves lets the next in.
 #[test]
 fn a_read_lock_that_is_held_as_often_as_it_can_be_lets_no_reader_in() {
     const MOST: u32 = (1 << 30) - 2;

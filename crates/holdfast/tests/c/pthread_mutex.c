@@ -46,7 +46,7 @@ static void common(pthread_mutex_t *mutex, const char *name) {
     IS(mutex->__data.__owner, 0);
     IS(pthread_mutex_trylock(mutex), 0);
     IS(pthread_mutex_unlock(mutex), 0);
-    /* A free lock is taken whatever the deadline is. */
+    /* A free lock is taken with any deadline. */
     IS(pthread_mutex_timedlock(mutex, &wrong), 0);
     IS(pthread_mutex_unlock(mutex), 0);
 }

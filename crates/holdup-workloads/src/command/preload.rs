@@ -1,18 +1,20 @@
 //! holdfast behind pthread's functions of a program: the library that is loaded first, and what it reports.
 
 use flate2::read::ZlibDecoder;
+use holdup_files::{Folder, open_input};
 use holdup_host::Host;
 use holdup_model::Problem;
 use holdup_postgres::{PrivateDir, private_dir};
+use rustix::fs::{Mode, fchmod};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::io::Read;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 /// Built by `build.rs` from `crates/holdfast/preload`.
 static LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libholdfast-pthread.so.zlib"));
 const NAME: &str = "libholdfast-pthread.so";
+const REPORTS: &str = "reports";
 const PREFIX: &str = "holdup-holdfast";
 /// A report has some 600 bytes and the path of a program.
 const LONGEST_REPORT: u64 = 4096;
@@ -35,7 +37,7 @@ impl Preload {
     /// Writes the library. Every user may load it and report: servers change theirs.
     pub(crate) fn create(host: &Host, workdir: &Path) -> Result<Self, Problem> {
         let folder = PrivateDir::create(host, workdir, PREFIX, None)?;
-        let (library, reports) = (folder.path().join(NAME), folder.path().join("reports"));
+        let (library, reports) = (folder.path().join(NAME), folder.path().join(REPORTS));
         if library.to_string_lossy().contains([' ', ':']) {
             return Err(Problem::host(
                 format!("working directory {}", workdir.display()),
@@ -52,12 +54,12 @@ impl Preload {
     fn write(&self) -> std::io::Result<()> {
         let mut bytes = Vec::new();
         ZlibDecoder::new(LIBRARY).read_to_end(&mut bytes)?;
-        std::fs::write(&self.library, bytes)?;
-        let mode = |path: &Path, mode| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode));
-        mode(&self.library, 0o644)?;
-        std::fs::create_dir(&self.reports)?;
-        mode(&self.reports, 0o1733)?;
-        mode(self.folder.path(), 0o711)
+        let folder = Folder::open(self.folder.path())?;
+        folder.create_file(NAME, 0o644)?.write_all(&bytes)?;
+        let reports = folder.create_folder(REPORTS, 0o700)?;
+        fchmod(reports.fd(), Mode::from_raw_mode(0o1733))?;
+        fchmod(folder.fd(), Mode::from_raw_mode(0o711))?;
+        Ok(())
     }
 
     /// The variables of the program. A library that the user preloads stays, behind this one.
@@ -72,13 +74,14 @@ impl Preload {
 
     /// Removes the folder. Says in a sentence what the library did; `program` is what was started.
     pub(crate) fn remove(self, program: &Path) -> Result<String, Problem> {
-        let reports: Vec<Report> = std::fs::read_dir(&self.reports)
-            .into_iter()
-            .flatten()
-            .flatten()
-            .take(MOST_REPORTS)
-            .filter_map(|entry| Report::read(&entry.path()))
-            .collect();
+        let reports = Folder::open(&self.reports).and_then(|folder| {
+            // Other users may put other things there.
+            let entries = folder.list(MOST_REPORTS)?.into_iter();
+            let texts = entries.filter_map(|entry| folder.read(&entry.name, LONGEST_REPORT).ok());
+            Ok(texts.filter_map(|text| Report::parse(&String::from_utf8_lossy(&text))).collect::<Vec<_>>())
+        });
+        let reports =
+            reports.map_err(|e| Problem::host(format!("reports in {}", self.reports.display()), e.to_string()))?;
         self.folder.remove()?;
         Ok(sentence(&reports, &|| why_not_loaded(program)))
     }
@@ -92,18 +95,7 @@ struct Report {
 }
 
 impl Report {
-    /// A regular file of the form of `crates/holdfast/preload/report.c`; other users may put other things there.
-    fn read(path: &Path) -> Option<Self> {
-        let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
-        let file = std::fs::OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
-        if !file.metadata().ok()?.is_file() {
-            return None;
-        }
-        let mut bytes = Vec::new();
-        file.take(LONGEST_REPORT).read_to_end(&mut bytes).ok()?;
-        Self::parse(&String::from_utf8_lossy(&bytes))
-    }
-
+    /// Of a text in the form of `crates/holdfast/preload/report.c`.
     fn parse(text: &str) -> Option<Self> {
         let mut lines = text.lines();
         if lines.next() != Some("holdfast 1") {
@@ -191,7 +183,7 @@ fn processes(n: usize) -> String {
 /// What the file of the program says of it: elf(5).
 fn why_not_loaded(program: &Path) -> String {
     let mut begin = Vec::new();
-    let read = std::fs::File::open(program).and_then(|file| file.take(64 << 10).read_to_end(&mut begin));
+    let read = open_input(program).and_then(|file| file.take(64 << 10).read_to_end(&mut begin));
     let general = "statically linked, of 32 bits, setuid, or of another C library than glibc";
     let what = match (read, begin.get(..5)) {
         (Ok(_), Some([0x7f, b'E', b'L', b'F', 1])) => "it has 32 bits",
