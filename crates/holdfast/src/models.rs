@@ -166,6 +166,26 @@ fn two_readers_and_a_writer_all_come_to_their_end() {
     explore(3, read_written, 3, work, |shared| assert_eq!(shared.count(), 1));
 }
 
+/// Two writers and two readers: one that reads may leave others asleep that came while a writer waited.
+#[test]
+fn two_readers_and_two_writers_all_come_to_their_end() {
+    fn work(shared: &ReadWritten, thread: usize) {
+        // SAFETY: it was taken in the same way.
+        unsafe {
+            if thread.is_multiple_of(2) {
+                shared.lock.lock_exclusive();
+                shared.add();
+                shared.lock.unlock_exclusive();
+            } else {
+                shared.lock.lock_shared();
+                shared.count();
+                shared.lock.unlock_shared();
+            }
+        }
+    }
+    explore(2, read_written, 4, work, |shared| assert_eq!(shared.count(), 2));
+}
+
 /// A writer that gives up leaves its bit: readers must not sleep for ever behind it.
 #[test]
 fn a_read_write_lock_survives_writers_that_give_up() {
