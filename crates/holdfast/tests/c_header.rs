@@ -137,6 +137,39 @@ fn the_worker_passes_under_the_sanitisers_of_addresses_and_undefined_behaviour()
     }
 }
 
+/// The orders of the atomics are those that the data needs: a relaxed release is found.
+#[test]
+fn the_worker_has_no_data_race_and_one_with_a_weaker_release_has() {
+    let folder = folder("races");
+    let header = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("include/holdfast.h"))
+        .expect("the header is there");
+    let (strong, weak) =
+        ("__atomic_exchange_n(word, left, __ATOMIC_RELEASE)", "__atomic_exchange_n(word, left, __ATOMIC_RELAXED)");
+    assert_eq!(header.matches(strong).count(), 1);
+    std::fs::write(folder.join("holdfast.h"), header.replace(strong, weak))
+        .expect("the folder of the tests can be written");
+    let weaker = format!("-I{}", folder.display());
+    for compiler in compilers() {
+        if !links(compiler, "-fsanitize=thread", &folder) {
+            println!("{compiler} has no libraries of the sanitiser here");
+            continue;
+        }
+        for (name, more, is_right) in [("right", None, true), ("weaker", Some(&*weaker), false)] {
+            let program = folder.join(format!("{compiler}-{name}"));
+            // The first folder with the header counts.
+            let flags: Vec<&str> = more.into_iter().chain(["-O1", "-g", "-fsanitize=thread"]).collect();
+            compile(compiler, &C11, &flags, &program);
+            let output = Command::new(&program).arg("threads").output().expect("it was compiled");
+            let said = String::from_utf8_lossy(&output.stderr);
+            if said.contains("unexpected memory mapping") {
+                println!("the sanitiser of {compiler} does not know how this kernel lays out memory");
+                break;
+            }
+            assert_eq!(said.contains("data race"), !is_right, "{compiler}, {name}: {said}");
+        }
+    }
+}
+
 /// Whether a program of nothing can be made with this flag: a compiler may be installed without its libraries.
 fn links(compiler: &str, flag: &str, folder: &Path) -> bool {
     let nothing = folder.join("nothing.c");

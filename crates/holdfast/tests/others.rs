@@ -1,6 +1,6 @@
-//! The read-write lock, the condition variable, and what is done once.
+//! The read-write lock, the condition variable, what is done once, and a kernel that forbids.
 
-use holdfast::{Clock, Condvar, Deadline, Mutex, Once, RawRwLock, RwLock};
+use holdfast::{Clock, Condvar, Deadline, Missing, Mutex, Once, RawRwLock, RwLock, Status};
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::time::Duration;
 
@@ -225,4 +225,51 @@ fn forged_words_make_attempts_fail_or_time_out_and_nothing_worse() {
         users.into_iter().for_each(|user| user.join().expect("no attempt panics"));
         is_over.store(true, SeqCst);
     });
+}
+
+/// Forbids rseq(2), prctl(2) and rseq_slice_yield to the calling thread, for good.
+fn forbid_rseq() {
+    let statement = |code: u32, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
+    let is = |number: i64, jt| statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, jt, 0, number as u32);
+    let mut filter = [
+        // seccomp_data begins with the number of the call.
+        statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
+        is(libc::SYS_rseq, 3),
+        is(libc::SYS_prctl, 2),
+        is(471, 1),
+        statement(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
+        statement(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
+    ];
+    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
+    // SAFETY: the kernel copies the program, which is checked there.
+    let codes = unsafe {
+        [
+            libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0),
+            libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program),
+        ]
+    };
+    assert_eq!(codes, [0, 0], "{}", std::io::Error::last_os_error());
+}
+
+#[test]
+fn a_filter_that_forbids_rseq_leaves_the_locks_and_is_named() {
+    static COUNT: Mutex<u32> = Mutex::new(0);
+    let work = || {
+        forbid_rseq();
+        for _ in 0..10_000 {
+            let _hold = holdfast::hold();
+            *COUNT.lock() += 1;
+        }
+        assert!(!holdfast::hold().asks());
+        holdfast::status()
+    };
+    let threads = [(); 4].map(|()| std::thread::spawn(work));
+    // auxvec.h: AT_RSEQ_FEATURE_SIZE. Where the kernel has no extension nothing is asked for, and the filter not met.
+    // SAFETY: reads what the kernel gave the process at its begin.
+    let has_extension = unsafe { libc::getauxval(27) } >= 33;
+    let missing = if has_extension { Missing::Errno(libc::EPERM) } else { Missing::Kernel };
+    for thread in threads {
+        assert_eq!(thread.join().expect("it does not panic"), Status::Missing(missing));
+    }
+    assert_eq!(*COUNT.lock(), 40_000);
 }
