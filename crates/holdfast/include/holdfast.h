@@ -236,7 +236,7 @@ static inline uint32_t holdfast_mutex_leave(uint32_t *word, uint32_t seen, int f
 static inline int holdfast_mutex_unlock_in(holdfast_mutex_t *lock, int flag) {
     uint32_t *word = &lock->word, seen = __atomic_load_n(word, __ATOMIC_RELAXED), left = 0;
     if (seen & (HOLDFAST_SLEEPERS | HOLDFAST_LATE)) left = holdfast_mutex_leave(word, seen, flag);
-    else if (seen != HOLDFAST_LOCKED) left = seen - HOLDFAST_LOCKED + HOLDFAST_ONE_RELEASE;
+    else if (seen != HOLDFAST_LOCKED) left = (seen & HOLDFAST_ARRIVES) + HOLDFAST_ONE_RELEASE;
     seen = left == 1 ? 0 : __atomic_exchange_n(word, left, __ATOMIC_RELEASE);
     HOLDFAST_MUTEX_POINT(2);
     if (seen & HOLDFAST_SLEEPERS) holdfast_futex_wake(word, 1, HOLDFAST_ANY, flag);

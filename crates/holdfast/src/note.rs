@@ -47,7 +47,7 @@ macro_rules! point {
     (waiting_no_longer, $section:literal, $lock:literal) => { $crate::point!(@4, $section, $lock) };
     (@$kind:literal, $section:literal, $lock:literal) => {{
         // In the flags of the section, `?` makes the note share the fate of a function that the linker keeps once.
-        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+        #[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
         // SAFETY: no instruction at all.
         unsafe {
             core::arch::asm!(

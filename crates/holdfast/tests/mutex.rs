@@ -68,3 +68,18 @@ fn a_panic_gives_the_lock_back() {
     assert_eq!(*lock.lock(), 1);
     assert_eq!(lock.into_inner(), 1);
 }
+
+#[cfg(not(feature = "debug"))]
+#[test]
+fn a_lock_that_is_given_back_twice_is_free() {
+    let lock = holdfast::RawMutex::<holdfast::Shared>::new();
+    for _ in 0..200 {
+        assert!(lock.try_lock());
+        // SAFETY: the second time it is misuse, which must not leave a word that no thread gets.
+        unsafe {
+            lock.unlock();
+            lock.unlock();
+        }
+    }
+    assert!(!lock.is_locked());
+}

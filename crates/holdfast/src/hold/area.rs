@@ -5,6 +5,7 @@
 //! 2.41 on with the length that the kernel offers, below which the kernel refuses the extension.
 
 use super::Missing;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
 use core::sync::atomic::{AtomicU8, Ordering::Relaxed, compiler_fence};
 
 /// The bytes `request` and `granted` of the calling thread's area.
@@ -16,7 +17,7 @@ pub(super) struct Control {
 }
 
 /// Offsets in `struct rseq`.
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", not(miri)))]
 mod offset {
     pub(super) const CPU_ID: usize = 4;
     pub(super) const FLAGS: usize = 16;
@@ -27,7 +28,7 @@ mod offset {
 /// The same number on all architectures that have the extension.
 const SYS_RSEQ_SLICE_YIELD: libc::c_long = 471;
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", not(miri)))]
 impl Control {
     fn byte(&self, at: usize) -> &AtomicU8 {
         // SAFETY: the area is longer than `at`, and lives as long as its thread, which a `Control` does not leave.
@@ -59,7 +60,7 @@ impl Control {
     }
 }
 
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
 impl Control {
     pub(super) fn ask(self) -> bool {
         false
@@ -77,25 +78,25 @@ fn slice_yield() {
     unsafe { libc::syscall(SYS_RSEQ_SLICE_YIELD) };
 }
 
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
 pub(super) fn enabled() -> Option<Control> {
     None
 }
 
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
 pub(super) fn enable() -> Result<Control, Missing> {
     Err(Missing::Architecture)
 }
 
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
 pub(super) fn replace() -> Result<Control, Missing> {
     Err(Missing::Architecture)
 }
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", not(miri)))]
 pub(super) use x86_64::{enable, enabled, replace};
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", not(miri)))]
 mod x86_64 {
     use super::{Control, Missing, Relaxed, offset};
     use core::sync::atomic::AtomicU32;

@@ -145,7 +145,8 @@ impl<S: Sharing> RawMutex<S> {
         let must_wake = if word == LOCKED {
             self.word.swap(0, Release) != LOCKED
         } else if word & (SLEEPERS | LATE) == 0 {
-            self.word.swap(word - LOCKED + ONE_RELEASE, Release) & SLEEPERS != 0
+            // Of a word that was forged, or given back twice, nothing but the hints is kept.
+            self.word.swap((word & ARRIVES) + ONE_RELEASE, Release) & SLEEPERS != 0
         } else {
             self.unlock_with_waiters(word)
         };
