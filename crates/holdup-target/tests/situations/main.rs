@@ -128,9 +128,10 @@ fn answer(situation: &Situation, bundle: &BundleData) -> ArmExplanation {
         show(&arm, bundle);
     }
     let mut found = found(&arm);
-    let is_busy = !situation.first.contains(&"oversubscription")
-        && found.contains(&"oversubscription")
-        && is_machine_busy(bundle);
+    let is_short =
+        |c: &holdup_model::explanation::Cause| c.id == "oversubscription" && c.verdict != FindingVerdict::Refuted;
+    let is_busy =
+        !situation.first.contains(&"oversubscription") && arm.causes.iter().any(is_short) && is_machine_busy(bundle);
     if is_busy {
         println!("  other work of this machine keeps them from the CPUs");
         found.retain(|id| *id != "oversubscription");
