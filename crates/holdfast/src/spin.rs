@@ -108,27 +108,25 @@ pub(crate) enum Late {
 #[cfg(not(loom))]
 const LATE_US: u32 = 2_000;
 
-/// Whether the threads that were woken for the lock at an address are late, and what to do. Counts as done.
+/// Whether the threads that were woken for the lock at an address are late, and what to do. Where others sleep, the release wakes
+/// one in any case, so that it is a hand-over or nothing. Counts as done.
 #[cfg(not(loom))]
-pub(crate) fn lateness(address: usize) -> Late {
+pub(crate) fn lateness(address: usize, has_sleepers: bool) -> Late {
     let (place, now) = (place(address), crate::time::now_us());
-    if now.wrapping_sub(place.woke_us.load(Relaxed)) < LATE_US {
+    if !has_sleepers && now.wrapping_sub(place.woke_us.load(Relaxed)) < LATE_US {
         return Late::No;
     }
     place.woke_us.store(now, Relaxed);
-    if may_hand_over_at(place, now) { Late::HandOver } else { Late::WakeAnother }
+    match may_hand_over(place, now) {
+        true => Late::HandOver,
+        false if has_sleepers => Late::No,
+        false => Late::WakeAnother,
+    }
 }
 
-/// Whether the lock at an address may be handed over now. Counts as done when it may, and as a wake-up.
+/// Whether a lock may be handed over now. Counts as done when it may.
 #[cfg(not(loom))]
-pub(crate) fn may_hand_over(address: usize) -> bool {
-    let (place, now) = (place(address), crate::time::now_us());
-    place.woke_us.store(now, Relaxed);
-    may_hand_over_at(place, now)
-}
-
-#[cfg(not(loom))]
-fn may_hand_over_at(place: &Place, now: u32) -> bool {
+fn may_hand_over(place: &Place, now: u32) -> bool {
     let not_before = place.not_before_us.load(Relaxed);
     let next = now.wrapping_add(BETWEEN_HANDOVERS_US);
     // In the future by at most the longest rest: else the 32 bits have wrapped since.
@@ -160,11 +158,9 @@ pub(crate) fn was_handed_over(_address: usize) {}
 pub(crate) static MODELS_ARE_LATE: std::sync::Mutex<Late> = std::sync::Mutex::new(Late::No);
 
 #[cfg(loom)]
-pub(crate) fn lateness(_address: usize) -> Late {
-    *MODELS_ARE_LATE.lock().expect("no panics inside")
-}
-
-#[cfg(loom)]
-pub(crate) fn may_hand_over(address: usize) -> bool {
-    lateness(address) == Late::HandOver
+pub(crate) fn lateness(_address: usize, has_sleepers: bool) -> Late {
+    match *MODELS_ARE_LATE.lock().expect("no panics inside") {
+        Late::WakeAnother if has_sleepers => Late::No,
+        late => late,
+    }
 }

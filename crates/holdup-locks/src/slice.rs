@@ -1,11 +1,35 @@
 //! Whether workers can ask for a longer time slice, which holdfast does.
 
-use holdfast::{Missing, Status};
+use holdfast::{Hold, Missing, Status};
 use holdup_model::Availability;
 use std::io;
 
 /// The kernel's ENOTSUPP, which is not among those of errno(3).
 const ENOTSUPP: i32 = 524;
+
+/// What a worker keeps of its requests.
+#[derive(Default)]
+pub(crate) struct Requests {
+    hold: Option<Hold>,
+    /// How many were granted so far and given back in time.
+    pub(crate) grants: u64,
+}
+
+impl Requests {
+    /// From here on the kernel may let the worker run on.
+    #[inline(always)]
+    pub(crate) fn ask(&mut self) {
+        self.hold = Some(holdfast::hold());
+    }
+
+    /// Takes the request back, and gives the CPU away when the kernel has granted it meanwhile.
+    #[inline(always)]
+    pub(crate) fn end(&mut self) {
+        if self.hold.take().is_some_and(Hold::end) {
+            self.grants += 1;
+        }
+    }
+}
 
 /// Lets the calling thread ask, in an area of its own where the C library's is too short. The thread may be that of a forked
 /// child: nothing is allocated.

@@ -165,13 +165,7 @@ impl<S: Sharing> RawMutex<S> {
     #[cold]
     fn unlock_with_waiters(&self, word: u32) -> bool {
         let address = self.word.address();
-        if word & SLEEPERS != 0 {
-            if spin::may_hand_over(address) && self.hand_over() {
-                return false;
-            }
-            return self.word.swap(WOKEN, Release) & SLEEPERS != 0;
-        }
-        let left = match spin::lateness(address) {
+        let left = match spin::lateness(address, word & SLEEPERS != 0) {
             Late::No => WOKEN,
             // Woken before the lock is free, because it must not be touched after that.
             Late::WakeAnother if self.word.wake::<S>(1, ANY) > 0 => WOKEN,

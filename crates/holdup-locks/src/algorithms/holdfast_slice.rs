@@ -3,8 +3,7 @@
 use super::holdfast::Holdfast;
 use crate::lock::{Acquired, Algorithm, Properties, RawLock, Sharing, Worker};
 use crate::record::NamedBy;
-use crate::slice;
-use holdfast::Hold;
+use crate::slice::{self, Requests};
 use holdup_model::Meta;
 
 /// The catalogue entry.
@@ -27,8 +26,7 @@ pub(crate) struct HoldfastSlice(Holdfast);
 /// What a worker keeps for itself.
 pub(crate) struct Asking {
     sharing: Sharing,
-    hold: Option<Hold>,
-    grants: u64,
+    requests: Requests,
 }
 
 impl RawLock for HoldfastSlice {
@@ -40,7 +38,7 @@ impl RawLock for HoldfastSlice {
     }
 
     fn local(worker: &Worker) -> Asking {
-        Asking { sharing: worker.sharing, hold: None, grants: 0 }
+        Asking { sharing: worker.sharing, requests: Requests::default() }
     }
 
     fn begin(_asking: &mut Asking) -> std::io::Result<()> {
@@ -49,12 +47,12 @@ impl RawLock for HoldfastSlice {
 
     #[inline(always)]
     fn slice_grants(asking: &Asking) -> Option<u64> {
-        Some(asking.grants)
+        Some(asking.requests.grants)
     }
 
     #[inline(always)]
     fn acquire(&self, asking: &mut Asking, _stopped: &impl Fn() -> bool) -> Acquired {
-        asking.hold = Some(holdfast::hold());
+        asking.requests.ask();
         self.0.lock(asking.sharing);
         Acquired::AfterWaiting
     }
@@ -62,8 +60,6 @@ impl RawLock for HoldfastSlice {
     #[inline(always)]
     fn release(&self, asking: &mut Asking) {
         self.0.unlock(asking.sharing);
-        if asking.hold.take().is_some_and(Hold::end) {
-            asking.grants += 1;
-        }
+        asking.requests.end();
     }
 }

@@ -3,8 +3,7 @@
 use crate::lock::{Acquired, Algorithm, Named, Naming, Properties, RawLock, Turns, Unnamed, Word, Worker};
 use crate::note;
 use crate::record::NamedBy;
-use crate::slice;
-use holdfast::Hold;
+use crate::slice::{self, Requests};
 use holdup_model::Meta;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -44,29 +43,18 @@ pub(crate) struct SliceExtension<W = AtomicU32, N = Unnamed> {
 
 /// What a worker keeps for itself.
 pub(crate) struct Asking<N: Naming = Unnamed> {
-    hold: Option<Hold>,
-    grants: u64,
+    requests: Requests,
     name: N::Name,
-}
-
-impl<N: Naming> Asking<N> {
-    /// Takes the request back, and gives the CPU away when the kernel has granted it meanwhile.
-    #[inline(always)]
-    fn end(&mut self) {
-        if self.hold.take().is_some_and(Hold::end) {
-            self.grants += 1;
-        }
-    }
 }
 
 impl<W: Word, N: Naming> SliceExtension<W, N> {
     /// One exchange under a request, which stands only when the lock is ours.
     #[inline(always)]
     fn try_asking(&self, asking: &mut Asking<N>) -> bool {
-        asking.hold = Some(holdfast::hold());
+        asking.requests.ask();
         let is_ours = N::take(asking.name, &self.word);
         if !is_ours {
-            asking.end();
+            asking.requests.end();
         }
         is_ours
     }
@@ -83,7 +71,7 @@ impl<W: Word, N: Naming> RawLock for SliceExtension<W, N> {
     }
 
     fn local(worker: &Worker) -> Asking<N> {
-        Asking { hold: None, grants: 0, name: N::of(worker) }
+        Asking { requests: Requests::default(), name: N::of(worker) }
     }
 
     fn begin(_asking: &mut Asking<N>) -> std::io::Result<()> {
@@ -92,7 +80,7 @@ impl<W: Word, N: Naming> RawLock for SliceExtension<W, N> {
 
     #[inline(always)]
     fn slice_grants(asking: &Asking<N>) -> Option<u64> {
-        Some(asking.grants)
+        Some(asking.requests.grants)
     }
 
     #[inline(always)]
@@ -116,6 +104,6 @@ impl<W: Word, N: Naming> RawLock for SliceExtension<W, N> {
     fn release(&self, asking: &mut Asking<N>) {
         self.word.store(0, Ordering::Release);
         Self::at_released();
-        asking.end();
+        asking.requests.end();
     }
 }
