@@ -52,7 +52,8 @@ fn sections_are_as_long_as_they_are() {
     if let Availability::Unavailable { reason, .. } = collector.probe(&CollectContext::default()) {
         ignore(format!("critical-sections cannot work here: {reason}"));
     }
-    for section_ns in [20_000, 200_000] {
+    // Sections of up to 20 us do their work in the line of code of their release; longer ones call for it.
+    for section_ns in [20_000, 60_000, 200_000] {
         let mut residuals = SparseHistogram::new();
         // Of 250 residuals, which is what one window gives, one interval in ten misses what it is of.
         let fits = (0..WINDOWS).any(|_| fits(section_ns, &mut residuals));
@@ -75,11 +76,13 @@ fn fits(section_ns: i64, residuals: &mut SparseHistogram) -> bool {
     println!("{} residuals: {:?}", residuals.count(), [0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99].map(quantile));
     if residuals.count() < MIN_RESIDUALS {
         // Whether holders lose the CPU at all is the host's affair, and so is what a breakpoint takes.
-        ignore_part("too few holders were preempted here, or breakpoints take longer");
         assert!(
-            residuals.count() > 0 || says(&seen, "too short for") || !says(&seen, "residuals, without"),
+            residuals.count() > 0
+                || !says(&seen, "residual times")
+                || ["are too short", "a breakpoint there slows"].iter().any(|why| says(&seen, why)),
             "{seen:?}"
         );
+        ignore_part("too few holders were preempted here, or breakpoints take longer");
         return true;
     }
     let e = mean_length(residuals, None, 1);
