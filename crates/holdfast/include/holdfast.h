@@ -79,8 +79,10 @@ static inline int holdfast_cas(uint32_t *word, uint32_t *seen, uint32_t to) {
     return __atomic_compare_exchange_n(word, seen, to, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
+#define HOLDFAST_LOOKS 7u
+
 static inline void holdfast_pause(uint32_t look) {
-    for (uint32_t n = 0; n < (4u << look); n++) {
+    for (uint32_t n = 0; n < (4u << (look < HOLDFAST_LOOKS ? look : 5u)); n++) {
 #if defined(__x86_64__) || defined(__i386__)
         __builtin_ia32_pause();
 #elif defined(__aarch64__)
@@ -91,12 +93,16 @@ static inline void holdfast_pause(uint32_t look) {
     }
 }
 
-#define HOLDFAST_LOOKS 7u
 #define HOLDFAST_LOOKS_RWLOCK 4u
 #define HOLDFAST_LOOKS_OF_MANY 2u
 #define HOLDFAST_FEW 4u
+#define HOLDFAST_LOOKS_WITHOUT_SLEEPERS 27u
+#define HOLDFAST_MOST_IN_VAIN 16u
+#define HOLDFAST_FAILURE 4u
 #define HOLDFAST_BETWEEN_HANDOVERS_US 500u
-#define HOLDFAST_REST_PER_STANDSTILL 16u
+#define HOLDFAST_REST_PER_STANDSTILL 1024u
+#define HOLDFAST_LONGEST_REST_US 2000000u
+#define HOLDFAST_SHORTEST_STANDSTILL_US 31u
 #define HOLDFAST_LONGEST_STANDSTILL_US 200000u
 #define HOLDFAST_LATE_US 2000u
 
@@ -119,12 +125,13 @@ typedef struct {
 #define HOLDFAST_ARRIVES 0x3fcu
 #define HOLDFAST_SLEEPERS 0x80000000u
 
-/* What a process remembers of the locks at some addresses: when they were handed over, and before when not again, when a thread was
- * woken for them, and how many look for long. */
+/* What a program or a library remembers of the locks at some addresses: when they were handed over, and before when not again, when a
+ * thread was woken for them, how many look for long, how many sleep, and how often a longer look was in vain. */
+__attribute__((weak, visibility("hidden"))) uint32_t holdfast_places[64][6];
+
 static inline uint32_t *holdfast_place(const void *lock) {
-    static uint32_t places[64][4];
     uintptr_t address = (uintptr_t)lock;
-    return places[(address >> 3 ^ address >> 9) % 64];
+    return holdfast_places[(address >> 3 ^ address >> 9) % 64];
 }
 
 static inline uint32_t holdfast_now_us(void) {
@@ -135,7 +142,7 @@ static inline uint32_t holdfast_now_us(void) {
 
 static inline int holdfast_may_hand_over(uint32_t *place, uint32_t now) {
     uint32_t not_before = __atomic_load_n(&place[1], __ATOMIC_RELAXED);
-    if (not_before - now - 1 < HOLDFAST_LONGEST_STANDSTILL_US * HOLDFAST_REST_PER_STANDSTILL) return 0;
+    if (not_before - now - 1 < HOLDFAST_LONGEST_REST_US) return 0;
     if (!holdfast_cas(&place[1], &not_before, now + HOLDFAST_BETWEEN_HANDOVERS_US)) return 0;
     __atomic_store_n(&place[0], now, __ATOMIC_RELAXED);
     return 1;
@@ -143,20 +150,38 @@ static inline int holdfast_may_hand_over(uint32_t *place, uint32_t now) {
 
 static inline void holdfast_was_handed_over(const void *lock) {
     uint32_t *place = holdfast_place(lock), now = holdfast_now_us();
-    uint32_t standstill = now - __atomic_load_n(&place[0], __ATOMIC_RELAXED);
-    if (standstill >= HOLDFAST_BETWEEN_HANDOVERS_US / HOLDFAST_REST_PER_STANDSTILL &&
-        standstill < HOLDFAST_LONGEST_STANDSTILL_US)
-        __atomic_store_n(&place[1], now + standstill * HOLDFAST_REST_PER_STANDSTILL, __ATOMIC_RELAXED);
+    uint32_t standstill = now - __atomic_load_n(&place[0], __ATOMIC_RELAXED), rest = standstill * HOLDFAST_REST_PER_STANDSTILL;
+    if (rest > HOLDFAST_LONGEST_REST_US) rest = HOLDFAST_LONGEST_REST_US;
+    if (standstill >= HOLDFAST_SHORTEST_STANDSTILL_US && standstill < HOLDFAST_LONGEST_STANDSTILL_US)
+        __atomic_store_n(&place[1], now + rest, __ATOMIC_RELAXED);
 }
 
 static inline int holdfast_mutex_may_take(uint32_t word, int was_woken) {
     return !(word & HOLDFAST_LOCKED) || (was_woken && (word & HOLDFAST_GRANTED));
 }
 
+/* Where no thread sleeps for the lock there is a CPU for each: a sleep would cost the holder a wake-up. Sleepers of other processes are not
+ * known. */
+static inline int holdfast_looks_longer(uint32_t *place, uint32_t looks, int flag) {
+    uint32_t in_vain = __atomic_load_n(&place[5], __ATOMIC_RELAXED);
+    if (!flag) return 0;
+    if (looks == HOLDFAST_LOOKS && in_vain > HOLDFAST_MOST_IN_VAIN) {
+        __atomic_store_n(&place[5], in_vain - 1, __ATOMIC_RELAXED);
+        return 0;
+    }
+    return looks < HOLDFAST_LOOKS_WITHOUT_SLEEPERS && !__atomic_load_n(&place[4], __ATOMIC_RELAXED);
+}
+
+static inline void holdfast_looked_longer(uint32_t *place, int found_it_free) {
+    uint32_t in_vain = __atomic_load_n(&place[5], __ATOMIC_RELAXED) + HOLDFAST_FAILURE;
+    if (in_vain > HOLDFAST_MOST_IN_VAIN + HOLDFAST_FAILURE) in_vain = HOLDFAST_MOST_IN_VAIN + HOLDFAST_FAILURE;
+    __atomic_store_n(&place[5], found_it_free ? 0 : in_vain, __ATOMIC_RELAXED);
+}
+
 /* looks: how often the thread has looked since it was awake. */
-static inline uint32_t holdfast_mutex_look(uint32_t *lock, int was_woken, uint32_t *looks) {
+static inline uint32_t holdfast_mutex_look(uint32_t *lock, int was_woken, uint32_t *looks, int flag) {
     uint32_t word = __atomic_load_n(lock, __ATOMIC_RELAXED), *looking = NULL;
-    for (; *looks < HOLDFAST_LOOKS; ++*looks) {
+    for (; *looks < HOLDFAST_LOOKS || holdfast_looks_longer(holdfast_place(lock), *looks, flag); ++*looks) {
         if (holdfast_mutex_may_take(word, was_woken) || (word & HOLDFAST_GRANTED)) break;
         if (*looks >= HOLDFAST_LOOKS_OF_MANY && !looking) {
             looking = &holdfast_place(lock)[3];
@@ -166,6 +191,7 @@ static inline uint32_t holdfast_mutex_look(uint32_t *lock, int was_woken, uint32
         word = __atomic_load_n(lock, __ATOMIC_RELAXED);
     }
     if (looking) __atomic_fetch_sub(looking, 1, __ATOMIC_RELAXED);
+    if (*looks > HOLDFAST_LOOKS) holdfast_looked_longer(holdfast_place(lock), holdfast_mutex_may_take(word, was_woken));
     return word;
 }
 
@@ -173,7 +199,7 @@ static inline int holdfast_mutex_wait(uint32_t *lock, int clock, const struct ti
     uint32_t looks = 0;
     int was_woken = 0, result;
     for (;;) {
-        uint32_t word = holdfast_mutex_look(lock, was_woken, &looks), arrives = was_woken ? HOLDFAST_ARRIVES : 0, to;
+        uint32_t word = holdfast_mutex_look(lock, was_woken, &looks, flag), arrives = was_woken ? HOLDFAST_ARRIVES : 0, to;
         if (holdfast_mutex_may_take(word, was_woken)) {
             to = (word | HOLDFAST_LOCKED | (was_woken ? HOLDFAST_SLEEPERS : 0)) & ~(HOLDFAST_GRANTED | arrives);
             if (!holdfast_cas(lock, &word, to)) continue;
@@ -182,7 +208,9 @@ static inline int holdfast_mutex_wait(uint32_t *lock, int clock, const struct ti
         }
         to = (word | HOLDFAST_SLEEPERS) & ~arrives;
         if (to != word && !holdfast_cas(lock, &word, to)) continue;
+        __atomic_fetch_add(&holdfast_place(lock)[4], 1, __ATOMIC_RELAXED);
         result = holdfast_futex_wait(lock, to, HOLDFAST_ANY, clock, until, flag);
+        __atomic_fetch_sub(&holdfast_place(lock)[4], 1, __ATOMIC_RELAXED);
         if (result == ETIMEDOUT) return ETIMEDOUT;
         was_woken = result == 0;
         looks = 0;

@@ -6,6 +6,7 @@
  * folder is missing or cannot be written, no report is made: a program must not fail by it. */
 #include "preload.h"
 #include <fcntl.h>
+#include <sys/stat.h>
 
 #define DIGITS 12
 
@@ -18,6 +19,11 @@ static const char *const names[] = {
 
 static int is_reporting;
 static char path[1024];
+/* The open file, high up where programs do not count on numbers, and which file it is: a program may close it and open another. */
+#define HIGH_FILE 900
+static int kept = -1;
+static dev_t kept_device;
+static ino_t kept_inode;
 static uint32_t counts[COUNTS];
 /* Where the digits of a count begin in the file. */
 static long places[COUNTS];
@@ -63,13 +69,32 @@ static char *write_begin(char *to, const char *end) {
     return append(to, hf_is_glibc() ? "\nc_library glibc\n" : "\nc_library unknown\n", end);
 }
 
+static int is_still_ours(int file) {
+    struct stat about;
+    return file >= 0 && syscall(SYS_fstat, file, &about) == 0 && about.st_dev == kept_device && about.st_ino == kept_inode;
+}
+
+/* A server that gave up its privileges can no longer open the file that it made as root; one that closed all files still has the path. */
 static void write_count(uint32_t what, uint32_t count) {
     char digits[DIGITS];
-    long file = syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CLOEXEC);
     append_number(digits, count, DIGITS, digits + DIGITS);
-    if (file < 0) return;
-    syscall(SYS_pwrite64, file, digits, DIGITS, places[what]);
-    syscall(SYS_close, file);
+    if (is_still_ours(kept)) {
+        syscall(SYS_pwrite64, kept, digits, DIGITS, places[what]);
+    } else {
+        long file = syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CLOEXEC);
+        if (file < 0) return;
+        syscall(SYS_pwrite64, file, digits, DIGITS, places[what]);
+        syscall(SYS_close, file);
+    }
+}
+
+/* Whether the file stays open. Below HIGH_FILE it does not: programs put files at low numbers with dup2, or pass them on by number. */
+static void keep(int file) {
+    struct stat about;
+    kept = (int)syscall(SYS_fcntl, file, F_DUPFD_CLOEXEC, HIGH_FILE);
+    if (kept < 0 || syscall(SYS_fstat, kept, &about) != 0) return;
+    kept_device = about.st_dev;
+    kept_inode = about.st_ino;
 }
 
 void hf_report_begin(void) {
@@ -77,6 +102,8 @@ void hf_report_begin(void) {
     char text[4096], *end = text + sizeof(text), *to;
     int before = errno, file;
     is_reporting = 0;
+    if (is_still_ours(kept)) syscall(SYS_close, kept); /* the parent's, in a forked child */
+    kept = -1;
     file = folder && *folder ? create(folder) : -1;
     if (file >= 0) {
         to = write_begin(text, end);
@@ -87,6 +114,7 @@ void hf_report_begin(void) {
             to = append(append_number(to, 0, DIGITS, end), "\n", end);
         }
         if (syscall(SYS_write, file, text, to - text) == to - text) __atomic_store_n(&is_reporting, 1, __ATOMIC_RELEASE);
+        keep(file);
         syscall(SYS_close, file);
     }
     errno = before;

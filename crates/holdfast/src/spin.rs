@@ -19,12 +19,23 @@ pub(crate) const LOOKS_OF_MANY: u32 = 2;
 /// How many look for long at a lock.
 #[cfg(not(loom))]
 const FEW: u32 = 4;
+/// Looks where no thread sleeps for the lock, so that there is a CPU for each: 70 µs more. A sleep would cost the holder a wake-up.
+#[cfg(not(loom))]
+const LOOKS_WITHOUT_SLEEPERS: u32 = LOOKS + 20;
+/// The longest pause there.
+#[cfg(not(loom))]
+const LONGEST_PAUSE: u32 = 5;
+/// What a look in vain that was so long adds. Above the most, a wait takes one off and does without.
+#[cfg(not(loom))]
+const FAILURE: u32 = 4;
+#[cfg(not(loom))]
+const MOST_IN_VAIN: u32 = 16;
 
 /// The pause between look `n` and the next.
 #[cfg(not(loom))]
 #[inline]
 pub(crate) fn pause(look: u32) {
-    for _ in 0..4u32 << look {
+    for _ in 0..4u32 << if look < LOOKS { look } else { LONGEST_PAUSE } {
         core::hint::spin_loop();
     }
 }
@@ -37,10 +48,15 @@ pub(crate) fn pause(_look: u32) {
 /// The least time between two hand-overs of a lock, in microseconds. parking_lot has 0 to 1 ms.
 #[cfg(not(loom))]
 const BETWEEN_HANDOVERS_US: u32 = 500;
-/// A lock that was handed over stands still until its new owner has a CPU. The next hand-over waits this many times as long, so
-/// that all of them take a sixteenth of the time at most.
+/// A lock that was handed over stands still until its new owner has a CPU, and all others that want it fall asleep meanwhile. The
+/// next hand-over waits this many times as long.
 #[cfg(not(loom))]
-const REST_PER_STANDSTILL: u32 = 16;
+const REST_PER_STANDSTILL: u32 = 1024;
+#[cfg(not(loom))]
+const LONGEST_REST_US: u32 = 2_000_000;
+/// What a thread takes that finds a CPU.
+#[cfg(not(loom))]
+const SHORTEST_STANDSTILL_US: u32 = 31;
 #[cfg(not(loom))]
 const LONGEST_STANDSTILL_US: u32 = 200_000;
 
@@ -49,6 +65,8 @@ const LONGEST_STANDSTILL_US: u32 = 200_000;
 #[cfg(not(loom))]
 struct Place {
     looking: AtomicU32,
+    sleeping: AtomicU32,
+    in_vain: AtomicU32,
     handed_over_us: AtomicU32,
     not_before_us: AtomicU32,
     woke_us: AtomicU32,
@@ -58,6 +76,8 @@ struct Place {
 static PLACES: [Place; 64] = [const {
     Place {
         looking: AtomicU32::new(0),
+        sleeping: AtomicU32::new(0),
+        in_vain: AtomicU32::new(0),
         handed_over_us: AtomicU32::new(0),
         not_before_us: AtomicU32::new(0),
         woke_us: AtomicU32::new(0),
@@ -96,6 +116,65 @@ pub(crate) fn one_of_few(_address: usize) -> Option<OneOfFew> {
     Some(OneOfFew {})
 }
 
+/// A thread sleeps for the lock at an address until this is dropped. One that was woken still sleeps until it has a CPU.
+pub(crate) struct Sleeping {
+    #[cfg(not(loom))]
+    sleeping: &'static AtomicU32,
+}
+
+/// The calling thread sleeps for the lock at an address. A fork copies the count without the threads, and a thread that is killed
+/// leaves it: the locks at this place are then looked at for less long.
+#[cfg(not(loom))]
+pub(crate) fn sleeping(address: usize) -> Sleeping {
+    let sleeping = &place(address).sleeping;
+    sleeping.fetch_add(1, Relaxed);
+    Sleeping { sleeping }
+}
+
+#[cfg(loom)]
+pub(crate) fn sleeping(_address: usize) -> Sleeping {
+    Sleeping {}
+}
+
+#[cfg(not(loom))]
+impl Drop for Sleeping {
+    fn drop(&mut self) {
+        self.sleeping.fetch_sub(1, Relaxed);
+    }
+}
+
+/// Whether look `look`, from [`LOOKS`] on, pays for a waiter at the lock at an address.
+#[cfg(not(loom))]
+pub(crate) fn looks_longer(address: usize, look: u32) -> bool {
+    let place = place(address);
+    let in_vain = place.in_vain.load(Relaxed);
+    if look == LOOKS && in_vain > MOST_IN_VAIN {
+        place.in_vain.store(in_vain - 1, Relaxed);
+        return false;
+    }
+    look < LOOKS_WITHOUT_SLEEPERS && place.sleeping.load(Relaxed) == 0
+}
+
+/// A waiter looked longer than [`LOOKS`].
+#[cfg(not(loom))]
+pub(crate) fn looked_longer(address: usize, found_it_free: bool) {
+    let in_vain = &place(address).in_vain;
+    let before = in_vain.load(Relaxed);
+    if found_it_free && before != 0 {
+        in_vain.store(0, Relaxed);
+    } else if !found_it_free {
+        in_vain.store((before + FAILURE).min(MOST_IN_VAIN + FAILURE), Relaxed);
+    }
+}
+
+#[cfg(loom)]
+pub(crate) fn looks_longer(_address: usize, _look: u32) -> bool {
+    false
+}
+
+#[cfg(loom)]
+pub(crate) fn looked_longer(_address: usize, _found_it_free: bool) {}
+
 /// What a holder does for a thread that was woken and does not arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Late {
@@ -130,7 +209,7 @@ fn may_hand_over(place: &Place, now: u32) -> bool {
     let not_before = place.not_before_us.load(Relaxed);
     let next = now.wrapping_add(BETWEEN_HANDOVERS_US);
     // In the future by at most the longest rest: else the 32 bits have wrapped since.
-    let is_resting = not_before.wrapping_sub(now).wrapping_sub(1) < LONGEST_STANDSTILL_US * REST_PER_STANDSTILL;
+    let is_resting = not_before.wrapping_sub(now).wrapping_sub(1) < LONGEST_REST_US;
     let may = !is_resting && place.not_before_us.compare_exchange(not_before, next, Relaxed, Relaxed).is_ok();
     if may {
         place.handed_over_us.store(now, Relaxed);
@@ -145,8 +224,9 @@ pub(crate) fn was_handed_over(address: usize) {
     let now = crate::time::now_us();
     let standstill_us = now.wrapping_sub(place.handed_over_us.load(Relaxed));
     // A longer one was of another lock, or of another process.
-    if (BETWEEN_HANDOVERS_US / REST_PER_STANDSTILL..LONGEST_STANDSTILL_US).contains(&standstill_us) {
-        place.not_before_us.store(now.wrapping_add(standstill_us * REST_PER_STANDSTILL), Relaxed);
+    if (SHORTEST_STANDSTILL_US..LONGEST_STANDSTILL_US).contains(&standstill_us) {
+        let rest_us = (standstill_us * REST_PER_STANDSTILL).min(LONGEST_REST_US);
+        place.not_before_us.store(now.wrapping_add(rest_us), Relaxed);
     }
 }
 

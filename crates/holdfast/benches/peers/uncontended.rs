@@ -1,8 +1,11 @@
 //! What a lock costs that no other thread wants, and a guard that asks for a longer slice.
 
 use crate::cell::median;
-use crate::locks::{ADAPTIVE, Holdfast, Lock, Mcs, ParkingLot, Pthread, Std, Ticket};
+use crate::locks::{ADAPTIVE, Holdfast, Lock, Mcs, Node, ParkingLot, Pthread, Spot, Std, Ticket};
+use holdfast::Private;
 use std::hint::black_box;
+use std::mem::MaybeUninit;
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 /// Operations of one sample: about 2 ms.
@@ -10,8 +13,13 @@ const OPERATIONS: u32 = 200_000;
 
 /// Time of an operation, in nanoseconds.
 fn locked<L: Lock>() -> f64 {
-    let lock = L::new();
-    timed(|| lock.with(|| black_box(())))
+    let mut place = MaybeUninit::uninit();
+    L::init(&mut place, false);
+    // SAFETY: it was initialised above.
+    let lock: &L = unsafe { place.assume_init_ref() };
+    let (node, is_over) = (Node::default(), AtomicBool::new(false));
+    let spot = Spot { node: &node, is_over: &is_over };
+    timed(|| lock.with(&spot, || black_box(())))
 }
 
 #[inline(always)]
@@ -41,7 +49,7 @@ type Kind = (&'static str, fn() -> f64);
 pub(crate) fn table(samples: usize) {
     let kinds: [Kind; 9] = [
         (Std::NAME, locked::<Std>),
-        (Holdfast::NAME, locked::<Holdfast>),
+        (Holdfast::<Private>::NAME, locked::<Holdfast<Private>>),
         (ParkingLot::NAME, locked::<ParkingLot>),
         (Pthread::<0>::NAME, locked::<Pthread<0>>),
         (Pthread::<ADAPTIVE>::NAME, locked::<Pthread<ADAPTIVE>>),

@@ -1,20 +1,6 @@
 //! What is done inside and outside of the lock, and how it is timed.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Instant;
-
-/// The cell is over: those that spin in a queue let others run, so that the queue empties.
-pub(crate) static IS_OVER: AtomicBool = AtomicBool::new(false);
-
-/// One turn of a waiting spin.
-#[inline(always)]
-pub(crate) fn pause() {
-    if IS_OVER.load(Relaxed) {
-        std::thread::yield_now();
-    } else {
-        std::hint::spin_loop();
-    }
-}
 
 /// Steps of a chain of dependent multiplications, which takes the same time on every run.
 #[inline(always)]
@@ -64,8 +50,24 @@ fn clock_ns(clock: libc::clockid_t) -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// Keeps the calling thread on the CPU of number `n`, counted around those that the process may use.
-pub(crate) fn pin(n: usize) {
+/// Where workers may run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Placement {
+    /// Worker n on CPU n alone, counted around those that the process may use.
+    OnePerCpu,
+    /// Where the kernel places them. A window of some milliseconds measures where: two workers that it puts on one CPU never
+    /// meet at the lock.
+    Anywhere,
+    OneCpu,
+}
+
+/// Places the calling worker of number `n`.
+pub(crate) fn place(placement: Placement, n: usize) {
+    let n = match placement {
+        Placement::Anywhere => return,
+        Placement::OnePerCpu => n,
+        Placement::OneCpu => 0,
+    };
     // SAFETY: the sets are locals of their size.
     unsafe {
         let (mut all, mut one): (libc::cpu_set_t, libc::cpu_set_t) = (std::mem::zeroed(), std::mem::zeroed());
@@ -74,6 +76,52 @@ pub(crate) fn pin(n: usize) {
         let cpus: Vec<usize> = (0..bytes * 8).filter(|cpu| libc::CPU_ISSET(*cpu, &all)).collect();
         libc::CPU_SET(cpus[n % cpus.len()], &mut one);
         libc::sched_setaffinity(0, bytes, &raw const one);
+    }
+}
+
+/// Memory that a worker has page faults in.
+pub(crate) struct Pages {
+    begin: *mut u8,
+    next: usize,
+}
+
+impl Pages {
+    const BYTES: usize = 4096;
+    const COUNT: usize = 256;
+
+    pub(crate) fn new() -> Self {
+        let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        // SAFETY: new memory; huge pages would make one fault of all.
+        let begin = unsafe { libc::mmap(std::ptr::null_mut(), Self::BYTES * Self::COUNT, access, kind, -1, 0) };
+        assert_ne!(begin, libc::MAP_FAILED, "there is memory");
+        // SAFETY: as above.
+        unsafe { libc::madvise(begin, Self::BYTES * Self::COUNT, libc::MADV_NOHUGEPAGE) };
+        Pages { begin: begin.cast(), next: 0 }
+    }
+
+    /// One page fault.
+    #[inline(always)]
+    pub(crate) fn fault(&mut self) {
+        // SAFETY: `next` is below the number of pages.
+        unsafe { self.begin.add(self.next * Self::BYTES).write_volatile(1) };
+        self.next += 1;
+    }
+
+    /// Makes room for the next fault, outside of the lock.
+    #[inline(always)]
+    pub(crate) fn prepare(&mut self) {
+        if self.next == Self::COUNT {
+            self.next = 0;
+            // SAFETY: the memory is this worker's.
+            unsafe { libc::madvise(self.begin.cast(), Self::BYTES * Self::COUNT, libc::MADV_DONTNEED) };
+        }
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        // SAFETY: nothing points there any more.
+        unsafe { libc::munmap(self.begin.cast(), Self::BYTES * Self::COUNT) };
     }
 }
 

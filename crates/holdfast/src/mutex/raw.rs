@@ -26,7 +26,7 @@
 
 use crate::futex::{ANY, Woke, Word};
 use crate::note::mutex_point;
-use crate::sharing::{Private, Sharing};
+use crate::sharing::{Private, Shared, Sharing};
 use crate::spin::{self, LOOKS, LOOKS_OF_MANY, Late};
 use crate::time::Deadline;
 use core::marker::PhantomData;
@@ -202,7 +202,10 @@ impl<S: Sharing> RawMutex<S> {
             if new != word && self.word.compare_exchange(word, new, Relaxed, Relaxed).is_err() {
                 continue;
             }
-            match self.word.wait::<S>(new, ANY, until) {
+            let sleeping = spin::sleeping(self.word.address());
+            let woke = self.word.wait::<S>(new, ANY, until);
+            drop(sleeping);
+            match woke {
                 Woke::ByAnother => me = Waiter { was_woken: true, looks: 0 },
                 Woke::Unasked => me = Waiter::default(),
                 Woke::TimedOut => return false,
@@ -214,7 +217,9 @@ impl<S: Sharing> RawMutex<S> {
     fn look(&self, me: &mut Waiter) -> u32 {
         let mut word = self.word.load(Relaxed);
         let mut one_of_few = None;
-        while me.looks < LOOKS {
+        // Of a lock of several processes, sleepers of the others are not known.
+        let longer = |looks| S::FUTEX_FLAG != Shared::FUTEX_FLAG && spin::looks_longer(self.word.address(), looks);
+        while me.looks < LOOKS || longer(me.looks) {
             // A lock that is handed over is not for this one.
             if me.take(word).is_some() || word & GRANTED != 0 {
                 break;
@@ -228,6 +233,9 @@ impl<S: Sharing> RawMutex<S> {
             spin::pause(me.looks);
             me.looks += 1;
             word = self.word.load(Relaxed);
+        }
+        if me.looks > LOOKS {
+            spin::looked_longer(self.word.address(), me.take(word).is_some());
         }
         word
     }
