@@ -36,6 +36,8 @@ fn compile(compiler: &str, sources: &Path, library: &Path) -> Result<(), String>
         // No symbol asks for a version, and no library is needed (preload.h).
         .args(["-nostdlib", "-fno-stack-protector", "-U_FORTIFY_SOURCE", "-fasynchronous-unwind-tables"])
         .args(["-Wl,-Bsymbolic", "-Wl,-s", "-Wl,-z,noexecstack", "-Wl,-z,noseparate-code"])
+        // Else gcc calls functions of libgcc there, which is not linked, and no program would start with the library.
+        .args((architecture() == "aarch64").then_some("-mno-outline-atomics"))
         .args(files)
         .arg("-o")
         .arg(library)
@@ -47,11 +49,15 @@ fn compile(compiler: &str, sources: &Path, library: &Path) -> Result<(), String>
     Err(format!("{compiler}: {}: {}", output.status, String::from_utf8_lossy(&output.stderr)))
 }
 
+fn architecture() -> String {
+    std::env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default()
+}
+
 /// Looks whether it is what programs of the target load, and packs it.
 fn pack(library: &Path) -> Result<(), String> {
     let failed = |e: std::io::Error| format!("{}: {e}", library.display());
     let bytes = std::fs::read(library).map_err(failed)?;
-    let target = std::env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default();
+    let target = architecture();
     // elf.h: EM_X86_64, EM_AARCH64.
     let machine = match target.as_str() {
         "x86_64" => 62,

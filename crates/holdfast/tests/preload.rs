@@ -33,7 +33,9 @@ fn library(folder: &Path) -> PathBuf {
     sources.retain(|path| path.extension().is_some_and(|e| e == "c"));
     let out = folder.join("libholdfast-pthread.so");
     let flags = ["-O2", "-shared", "-fPIC", "-fvisibility=hidden", "-nostdlib", "-fno-stack-protector"];
-    cc(&[&flags[..], &["-U_FORTIFY_SOURCE", "-Wl,-Bsymbolic", "-Wl,-s"]].concat(), &sources, &out);
+    let more = ["-U_FORTIFY_SOURCE", "-Wl,-Bsymbolic", "-Wl,-s"];
+    let aarch64: &[&str] = if cfg!(target_arch = "aarch64") { &["-mno-outline-atomics"] } else { &[] };
+    cc(&[&flags[..], &more, aarch64].concat(), &sources, &out);
     out
 }
 
@@ -173,7 +175,7 @@ fn the_library_needs_no_version_of_a_symbol_and_is_small() {
     let bytes = std::fs::read(&library).expect("it was built");
     assert!(bytes.len() < 40_000, "{} bytes", bytes.len());
     // The strings of the dynamic section: a needed library or version would be here.
-    for needle in [&b"GLIBC_"[..], b"libc.so.6", b"libpthread", b"libgcc"] {
+    for needle in [&b"GLIBC_"[..], b"libc.so.6", b"libpthread", b"libgcc", b"__aarch64_"] {
         let has = bytes.windows(needle.len()).any(|window| window == needle);
         assert!(!has, "the library asks for {}", String::from_utf8_lossy(needle));
     }
