@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #pragma weak dlsym
+#pragma weak dlvsym
 #pragma weak gnu_get_libc_version
 #pragma weak pthread_condattr_init
 #pragma weak pthread_condattr_setpshared
@@ -34,14 +35,16 @@ static uint32_t find_cond_flags(void) {
     return at >= 4 && at < 12 ? at : 9;
 }
 
+/* Before glibc 2.36 `dlsym` finds the oldest version of what comes next; conditions of that one know no process-shared ones. */
+static void *next(const char *name) {
+    void *found = dlvsym && name[8] == 'c' ? dlvsym(RTLD_NEXT, name, "GLIBC_2.3.2") : NULL;
+    if (!found && dlsym) found = dlsym(RTLD_NEXT, name);
+    return found ? found : (void *)is_missing;
+}
+
 __attribute__((noinline)) static void find(void) {
     int before = errno;
-#define HF_FIND(name, parameters)                                           \
-    {                                                                       \
-        void *found = dlsym ? dlsym(RTLD_NEXT, #name) : NULL;               \
-        if (!found) found = (void *)is_missing;                             \
-        __atomic_store_n((void **)&real.name, found, __ATOMIC_RELAXED);     \
-    }
+#define HF_FIND(name, parameters) __atomic_store_n((void **)&real.name, next(#name), __ATOMIC_RELAXED);
     HF_REAL_FUNCTIONS(HF_FIND)
 #undef HF_FIND
     __atomic_store_n(&cond_flags_at, find_cond_flags(), __ATOMIC_RELAXED);

@@ -69,6 +69,10 @@ const CPP17: [&str; 3] = ["-std=c++17", "-x", "c++"];
 
 /// Compiles the worker. Panics with the compiler's words.
 fn compile(compiler: &str, language: &[&str], flags: &[&str], out: &Path) {
+    compile_source("worker", compiler, language, flags, out);
+}
+
+fn compile_source(name: &str, compiler: &str, language: &[&str], flags: &[&str], out: &Path) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let output = Command::new(compiler)
         .args(language)
@@ -76,7 +80,7 @@ fn compile(compiler: &str, language: &[&str], flags: &[&str], out: &Path) {
         .args(flags)
         .arg("-I")
         .arg(root.join("include"))
-        .arg(root.join("tests/c/worker.c"))
+        .arg(root.join(format!("tests/c/{name}.c")))
         .arg("-o")
         .arg(out)
         .output()
@@ -189,6 +193,17 @@ fn worker(program: &Path, what: &str, descriptor: &OwnedFd, rounds: u32) -> Chil
         .args([what.to_owned(), descriptor.as_raw_fd().to_string(), rounds.to_string()])
         .spawn()
         .expect("it was compiled")
+}
+
+/// `tests/c/clock.c` looks at what is asked of the kernel.
+#[test]
+fn a_wait_on_either_clock_leaves_the_deadline_to_the_kernel_and_reads_no_time() {
+    let folder = folder("clock");
+    for compiler in compilers() {
+        let program = folder.join(compiler);
+        compile_source("clock", compiler, &C11, &["-O1"], &program);
+        run(&program);
+    }
 }
 
 /// Half a minute for what takes a second: then a wake-up was lost, and the words say where.

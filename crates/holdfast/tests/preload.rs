@@ -140,6 +140,18 @@ fn producers_and_consumers_lose_no_wake_up() {
     assert_eq!(report(&reports[0])["served_conditions"], "2");
 }
 
+/// Its waits would be those of the C library without the library, and would not end.
+#[test]
+fn a_wait_on_either_clock_leaves_the_deadline_to_the_kernel_and_reads_no_time() {
+    let folder = folder("clock");
+    let (library, program) = (library(&folder), folder.join("clock"));
+    let root = Path::new(ROOT);
+    let include = format!("-I{}", root.join("include").display());
+    let flags = ["-O1", "-pthread", "-rdynamic", "-DPTHREAD", &include];
+    cc(&flags, &[root.join("tests/c/clock.c")], &program);
+    assert_eq!(run(Command::new(&program).env("LD_PRELOAD", &library)), "ok\n");
+}
+
 #[test]
 fn libraries_that_lock_in_their_constructors_and_are_loaded_again_find_working_locks() {
     let build = folder("early_library");
