@@ -88,9 +88,7 @@ impl<S: Sharing> RawMutex<S> {
             mutex_point!(waiting);
             self.wait(None);
         }
-        mutex_point!(acquired);
-        #[cfg(feature = "debug")]
-        super::debug::took(self.word.address());
+        self.has_taken();
     }
 
     /// Takes the lock if it is free.
@@ -100,9 +98,7 @@ impl<S: Sharing> RawMutex<S> {
     pub fn try_lock(&self) -> bool {
         let is_ours = self.word.load(Relaxed) & LOCKED == 0 && self.word.fetch_or(LOCKED, Acquire) & LOCKED == 0;
         if is_ours {
-            mutex_point!(acquired);
-            #[cfg(feature = "debug")]
-            super::debug::took(self.word.address());
+            self.has_taken();
         }
         is_ours
     }
@@ -119,10 +115,17 @@ impl<S: Sharing> RawMutex<S> {
                 return false;
             }
         }
+        self.has_taken();
+        true
+    }
+
+    /// The calling thread has it now.
+    #[inline(always)]
+    #[cfg_attr(feature = "debug", track_caller)]
+    fn has_taken(&self) {
         mutex_point!(acquired);
         #[cfg(feature = "debug")]
         super::debug::took(self.word.address());
-        true
     }
 
     /// Whether it is held. True only for the moment of the look.
