@@ -27,7 +27,8 @@ fn main() {
     let mut machine = found.expect("a machine of the catalogue").machine;
     machine.kernel.slice_extension_ns = numbers(&value("--extension", "0"), ',')[0];
     let busy = numbers(&value("--busy", "0"), ',')[0];
-    let names = value("--locks", "ticket,mcs,pthread-mutex,lwlock,holdfast,holdfast-capped,holdfast-slice,parking-lot");
+    let names =
+        value("--locks", "ticket,mcs,pthread-mutex,lwlock,holdfast,holdfast-one-fetch,holdfast-slice,parking-lot");
     let threads = numbers(&value("--threads", "1,2,4,8,16,32,64,96,192,384"), ',');
     let ms = numbers(&value("--ms", "60"), ',')[0];
     let seeds = numbers(&value("--seeds", "3"), ',')[0];

@@ -10,11 +10,11 @@ use crate::stats::SwitchOut;
 use crate::world::{Segment, Then, World};
 
 /// The lock is held, or reserved.
-pub(crate) const LOCKED: u8 = 1;
+pub(crate) const LOCKED: u16 = 1;
 /// A waiter may sleep.
-pub(crate) const MARKED: u8 = 2;
+pub(crate) const MARKED: u16 = 2;
 /// With `LOCKED`: it is reserved for a woken waiter.
-pub(crate) const GRANTED: u8 = 4;
+pub(crate) const GRANTED: u16 = 4;
 
 /// What a waiter does next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub(crate) enum Next {
 #[derive(Debug)]
 pub(crate) struct Rules {
     /// What a waiter does about a word that it read: the world, its number, the lock's, the word.
-    pub(crate) sees: fn(&mut World, u32, u32, u8) -> Next,
+    pub(crate) sees: fn(&mut World, u32, u32, u16) -> Next,
     /// Its atomic operation is carried out: the world, the numbers of the CPU, of the waiter and of the lock.
     pub(crate) writes: fn(&mut World, u32, u32, u32) -> Next,
     /// It goes to sleep.
@@ -72,15 +72,20 @@ pub(crate) const BASE: Algorithm = Algorithm {
 pub(crate) const ASKING_NS: u64 = 1;
 
 /// The word as an atomic operation finds it.
-pub(crate) fn word(world: &World, lock: u32) -> u8 {
+pub(crate) fn word(world: &World, lock: u32) -> u16 {
     let l = &world.locks[lock as usize];
     let locked = if l.holder == FREE && !l.is_granted { 0 } else { LOCKED };
     let marked = if l.is_marked { MARKED } else { 0 };
-    locked | marked | if l.is_granted { GRANTED } else { 0 }
+    locked | marked | l.hints | if l.is_granted { GRANTED } else { 0 }
+}
+
+/// Whether an atomic operation of a newcomer takes the lock, regardless of hints in its word.
+fn is_free(world: &World, lock: u32) -> bool {
+    word(world, lock) & (LOCKED | MARKED | GRANTED) == 0
 }
 
 /// The word as a load finds it: a release that is on its way is not seen yet.
-fn seen_word(world: &World, lock: u32) -> u8 {
+fn seen_word(world: &World, lock: u32) -> u16 {
     let is_hidden = world.locks[lock as usize].visible_at > world.now;
     word(world, lock) | if is_hidden { LOCKED } else { 0 }
 }
@@ -91,7 +96,7 @@ fn rules(world: &World, lock: u32) -> &'static Rules {
 
 /// One atomic operation on a lock that looks free.
 fn tries(world: &mut World, cpu: u32, task: u32, lock: u32) -> bool {
-    let is_free = word(world, lock) == 0;
+    let is_free = is_free(world, lock);
     if is_free {
         let ns = world.contended_atomic_ns(cpu, task, lock);
         takes(world, cpu, task, lock, ns);
@@ -120,7 +125,7 @@ fn waits(world: &mut World, cpu: u32, task: u32, lock: u32) {
 pub(crate) fn over(world: &mut World, cpu: u32, task: u32, lock: u32) {
     match world.tasks[task as usize].waiting.step {
         // The holder may have left while the operation was on its way.
-        ARRIVES if word(world, lock) == 0 => {
+        ARRIVES if is_free(world, lock) => {
             takes(world, cpu, task, lock, 0);
             world.has_it(cpu, task);
         }
@@ -169,7 +174,7 @@ pub(crate) fn looks_anew(world: &mut World, cpu: u32, task: u32, lock: u32) {
 }
 
 /// What a waiter does about a word, which it remembers.
-pub(crate) fn sees(world: &mut World, task: u32, lock: u32, word: u8) -> Next {
+pub(crate) fn sees(world: &mut World, task: u32, lock: u32, word: u16) -> Next {
     world.tasks[task as usize].waiting.word = word;
     (rules(world, lock).sees)(world, task, lock, word)
 }

@@ -161,21 +161,20 @@ pub(crate) struct Lock {
     pub(crate) next_number: u32,
     /// With no holder: the lock is reserved for a woken waiter (holdfast).
     pub(crate) is_granted: bool,
+    /// What its word says beside that (holdfast).
+    pub(crate) hints: u16,
     /// How many writes its line has seen: a CPU that read it after the last one has a copy.
     pub(crate) writes: u32,
     /// A CPU that has a copy of the line beside `last_cpu`.
     pub(crate) sharer: u32,
     /// Until when those that asked for the line before are served, ns.
     pub(crate) line_free_at: u64,
-    /// How many waiters are counted as looking, and the CPU that has the line of that number (holdfast-capped).
-    pub(crate) lookers: u32,
-    pub(crate) lookers_cpu: u32,
     /// The mean of the turns that waiters looked for (`__spins` of pthread's adaptive mutex).
     pub(crate) mean_turns: i32,
     /// When a release hands the lock to a waiter instead of freeing it, ns (parking_lot).
     pub(crate) fair_at: u64,
-    /// What each process remembers of hand-overs (holdfast).
-    pub(crate) hand_overs: Vec<HandOvers>,
+    /// What each process remembers of it (holdfast).
+    pub(crate) places: Vec<Place>,
     /// The lock inside this one.
     pub(crate) inner: u32,
     /// The lock whose line its word stands on: its own, or the outer one's.
@@ -189,11 +188,17 @@ impl Lock {
     }
 }
 
-/// When a lock was handed over last, and before which time it is not, us.
+/// What a process remembers of a lock, on a line of its own.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct HandOvers {
-    pub(crate) at_us: u64,
+pub(crate) struct Place {
+    /// How many waiters look for long.
+    pub(crate) looking: u32,
+    /// When it was handed over last, before which time it is not, and when a waiter was woken for it, us.
+    pub(crate) handed_over_us: u64,
     pub(crate) not_before_us: u64,
+    pub(crate) woke_us: u64,
+    /// The CPU that has the line.
+    pub(crate) cpu: u32,
 }
 
 #[cfg(test)]

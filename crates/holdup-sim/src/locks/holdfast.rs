@@ -1,30 +1,44 @@
 //! holdfast's mutex: looks whose pauses double, then a sleep on the word, and hand-overs (crates/holdfast/src/mutex/raw.rs,
 //! spin.rs).
 //!
-//! One atomic OR takes a free lock. A waiter looks with pauses of 4 to 256 turns in between, marks the word and sleeps. A release
-//! clears the mark and wakes one sleeper, which sets it again; any newcomer may take the lock before it. Once in 500 us the
-//! holder of a marked lock hands it over: it wakes one while it holds the lock, and leaves it reserved for a woken waiter. A
-//! lock that then stood still rests for sixteen times as long before the next hand-over.
+//! One atomic OR takes a free lock. A waiter looks with pauses of 4 to 256 turns in between, from the third look on only where it
+//! is one of four, marks the word and sleeps. A release clears the mark and wakes one sleeper, which sets it again; any newcomer
+//! may take the lock before it. Once in 500 us the holder of a marked lock hands it over: it wakes one while it holds the lock, and
+//! leaves it reserved for a woken waiter. A lock that then stood still rests for sixteen times as long before the next hand-over.
+//! While a woken waiter has not arrived, the word counts releases; at the 64th the holder does something about it if 2 ms are over.
 
 use super::parking_lot::CLOCK_NS;
 use crate::locking::looking::{self, GRANTED, LOCKED, MARKED, Next, Rules};
-use crate::locking::{Algorithm, FREE, HandOvers, NONE};
+use crate::locking::{Algorithm, FREE, NONE, Place};
 use crate::world::World;
 
 /// Pauses before a sleep (`LOOKS`), and the turns of the first one, of which each next one has twice as many (`pause()`).
 pub(crate) const LOOKS: u32 = 7;
 pub(crate) const FIRST_PAUSE: u32 = 4;
-/// `BETWEEN_HANDOVERS_US`, `REST_PER_STANDSTILL`, `LONGEST_STANDSTILL_US`.
+/// `LOOKS_OF_MANY`, `FEW`.
+pub(crate) const LOOKS_OF_MANY: u32 = 2;
+pub(crate) const FEW: u32 = 4;
+/// `BETWEEN_HANDOVERS_US`, `REST_PER_STANDSTILL`, `LONGEST_STANDSTILL_US`, `LATE_US`.
 const BETWEEN_HANDOVERS_US: u64 = 500;
 const REST_PER_STANDSTILL: u64 = 16;
 const LONGEST_STANDSTILL_US: u64 = 200_000;
+const LATE_US: u64 = 2_000;
 
-/// The holder is in FUTEX_WAKE, and the lock is not free.
+/// A thread was woken for the lock and has not arrived yet. With it the word counts releases, and the last bit says that they are many.
+const WOKEN: u16 = 1 << 3;
+const ONE_RELEASE: u16 = 1 << 4;
+const LATE: u16 = 1 << 10;
+
+// What a release does that is not only an exchange. Nothing:
+const NOTHING: u8 = 0;
+// The holder is in FUTEX_WAKE, and the lock is not free.
 const HANDS_OVER: u8 = 16;
-/// It has woken a sleeper.
-const WOKE: u8 = 17;
-/// Its compare-exchange that reserves the lock is carried out.
-const GRANTS: u8 = 18;
+const WAKES_ANOTHER: u8 = 17;
+// It has woken a sleeper.
+const WOKE_OWNER: u8 = 18;
+const WOKE_ANOTHER: u8 = 19;
+// Its compare-exchange that reserves the lock is carried out.
+const GRANTS: u8 = 20;
 
 pub(super) const RULES: Rules = Rules { sees, writes, sleeps: looking::enters, asks: false };
 
@@ -32,52 +46,66 @@ pub(super) const ALGORITHM: Algorithm =
     Algorithm { id: "holdfast", looking: Some(&RULES), released, over, ..looking::BASE };
 
 /// `RawMutex::look()`, and what `wait()` does with the word.
-fn sees(world: &mut World, task: u32, _lock: u32, word: u8) -> Next {
+fn sees(world: &mut World, task: u32, lock: u32, word: u16) -> Next {
     let waiting = &world.tasks[task as usize].waiting;
-    match word {
-        _ if may_take(word, waiting.was_woken) => Next::Write,
-        _ if waiting.looks < LOOKS && word & GRANTED == 0 => Next::Pause(FIRST_PAUSE << waiting.looks),
-        _ if word & MARKED != 0 => Next::Sleep,
-        _ => Next::Write,
+    let (looks, was_woken) = (waiting.looks, waiting.was_woken);
+    let looks_on = !may_take(word, was_woken) && word & GRANTED == 0 && looks < LOOKS;
+    if looks_on && (looks < LOOKS_OF_MANY || is_one_of_few(world, task, lock)) {
+        return Next::Pause(FIRST_PAUSE << looks);
     }
+    if std::mem::take(&mut world.tasks[task as usize].waiting.is_counted) {
+        place(world, task, lock).looking -= 1;
+    }
+    if !may_take(word, was_woken) && asleep(word, was_woken) == word { Next::Sleep } else { Next::Write }
+}
+
+/// `spin::one_of_few()`
+fn is_one_of_few(world: &mut World, task: u32, lock: u32) -> bool {
+    if !world.tasks[task as usize].waiting.is_counted {
+        let place = place(world, task, lock);
+        let is_one = place.looking < FEW;
+        place.looking += u32::from(is_one);
+        world.tasks[task as usize].waiting.is_counted = is_one;
+    }
+    world.tasks[task as usize].waiting.is_counted
 }
 
 /// `Waiter::take()`.
-fn may_take(word: u8, was_woken: bool) -> bool {
+fn may_take(word: u16, was_woken: bool) -> bool {
     word & LOCKED == 0 || was_woken && word & GRANTED != 0
 }
 
+/// The word on which a waiter sleeps: one that was woken has arrived.
+fn asleep(word: u16, was_woken: bool) -> u16 {
+    MARKED | if was_woken { word & (WOKEN - 1) } else { word }
+}
+
+/// A compare-exchange.
 fn writes(world: &mut World, cpu: u32, task: u32, lock: u32) -> Next {
     let found = looking::word(world, lock);
     let waiting = &mut world.tasks[task as usize].waiting;
     if found != waiting.word {
-        waiting.looks = 0;
         return looking::sees(world, task, lock, found);
     }
-    acts(world, cpu, task, lock)
-}
-
-/// The compare-exchange found the word as it was read.
-pub(super) fn acts(world: &mut World, cpu: u32, task: u32, lock: u32) -> Next {
-    let waiting = &mut world.tasks[task as usize].waiting;
-    let found = waiting.word;
-    let was_woken = waiting.was_woken;
-    if may_take(found, was_woken) {
-        let l = world.lock(lock);
-        l.is_granted = false;
-        l.is_marked |= was_woken;
-        if found & GRANTED != 0 {
-            was_handed_over(world, task, lock);
-        }
-        looking::takes(world, cpu, task, lock, 0);
-        return Next::Has;
+    let (was_woken, takes) = (waiting.was_woken, may_take(found, waiting.was_woken));
+    waiting.word = asleep(found, was_woken);
+    let l = world.lock(lock);
+    l.is_marked |= was_woken || !takes;
+    if was_woken {
+        l.hints = 0;
     }
-    waiting.word |= MARKED;
-    world.lock(lock).is_marked = true;
-    Next::Sleep
+    if !takes {
+        return Next::Sleep;
+    }
+    l.is_granted = false;
+    if found & GRANTED != 0 {
+        was_handed_over(world, task, lock);
+    }
+    looking::takes(world, cpu, task, lock, 0);
+    Next::Has
 }
 
-/// `unlock()`: a look, and an exchange if no task sleeps.
+/// `unlock()`: a look, and an exchange if there is nobody to think of.
 pub(super) fn released(world: &mut World, cpu: u32, task: u32, lock: u32) -> bool {
     world.tasks[task as usize].extra_ns += world.read_ns(cpu, task, lock);
     gives_back(world, cpu, task, lock)
@@ -85,34 +113,44 @@ pub(super) fn released(world: &mut World, cpu: u32, task: u32, lock: u32) -> boo
 
 /// The holder knows the word.
 pub(super) fn gives_back(world: &mut World, cpu: u32, task: u32, lock: u32) -> bool {
-    if !world.locks[lock as usize].is_marked {
+    let l = world.lock(lock);
+    if !l.is_marked && l.hints & LATE == 0 {
+        l.hints += if l.hints == 0 { 0 } else { ONE_RELEASE };
         looking::frees(world, cpu, task, lock);
         return true;
     }
-    world.tasks[task as usize].extra_ns += CLOCK_NS;
-    if may_hand_over(world, task, lock) {
-        // The exchange leaves the lock held and without a mark.
-        looking::holders_atomic_ns(world, cpu, task, lock);
-        world.lock(lock).is_marked = false;
-        world.kernel_for_lock(cpu, task, lock, HANDS_OVER, world.machine.costs.syscall_ns);
-        return false;
+    let (is_marked, syscall_ns) = (l.is_marked, world.machine.costs.syscall_ns);
+    match lateness(world, task, lock, is_marked) {
+        NOTHING => {
+            world.lock(lock).hints = WOKEN;
+            if looking::frees(world, cpu, task, lock) {
+                looking::wakes(world, cpu, task, lock);
+            }
+            return !is_marked;
+        }
+        HANDS_OVER => {
+            // The exchange leaves the lock held and without a mark.
+            looking::holders_atomic_ns(world, cpu, task, lock);
+            let l = world.lock(lock);
+            (l.is_marked, l.hints) = (false, WOKEN);
+            world.kernel_for_lock(cpu, task, lock, HANDS_OVER, syscall_ns);
+        }
+        step => world.kernel_for_lock(cpu, task, lock, step, syscall_ns),
     }
-    looking::frees(world, cpu, task, lock);
-    looking::wakes(world, cpu, task, lock);
     false
 }
 
 pub(super) fn over(world: &mut World, cpu: u32, task: u32, lock: u32) {
     match world.tasks[task as usize].waiting.step {
-        HANDS_OVER => match world.lock(lock).queue.pop_front() {
+        step @ (HANDS_OVER | WAKES_ANOTHER) => match world.lock(lock).queue.pop_front() {
             Some(sleeper) => {
                 let ns = world.wakes_sleeper(cpu, sleeper);
-                world.kernel_for_lock(cpu, task, lock, WOKE, ns);
+                let next = if step == HANDS_OVER { WOKE_OWNER } else { WOKE_ANOTHER };
+                world.kernel_for_lock(cpu, task, lock, next, ns);
             }
-            // FUTEX_WAKE found no sleeper.
-            None => frees_after_all(world, cpu, task, lock),
+            None => frees_after_all(world, cpu, task, lock, if step == HANDS_OVER { WOKEN } else { 0 }),
         },
-        WOKE => {
+        WOKE_OWNER => {
             let ns = world.contended_atomic_ns(cpu, task, lock);
             world.user_for_lock(cpu, task, lock, GRANTS, ns);
         }
@@ -121,14 +159,15 @@ pub(super) fn over(world: &mut World, cpu: u32, task: u32, lock: u32) {
             (l.holder, l.is_granted) = (FREE, true);
             is_given_back(world, cpu, task, lock);
         }
-        // Another one went to sleep meanwhile: the woken waiter may as well, so the lock is for all.
-        GRANTS => frees_after_all(world, cpu, task, lock),
+        // With `GRANTS`: another one went to sleep meanwhile. The woken waiter may as well, so the lock is for all.
+        WOKE_ANOTHER | GRANTS => frees_after_all(world, cpu, task, lock, WOKEN),
         _ => looking::over(world, cpu, task, lock),
     }
 }
 
-/// The hand-over did not come about.
-fn frees_after_all(world: &mut World, cpu: u32, task: u32, lock: u32) {
+/// The holder woke a waiter, and the lock is for all.
+fn frees_after_all(world: &mut World, cpu: u32, task: u32, lock: u32, hints: u16) {
+    world.lock(lock).hints = hints;
     if looking::frees(world, cpu, task, lock) {
         return looking::wakes(world, cpu, task, lock);
     }
@@ -144,33 +183,42 @@ fn is_given_back(world: &mut World, cpu: u32, task: u32, lock: u32) {
     }
 }
 
-/// `spin::may_hand_over()`.
-fn may_hand_over(world: &mut World, task: u32, lock: u32) -> bool {
+/// `spin::lateness()`, as the step of the release that follows; `NOTHING` where the lock is only freed.
+fn lateness(world: &mut World, task: u32, lock: u32, has_sleepers: bool) -> u8 {
     let now_us = world.now / 1_000;
+    world.tasks[task as usize].extra_ns += CLOCK_NS;
     let place = place(world, task, lock);
-    let may = now_us >= place.not_before_us;
-    if may {
-        (place.at_us, place.not_before_us) = (now_us, now_us + BETWEEN_HANDOVERS_US);
+    if !has_sleepers && now_us - place.woke_us < LATE_US {
+        return NOTHING;
     }
-    may
+    place.woke_us = now_us;
+    if now_us >= place.not_before_us {
+        (place.handed_over_us, place.not_before_us) = (now_us, now_us + BETWEEN_HANDOVERS_US);
+        return HANDS_OVER;
+    }
+    if has_sleepers { NOTHING } else { WAKES_ANOTHER }
 }
 
 /// `spin::was_handed_over()`.
 fn was_handed_over(world: &mut World, task: u32, lock: u32) {
     let now_us = world.now / 1_000;
+    world.tasks[task as usize].extra_ns += CLOCK_NS;
     let place = place(world, task, lock);
-    let standstill_us = now_us.saturating_sub(place.at_us);
+    let standstill_us = now_us.saturating_sub(place.handed_over_us);
     if (BETWEEN_HANDOVERS_US / REST_PER_STANDSTILL..LONGEST_STANDSTILL_US).contains(&standstill_us) {
         place.not_before_us = now_us + standstill_us * REST_PER_STANDSTILL;
     }
 }
 
-/// What the task's process remembers of the lock.
-fn place(world: &mut World, task: u32, lock: u32) -> &mut HandOvers {
-    let process = world.tasks[task as usize].process as usize;
-    let all = &mut world.lock(lock).hand_overs;
+/// What the task's process remembers of the lock, for an atomic operation there.
+fn place(world: &mut World, task: u32, lock: u32) -> &mut Place {
+    let of = &world.tasks[task as usize];
+    let (process, cpu) = (of.process as usize, of.cpu);
+    let all = &mut world.lock(lock).places;
     if all.len() <= process {
-        all.resize(process + 1, HandOvers::default());
+        all.resize(process + 1, Place { cpu, ..Place::default() });
     }
-    &mut all[process]
+    let from = std::mem::replace(&mut all[process].cpu, cpu);
+    world.tasks[task as usize].extra_ns += world.machine.costs.atomic_ns + world.transfer_ns(from, cpu);
+    &mut world.lock(lock).places[process]
 }

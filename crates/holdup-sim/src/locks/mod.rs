@@ -4,7 +4,7 @@
 mod clh;
 mod futex_mutex;
 pub(crate) mod holdfast;
-pub(crate) mod holdfast_capped;
+mod holdfast_one_fetch;
 mod holdfast_slice;
 mod lwlock;
 mod lwlock_futex;
@@ -43,7 +43,7 @@ pub(crate) const ALL: &[&Algorithm] = &[
     &holdfast_slice::ALGORITHM,
     &lwlock::ALGORITHM,
     &lwlock_futex::ALGORITHM,
-    &holdfast_capped::ALGORITHM,
+    &holdfast_one_fetch::ALGORITHM,
 ];
 
 /// The algorithm with this id.

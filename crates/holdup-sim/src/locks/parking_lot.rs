@@ -44,7 +44,7 @@ const BUCKET: Algorithm =
     Algorithm { id: "parking-lot", has_own_line: true, looking: Some(&BUCKET_RULES), ..looking::BASE };
 
 /// `lock_slow()` with `SpinWait::spin()`.
-fn sees(world: &mut World, task: u32, _lock: u32, word: u8) -> Next {
+fn sees(world: &mut World, task: u32, _lock: u32, word: u16) -> Next {
     let looks = world.tasks[task as usize].waiting.looks;
     match word {
         0 | MARKED => Next::Write,

@@ -31,7 +31,7 @@ pub(super) const ALGORITHM: Algorithm = Algorithm {
     ..looking::BASE
 };
 
-fn sees(world: &mut World, task: u32, lock: u32, word: u8) -> Next {
+fn sees(world: &mut World, task: u32, lock: u32, word: u16) -> Next {
     let waiting = &world.tasks[task as usize].waiting;
     if word & LOCKED == 0 || waiting.gave_up {
         return Next::Write;

@@ -15,7 +15,7 @@ const RULES: Rules = Rules { sees, writes, sleeps: looking::enters, asks: false 
 pub(super) const ALGORITHM: Algorithm = Algorithm { id: "std-mutex", looking: Some(&RULES), ..looking::BASE };
 
 /// `Mutex::spin()`, and what its callers do with the state.
-fn sees(world: &mut World, task: u32, _lock: u32, word: u8) -> Next {
+fn sees(world: &mut World, task: u32, _lock: u32, word: u16) -> Next {
     let waiting = &mut world.tasks[task as usize].waiting;
     if word == LOCKED && waiting.looks < LOOKS {
         return Next::Pause(1);

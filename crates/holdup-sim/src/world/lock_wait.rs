@@ -39,7 +39,7 @@ pub(crate) struct Waiting {
     pub(crate) looks: u32,
     pub(crate) turns: u32,
     /// The word that it read last, and how many writes its line had seen by then.
-    pub(crate) word: u8,
+    pub(crate) word: u16,
     pub(crate) writes: u32,
     /// Whether another task ended its last sleep.
     pub(crate) was_woken: bool,

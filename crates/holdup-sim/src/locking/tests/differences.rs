@@ -1,13 +1,12 @@
 //! In what the locks differ: who is next, who sleeps and after how many looks, and what bounds barging.
 
 use super::{load, small};
-use crate::locking::{FREE, HandOvers, NONE};
-use crate::locks::holdfast_capped::{self, MOST_LOOKERS};
+use crate::locking::{FREE, NONE, Place};
 use crate::locks::{ALL, holdfast, pthread_adaptive};
 use crate::program::{Op, Program};
 use crate::random::Span;
 use crate::stats::{SwitchOut, WindowStats};
-use crate::world::{Load, Mode, Task, TaskSpec, World};
+use crate::world::{Load, TaskSpec, World};
 
 const FAIR: &[&str] = &["ticket", "mcs", "clh"];
 const NEVER_SLEEP: &[&str] = &["tas", "slice-extension", "ttas-backoff", "pthread-spin", "ticket", "mcs", "clh"];
@@ -173,7 +172,7 @@ fn longest_wait_ns(name: &'static str, hands_over: bool) -> u64 {
     };
     let mut world = World::new(&small(4), &of_all, 1);
     if !hands_over {
-        world.lock(0).hand_overs = vec![HandOvers { at_us: 0, not_before_us: u64::MAX }];
+        world.lock(0).places = vec![Place { not_before_us: u64::MAX, ..Place::default() }];
         world.lock(0).fair_at = u64::MAX;
     }
     world.run_until(200_000_000);
@@ -214,8 +213,8 @@ fn a_lock_that_stood_still_rests_before_the_next_hand_over() {
         let mut longest_us = 0;
         for step in 1..4_000 {
             world.run_until(step * 50_000);
-            if let Some(place) = world.locks[0].hand_overs.first() {
-                longest_us = longest_us.max(place.not_before_us.saturating_sub(place.at_us));
+            if let Some(place) = world.locks[0].places.first() {
+                longest_us = longest_us.max(place.not_before_us.saturating_sub(place.handed_over_us));
             }
         }
         longest_us
@@ -261,33 +260,37 @@ fn no_request_for_a_longer_slice_stands_outside_of_a_section() {
 }
 
 #[test]
-fn few_waiters_of_a_capped_lock_look_for_long() {
-    let most_at_once = |name| {
-        let mut world = World::new(&small(32), &load(worker(500, 500), 32, vec![name]), 1);
-        let looks = |task: &&Task| {
-            task.segment.mode == Mode::Spin
-                && task.waiting.wanted == 0
-                && task.waiting.looks > holdfast_capped::UNCOUNTED_LOOKS
-        };
-        let steps = (1..2_000).map(|step| {
-            world.run_until(step * 2_000);
-            world.tasks.iter().filter(looks).count() as u32
-        });
-        let most = steps.max().unwrap_or(0);
-        assert_eq!(world.locks[0].lookers, world.tasks.iter().filter(|task| task.waiting.is_counted).count() as u32);
-        most
+fn few_waiters_of_holdfast_look_for_long() {
+    // Threads: each process has its own count.
+    let tasks = vec![TaskSpec::new(0, 0); 32];
+    let of_all = Load { tasks, ..load(worker(500, 500), 0, vec!["holdfast"]) };
+    let mut world = World::new(&small(32), &of_all, 1);
+    let mut most = 0;
+    for step in 1..2_000 {
+        world.run_until(step * 2_000);
+        let counted = world.tasks.iter().filter(|task| task.waiting.is_counted).count() as u32;
+        assert_eq!(world.locks[0].places.first().map_or(0, |place| place.looking), counted);
+        most = most.max(counted);
+    }
+    assert_eq!(most, holdfast::FEW);
+}
+
+/// A woken waiter waits for its CPU behind others, and one that has a CPU of its own sleeps behind it.
+#[test]
+fn a_waiter_that_waits_for_its_cpu_keeps_no_other_asleep() {
+    let busy = Program::new("busy", vec![Op::Compute(Span::Fixed(100_000)), Op::Jump(0)]);
+    let task = |program, cpu| TaskSpec { pinned: Some(cpu), ..TaskSpec::new(program, 0) };
+    let mut tasks = vec![task(1, 0), task(1, 1), task(1, 2)];
+    tasks.extend((0..20).map(|_| task(0, 1)));
+    let of_all = Load {
+        programs: vec![busy, Program::new("worker", worker(20_000, 1_000))],
+        tasks,
+        locks: vec!["holdfast"],
+        marks: 1,
+        ..Load::default()
     };
-    // Those that have just been refused are on their way to sleep.
-    assert!((1..=MOST_LOOKERS + 4).contains(&most_at_once("holdfast-capped")), "{}", most_at_once("holdfast-capped"));
-    assert!(most_at_once("holdfast") > 16, "{}", most_at_once("holdfast"));
-    let cpu_ns = |name| {
-        let seen = run(name, 64, 64, worker(100, 1_000), 5);
-        seen.cpu_ns.iter().sum::<u64>() / seen.marks[0].count
-    };
-    assert!(
-        3 * cpu_ns("holdfast-capped") < cpu_ns("holdfast"),
-        "{} and {}",
-        cpu_ns("holdfast-capped"),
-        cpu_ns("holdfast")
-    );
+    let mut world = World::new(&small(3), &of_all, 1);
+    world.run_until(2_000_000_000);
+    let counts = world.close().by_task.clone();
+    assert!(counts[1] > 20 && 20 * counts[1] < counts[2] && counts[0] < 4 * counts[2], "{:?}", &counts[..3]);
 }
