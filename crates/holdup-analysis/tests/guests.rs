@@ -129,6 +129,33 @@ fn an_arm_that_was_something_else_than_its_label_says_stands_above_the_verdicts(
 }
 
 #[test]
+fn what_holdfasts_locks_did_is_said_and_first_where_they_did_nothing() {
+    let mut bundle = guests("kvm");
+    let of_arm = |bundle: &mut BundleData, note: &str, most: usize| {
+        for trial in bundle.trials.iter_mut().filter(|t| t.arm == 1).take(most) {
+            trial.notes = vec![note.to_owned()];
+        }
+    };
+    let of_holdfast = |bundle: &BundleData| {
+        let findings = analyse(bundle).findings.into_iter().enumerate();
+        let mut found = findings.filter(|(_, f)| f.analysis == "treatment" && f.sentence.contains("holdfast"));
+        found.next().map(|(n, finding)| (n, finding.headline, finding.sentence))
+    };
+    assert_eq!(of_holdfast(&bundle), None);
+    of_arm(&mut bundle, "holdfast served 4 mutexes of 1 process", usize::MAX);
+    let label = bundle.schedule.arms[1].label.clone();
+    let (_, is_first, sentence) = of_holdfast(&bundle).expect("it is said");
+    assert_eq!((is_first, sentence), (false, format!("{label}: holdfast served 4 mutexes of 1 process.")));
+    let why = "holdfast had no effect: no process of this command loaded it (it is statically linked)";
+    of_arm(&mut bundle, why, 1);
+    let (n, is_first, sentence) = of_holdfast(&bundle).expect("it is said");
+    assert_eq!((n, is_first), (0, true));
+    assert!(sentence.starts_with(&format!("{label}: {why} (so in 1 of ")), "{sentence}");
+    of_arm(&mut bundle, why, usize::MAX);
+    assert_eq!(of_holdfast(&bundle), Some((0, true, format!("{label}: {why}."))));
+}
+
+#[test]
 fn a_treatment_without_a_fact_is_undecided() {
     let mut bundle = guests("kvm");
     for reading in &mut bundle.environment {

@@ -80,6 +80,11 @@ pub struct Trial {
     pub notes: Vec<String>,
 }
 
+/// How the note of a trial begins whose program was started with holdfast's locks before the C library's.
+pub const OF_HOLDFAST: &str = "holdfast ";
+/// The same, where none of its locks was one of holdfast's.
+pub const HOLDFAST_HAD_NO_EFFECT: &str = "holdfast had no effect: ";
+
 /// The name of the histogram that is looked at where trials have several: what the load engines call their latency, else
 /// the first by name.
 pub fn latency_histogram<'a>(trials: impl Iterator<Item = &'a Trial>) -> Option<&'a str> {

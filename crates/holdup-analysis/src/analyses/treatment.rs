@@ -4,6 +4,7 @@ use super::{Context, note};
 use crate::words;
 use holdup_model::guest::KERNEL;
 use holdup_model::outcome::FindingVerdict;
+use holdup_model::trial::{HOLDFAST_HAD_NO_EFFECT, OF_HOLDFAST};
 use holdup_model::{Arm, Fact, Finding, Level, Meta, PreemptModel, Trial};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +15,8 @@ pub static META: Meta = Meta {
     docs: "A kernel may leave out what its command line asks for: 7.0 takes preempt=none for an unsupported mode, logs \
            it and boots with another model. So the facts of each trial are held against the levels of its arm: the \
            release against kernel=debian:VERSION, the model in force against preempt and boot.preempt. An arm that was \
-           something else answers another question than the plan's.",
+           something else answers another question than the plan's. So is one whose program was to have holdfast's locks and took none \
+           of them.",
     references: &["kernel/sched/core.c:setup_preempt_mode (v6.18)"],
 };
 
@@ -70,7 +72,8 @@ pub(super) fn run(context: &Context<'_>) -> Vec<Finding> {
         }
     }
     let mut findings: Vec<Finding> = wrong.iter().map(|((arm, _), wrong)| wrong.finding(context, *arm)).collect();
-    if findings.is_empty() && !checked.is_empty() {
+    findings.extend(context.index.arms().filter_map(|arm| of_holdfast(context, arm)));
+    if wrong.is_empty() && !checked.is_empty() {
         let names: Vec<&str> = shown.iter().copied().collect();
         let sentence = format!(
             "Every arm was what its label says of {}: {} looked at.",
@@ -86,6 +89,30 @@ pub(super) fn run(context: &Context<'_>) -> Vec<Finding> {
         findings.push(note(&META, FindingVerdict::Undecided, sentence));
     }
     findings
+}
+
+/// What holdfast's locks did in an arm that was to have them, by the notes of its trials.
+fn of_holdfast(context: &Context<'_>, arm: &Arm) -> Option<Finding> {
+    let done = context.index.done(arm.id);
+    let notes: Vec<(u32, &str)> = done.iter().filter_map(|trial| Some((trial.seq, note_of_holdfast(trial)?))).collect();
+    let without: Vec<(u32, &str)> =
+        notes.iter().filter(|(_, note)| note.starts_with(HOLDFAST_HAD_NO_EFFECT)).copied().collect();
+    let (shown, verdict) = match without.last() {
+        Some(last) => (last, FindingVerdict::Supported),
+        None => (notes.last()?, FindingVerdict::Refuted),
+    };
+    let of = if without.len() == notes.len() || without.is_empty() {
+        String::new()
+    } else {
+        format!(" (so in {} of {} trials)", without.len(), notes.len())
+    };
+    let sentence = format!("{}: {}{of}.", arm.label, shown.1);
+    let trials = without.iter().map(|(seq, _)| *seq).collect();
+    Some(Finding { headline: !without.is_empty(), trials, ..note(&META, verdict, sentence) })
+}
+
+fn note_of_holdfast(trial: &Trial) -> Option<&str> {
+    trial.notes.iter().map(String::as_str).find(|note| note.starts_with(OF_HOLDFAST))
 }
 
 /// Trials of one arm that were something else than the arm.

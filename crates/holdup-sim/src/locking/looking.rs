@@ -51,7 +51,8 @@ const READS: u8 = 2;
 const WRITES: u8 = 3;
 const YIELDS: u8 = 4;
 const ENTERS: u8 = 5;
-const RETURNS: u8 = 6;
+/// It is back from FUTEX_WAIT.
+pub(crate) const RETURNS: u8 = 6;
 /// The release has freed the lock, and is in FUTEX_WAKE.
 const WAKES: u8 = 7;
 const WOKE: u8 = 8;

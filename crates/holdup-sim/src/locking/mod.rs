@@ -193,6 +193,10 @@ impl Lock {
 pub(crate) struct Place {
     /// How many waiters look for long.
     pub(crate) looking: u32,
+    /// How many sleep, until they have a CPU.
+    pub(crate) sleeping: u32,
+    /// Long looks that did not pay.
+    pub(crate) in_vain: u32,
     /// When it was handed over last, before which time it is not, and when a waiter was woken for it, us.
     pub(crate) handed_over_us: u64,
     pub(crate) not_before_us: u64,

@@ -2,9 +2,9 @@
 //! spin.rs).
 //!
 //! One atomic OR takes a free lock. A waiter looks with pauses of 4 to 256 turns in between, from the third look on only where it
-//! is one of four, marks the word and sleeps. A release clears the mark and wakes one sleeper, which sets it again; any newcomer
+//! is one of four and for longer where no other sleeps, marks the word and sleeps. A release clears the mark and wakes one sleeper, which sets it again; any newcomer
 //! may take the lock before it. Once in 500 us the holder of a marked lock hands it over: it wakes one while it holds the lock, and
-//! leaves it reserved for a woken waiter. A lock that then stood still rests for sixteen times as long before the next hand-over.
+//! leaves it reserved for a woken waiter. A lock that then stood still rests for 1,024 times as long before the next hand-over.
 //! While a woken waiter has not arrived, the word counts releases; at the 64th the holder does something about it if 2 ms are over.
 
 use super::parking_lot::CLOCK_NS;
@@ -18,9 +18,16 @@ pub(crate) const FIRST_PAUSE: u32 = 4;
 /// `LOOKS_OF_MANY`, `FEW`.
 pub(crate) const LOOKS_OF_MANY: u32 = 2;
 pub(crate) const FEW: u32 = 4;
-/// `BETWEEN_HANDOVERS_US`, `REST_PER_STANDSTILL`, `LONGEST_STANDSTILL_US`, `LATE_US`.
+/// `LOOKS_WITHOUT_SLEEPERS`, `LONGEST_PAUSE`, `FAILURE`, `MOST_IN_VAIN`.
+const LOOKS_WITHOUT_SLEEPERS: u32 = LOOKS + 20;
+const LONGEST_PAUSE: u32 = 5;
+const FAILURE: u32 = 4;
+const MOST_IN_VAIN: u32 = 16;
+/// `BETWEEN_HANDOVERS_US`, `REST_PER_STANDSTILL`, the bounds of a rest and of a standstill, `LATE_US`.
 const BETWEEN_HANDOVERS_US: u64 = 500;
-const REST_PER_STANDSTILL: u64 = 16;
+const REST_PER_STANDSTILL: u64 = 1024;
+const LONGEST_REST_US: u64 = 2_000_000;
+const SHORTEST_STANDSTILL_US: u64 = 31;
 const LONGEST_STANDSTILL_US: u64 = 200_000;
 const LATE_US: u64 = 2_000;
 
@@ -40,7 +47,7 @@ const WOKE_ANOTHER: u8 = 19;
 // Its compare-exchange that reserves the lock is carried out.
 const GRANTS: u8 = 20;
 
-pub(super) const RULES: Rules = Rules { sees, writes, sleeps: looking::enters, asks: false };
+pub(super) const RULES: Rules = Rules { sees, writes, sleeps, asks: false };
 
 pub(super) const ALGORITHM: Algorithm =
     Algorithm { id: "holdfast", looking: Some(&RULES), released, over, ..looking::BASE };
@@ -49,14 +56,35 @@ pub(super) const ALGORITHM: Algorithm =
 fn sees(world: &mut World, task: u32, lock: u32, word: u16) -> Next {
     let waiting = &world.tasks[task as usize].waiting;
     let (looks, was_woken) = (waiting.looks, waiting.was_woken);
-    let looks_on = !may_take(word, was_woken) && word & GRANTED == 0 && looks < LOOKS;
+    let waits_on = !may_take(word, was_woken) && word & GRANTED == 0;
+    let looks_on = waits_on && (looks < LOOKS || looks_longer(world, task, lock, looks));
     if looks_on && (looks < LOOKS_OF_MANY || is_one_of_few(world, task, lock)) {
-        return Next::Pause(FIRST_PAUSE << looks);
+        return Next::Pause(FIRST_PAUSE << if looks < LOOKS { looks } else { LONGEST_PAUSE });
+    }
+    if looks > LOOKS {
+        let place = place(world, task, lock);
+        place.in_vain = if waits_on { (place.in_vain + FAILURE).min(MOST_IN_VAIN + FAILURE) } else { 0 };
     }
     if std::mem::take(&mut world.tasks[task as usize].waiting.is_counted) {
         place(world, task, lock).looking -= 1;
     }
     if !may_take(word, was_woken) && asleep(word, was_woken) == word { Next::Sleep } else { Next::Write }
+}
+
+/// `spin::looks_longer()`.
+fn looks_longer(world: &mut World, task: u32, lock: u32, looks: u32) -> bool {
+    let place = place(world, task, lock);
+    if looks == LOOKS && place.in_vain > MOST_IN_VAIN {
+        place.in_vain -= 1;
+        return false;
+    }
+    looks < LOOKS_WITHOUT_SLEEPERS && place.sleeping == 0
+}
+
+/// `spin::sleeping()`, and FUTEX_WAIT.
+fn sleeps(world: &mut World, cpu: u32, task: u32, lock: u32) {
+    place(world, task, lock).sleeping += 1;
+    looking::enters(world, cpu, task, lock);
 }
 
 /// `spin::one_of_few()`
@@ -159,6 +187,10 @@ pub(super) fn over(world: &mut World, cpu: u32, task: u32, lock: u32) {
             (l.holder, l.is_granted) = (FREE, true);
             is_given_back(world, cpu, task, lock);
         }
+        looking::RETURNS => {
+            place(world, task, lock).sleeping -= 1;
+            looking::over(world, cpu, task, lock);
+        }
         // With `GRANTS`: another one went to sleep meanwhile. The woken waiter may as well, so the lock is for all.
         WOKE_ANOTHER | GRANTS => frees_after_all(world, cpu, task, lock, WOKEN),
         _ => looking::over(world, cpu, task, lock),
@@ -205,8 +237,8 @@ fn was_handed_over(world: &mut World, task: u32, lock: u32) {
     world.tasks[task as usize].extra_ns += CLOCK_NS;
     let place = place(world, task, lock);
     let standstill_us = now_us.saturating_sub(place.handed_over_us);
-    if (BETWEEN_HANDOVERS_US / REST_PER_STANDSTILL..LONGEST_STANDSTILL_US).contains(&standstill_us) {
-        place.not_before_us = now_us + standstill_us * REST_PER_STANDSTILL;
+    if (SHORTEST_STANDSTILL_US..LONGEST_STANDSTILL_US).contains(&standstill_us) {
+        place.not_before_us = now_us + (standstill_us * REST_PER_STANDSTILL).min(LONGEST_REST_US);
     }
 }
 

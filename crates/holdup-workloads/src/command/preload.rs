@@ -4,6 +4,7 @@ use flate2::read::ZlibDecoder;
 use holdup_files::{Folder, open_input};
 use holdup_host::Host;
 use holdup_model::Problem;
+use holdup_model::trial::{HOLDFAST_HAD_NO_EFFECT, OF_HOLDFAST};
 use holdup_postgres::{PrivateDir, private_dir};
 use rustix::fs::{Mode, fchmod};
 use std::collections::BTreeMap;
@@ -139,7 +140,7 @@ const LEFT: [(&str, &[&str]); 6] = [
 
 fn sentence(reports: &[Report], why_not_loaded: &dyn Fn() -> String) -> String {
     if reports.is_empty() {
-        return format!("holdfast had no effect: no process of this command loaded it ({})", why_not_loaded());
+        return format!("{HOLDFAST_HAD_NO_EFFECT}no process of this command loaded it ({})", why_not_loaded());
     }
     let sum = |name: &str| reports.iter().filter_map(|r| r.counts.get(name)).sum::<u64>();
     let served: Vec<String> = SERVED
@@ -165,11 +166,11 @@ fn sentence(reports: &[Report], why_not_loaded: &dyn Fn() -> String) -> String {
     let users = reports.iter().filter(|report| report.has_served()).count();
     if let Some((last, others)) = served.split_last() {
         let list = if others.is_empty() { last.clone() } else { format!("{} and {last}", others.join(", ")) };
-        return format!("holdfast served {list} of {}{to_c_library}", processes(users));
+        return format!("{OF_HOLDFAST}served {list} of {}{to_c_library}", processes(users));
     }
     let musl = reports.iter().all(|report| !report.is_glibc);
     let why = if musl { "whose C library is not glibc" } else { "and none used a lock of pthread that it serves" };
-    format!("holdfast had no effect: {} loaded it, {why}{to_c_library}", processes(reports.len()))
+    format!("{HOLDFAST_HAD_NO_EFFECT}{} loaded it, {why}{to_c_library}", processes(reports.len()))
 }
 
 fn locks(n: u64) -> String {
