@@ -186,7 +186,7 @@ fn the_library_needs_no_version_of_a_symbol_and_is_small() {
     let library = library(&folder);
     let bytes = std::fs::read(&library).expect("it was built");
     assert!(bytes.len() < 40_000, "{} bytes", bytes.len());
-    // A needed version would have a section of its own, and a needed library its name in the strings of the dynamic section. Names of
+    // A needed version would have its own section, and a needed library its name in the strings of the dynamic section. Names of
     // versions that are looked for at run time are not needed.
     for needle in [&b".gnu.version_r"[..], b"libc.so.6", b"libpthread", b"libgcc", b"__aarch64_"] {
         let has = bytes.windows(needle.len()).any(|window| window == needle);

@@ -116,7 +116,7 @@ impl<L: Lock> Mapped<L> {
         let begin = unsafe { libc::mmap(std::ptr::null_mut(), size_of::<Region<L>>(), access, kind, -1, 0) };
         assert_ne!(begin, libc::MAP_FAILED, "there is memory");
         let region: *mut Region<L> = begin.cast();
-        // SAFETY: nobody else has it yet.
+        // SAFETY: no other thread has it yet.
         L::init(unsafe { &mut (*region).lock }, is_shared);
         Mapped(region)
     }

@@ -188,7 +188,7 @@ impl Lock {
     }
 }
 
-/// What a process remembers of a lock, on a line of its own.
+/// What a process remembers of a lock, on its own line.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Place {
     /// How many waiters look for long.

@@ -133,7 +133,7 @@ fn writes(world: &mut World, cpu: u32, task: u32, lock: u32) -> Next {
     Next::Has
 }
 
-/// `unlock()`: a look, and an exchange if there is nobody to think of.
+/// `unlock()`: a look, and an exchange if no other task is to be thought of.
 pub(super) fn released(world: &mut World, cpu: u32, task: u32, lock: u32) -> bool {
     world.tasks[task as usize].extra_ns += world.read_ns(cpu, task, lock);
     gives_back(world, cpu, task, lock)
