@@ -80,9 +80,10 @@ static inline int holdfast_cas(uint32_t *word, uint32_t *seen, uint32_t to) {
 }
 
 #define HOLDFAST_LOOKS 7u
+#define HOLDFAST_LONGEST_PAUSE 5u
 
 static inline void holdfast_pause(uint32_t look) {
-    for (uint32_t n = 0; n < (4u << (look < HOLDFAST_LOOKS ? look : 5u)); n++) {
+    for (uint32_t n = 0; n < (4u << (look < HOLDFAST_LOOKS ? look : HOLDFAST_LONGEST_PAUSE)); n++) {
 #if defined(__x86_64__) || defined(__i386__)
         __builtin_ia32_pause();
 #elif defined(__aarch64__)
@@ -125,13 +126,18 @@ typedef struct {
 #define HOLDFAST_ARRIVES 0x3fcu
 #define HOLDFAST_SLEEPERS 0x80000000u
 
-/* What a program or a library remembers of the locks at some addresses: when they were handed over, and before when not again, when a
- * thread was woken for them, how many look for long, how many sleep, and how often a longer look was in vain. */
-__attribute__((weak, visibility("hidden"))) uint32_t holdfast_places[64][6];
+/* What a program or a library remembers of the locks at some addresses. */
+typedef struct {
+    uint32_t handed_over_us, not_before_us, woke_us;
+    uint32_t looking;  /* for long */
+    uint32_t sleeping; /* until they have a CPU */
+    uint32_t in_vain;  /* longer looks */
+} holdfast_place_t;
+__attribute__((weak, visibility("hidden"))) holdfast_place_t holdfast_places[64];
 
-static inline uint32_t *holdfast_place(const void *lock) {
+static inline holdfast_place_t *holdfast_place(const void *lock) {
     uintptr_t address = (uintptr_t)lock;
-    return holdfast_places[(address >> 3 ^ address >> 9) % 64];
+    return &holdfast_places[(address >> 3 ^ address >> 9) % 64];
 }
 
 static inline uint32_t holdfast_now_us(void) {
@@ -140,20 +146,21 @@ static inline uint32_t holdfast_now_us(void) {
     return (uint32_t)now.tv_sec * 1000000u + (uint32_t)(now.tv_nsec / 1000);
 }
 
-static inline int holdfast_may_hand_over(uint32_t *place, uint32_t now) {
-    uint32_t not_before = __atomic_load_n(&place[1], __ATOMIC_RELAXED);
+static inline int holdfast_may_hand_over(holdfast_place_t *place, uint32_t now) {
+    uint32_t not_before = __atomic_load_n(&place->not_before_us, __ATOMIC_RELAXED);
     if (not_before - now - 1 < HOLDFAST_LONGEST_REST_US) return 0;
-    if (!holdfast_cas(&place[1], &not_before, now + HOLDFAST_BETWEEN_HANDOVERS_US)) return 0;
-    __atomic_store_n(&place[0], now, __ATOMIC_RELAXED);
+    if (!holdfast_cas(&place->not_before_us, &not_before, now + HOLDFAST_BETWEEN_HANDOVERS_US)) return 0;
+    __atomic_store_n(&place->handed_over_us, now, __ATOMIC_RELAXED);
     return 1;
 }
 
 static inline void holdfast_was_handed_over(const void *lock) {
-    uint32_t *place = holdfast_place(lock), now = holdfast_now_us();
-    uint32_t standstill = now - __atomic_load_n(&place[0], __ATOMIC_RELAXED), rest = standstill * HOLDFAST_REST_PER_STANDSTILL;
+    holdfast_place_t *place = holdfast_place(lock);
+    uint32_t now = holdfast_now_us();
+    uint32_t standstill = now - __atomic_load_n(&place->handed_over_us, __ATOMIC_RELAXED), rest = standstill * HOLDFAST_REST_PER_STANDSTILL;
     if (rest > HOLDFAST_LONGEST_REST_US) rest = HOLDFAST_LONGEST_REST_US;
     if (standstill >= HOLDFAST_SHORTEST_STANDSTILL_US && standstill < HOLDFAST_LONGEST_STANDSTILL_US)
-        __atomic_store_n(&place[1], now + rest, __ATOMIC_RELAXED);
+        __atomic_store_n(&place->not_before_us, now + rest, __ATOMIC_RELAXED);
 }
 
 static inline int holdfast_mutex_may_take(uint32_t word, int was_woken) {
@@ -162,20 +169,22 @@ static inline int holdfast_mutex_may_take(uint32_t word, int was_woken) {
 
 /* Where no thread sleeps for the lock there is a CPU for each: a sleep would cost the holder a wake-up. Sleepers of other processes are not
  * known. */
-static inline int holdfast_looks_longer(uint32_t *place, uint32_t looks, int flag) {
-    uint32_t in_vain = __atomic_load_n(&place[5], __ATOMIC_RELAXED);
+static inline int holdfast_looks_longer(holdfast_place_t *place, uint32_t looks, int flag) {
+    uint32_t in_vain;
     if (!flag) return 0;
+    in_vain = __atomic_load_n(&place->in_vain, __ATOMIC_RELAXED);
     if (looks == HOLDFAST_LOOKS && in_vain > HOLDFAST_MOST_IN_VAIN) {
-        __atomic_store_n(&place[5], in_vain - 1, __ATOMIC_RELAXED);
+        __atomic_store_n(&place->in_vain, in_vain - 1, __ATOMIC_RELAXED);
         return 0;
     }
-    return looks < HOLDFAST_LOOKS_WITHOUT_SLEEPERS && !__atomic_load_n(&place[4], __ATOMIC_RELAXED);
+    return looks < HOLDFAST_LOOKS_WITHOUT_SLEEPERS && !__atomic_load_n(&place->sleeping, __ATOMIC_RELAXED);
 }
 
-static inline void holdfast_looked_longer(uint32_t *place, int found_it_free) {
-    uint32_t in_vain = __atomic_load_n(&place[5], __ATOMIC_RELAXED) + HOLDFAST_FAILURE;
-    if (in_vain > HOLDFAST_MOST_IN_VAIN + HOLDFAST_FAILURE) in_vain = HOLDFAST_MOST_IN_VAIN + HOLDFAST_FAILURE;
-    __atomic_store_n(&place[5], found_it_free ? 0 : in_vain, __ATOMIC_RELAXED);
+static inline void holdfast_looked_longer(holdfast_place_t *place, int found_it_free) {
+    uint32_t before = __atomic_load_n(&place->in_vain, __ATOMIC_RELAXED), after = before + HOLDFAST_FAILURE;
+    if (after > HOLDFAST_MOST_IN_VAIN + HOLDFAST_FAILURE) after = HOLDFAST_MOST_IN_VAIN + HOLDFAST_FAILURE;
+    if (found_it_free) after = 0;
+    if (after != before) __atomic_store_n(&place->in_vain, after, __ATOMIC_RELAXED);
 }
 
 /* looks: how often the thread has looked since it was awake. */
@@ -184,7 +193,7 @@ static inline uint32_t holdfast_mutex_look(uint32_t *lock, int was_woken, uint32
     for (; *looks < HOLDFAST_LOOKS || holdfast_looks_longer(holdfast_place(lock), *looks, flag); ++*looks) {
         if (holdfast_mutex_may_take(word, was_woken) || (word & HOLDFAST_GRANTED)) break;
         if (*looks >= HOLDFAST_LOOKS_OF_MANY && !looking) {
-            looking = &holdfast_place(lock)[3];
+            looking = &holdfast_place(lock)->looking;
             if (__atomic_fetch_add(looking, 1, __ATOMIC_RELAXED) >= HOLDFAST_FEW) break;
         }
         holdfast_pause(*looks);
@@ -208,9 +217,9 @@ static inline int holdfast_mutex_wait(uint32_t *lock, int clock, const struct ti
         }
         to = (word | HOLDFAST_SLEEPERS) & ~arrives;
         if (to != word && !holdfast_cas(lock, &word, to)) continue;
-        __atomic_fetch_add(&holdfast_place(lock)[4], 1, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&holdfast_place(lock)->sleeping, 1, __ATOMIC_RELAXED);
         result = holdfast_futex_wait(lock, to, HOLDFAST_ANY, clock, until, flag);
-        __atomic_fetch_sub(&holdfast_place(lock)[4], 1, __ATOMIC_RELAXED);
+        __atomic_fetch_sub(&holdfast_place(lock)->sleeping, 1, __ATOMIC_RELAXED);
         if (result == ETIMEDOUT) return ETIMEDOUT;
         was_woken = result == 0;
         looks = 0;
@@ -249,9 +258,10 @@ static inline int holdfast_mutex_trylock(holdfast_mutex_t *lock) {
 
 /* Sleepers or a late thread are to be thought of. Returns what the word becomes, or 1 where the lock was handed over. */
 static inline uint32_t holdfast_mutex_leave(uint32_t *word, uint32_t seen, int flag) {
-    uint32_t *place = holdfast_place(word), now = holdfast_now_us(), held = HOLDFAST_LOCKED | HOLDFAST_WOKEN;
-    if (!(seen & HOLDFAST_SLEEPERS) && now - __atomic_load_n(&place[2], __ATOMIC_RELAXED) < HOLDFAST_LATE_US) return HOLDFAST_WOKEN;
-    __atomic_store_n(&place[2], now, __ATOMIC_RELAXED);
+    holdfast_place_t *place = holdfast_place(word);
+    uint32_t now = holdfast_now_us(), held = HOLDFAST_LOCKED | HOLDFAST_WOKEN;
+    if (!(seen & HOLDFAST_SLEEPERS) && now - __atomic_load_n(&place->woke_us, __ATOMIC_RELAXED) < HOLDFAST_LATE_US) return HOLDFAST_WOKEN;
+    __atomic_store_n(&place->woke_us, now, __ATOMIC_RELAXED);
     if (holdfast_may_hand_over(place, now)) {
         __atomic_exchange_n(word, held, __ATOMIC_RELAXED);
         if (holdfast_futex_wake(word, 1, HOLDFAST_ANY, flag) > 0 && holdfast_cas(word, &held, held | HOLDFAST_GRANTED)) return 1;

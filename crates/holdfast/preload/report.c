@@ -69,16 +69,16 @@ static char *write_begin(char *to, const char *end) {
     return append(to, hf_is_glibc() ? "\nc_library glibc\n" : "\nc_library unknown\n", end);
 }
 
-static int is_still_ours(int file) {
+static int is_still_ours(void) {
     struct stat about;
-    return file >= 0 && syscall(SYS_fstat, file, &about) == 0 && about.st_dev == kept_device && about.st_ino == kept_inode;
+    return kept >= 0 && syscall(SYS_fstat, kept, &about) == 0 && about.st_dev == kept_device && about.st_ino == kept_inode;
 }
 
 /* A server that gave up its privileges can no longer open the file that it made as root; one that closed all files still has the path. */
 static void write_count(uint32_t what, uint32_t count) {
     char digits[DIGITS];
     append_number(digits, count, DIGITS, digits + DIGITS);
-    if (is_still_ours(kept)) {
+    if (is_still_ours()) {
         syscall(SYS_pwrite64, kept, digits, DIGITS, places[what]);
     } else {
         long file = syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CLOEXEC);
@@ -88,7 +88,7 @@ static void write_count(uint32_t what, uint32_t count) {
     }
 }
 
-/* Whether the file stays open. Below HIGH_FILE it does not: programs put files at low numbers with dup2, or pass them on by number. */
+/* Keeps the file open, from HIGH_FILE on: programs put files at low numbers with dup2, or pass them on by number. */
 static void keep(int file) {
     struct stat about;
     kept = (int)syscall(SYS_fcntl, file, F_DUPFD_CLOEXEC, HIGH_FILE);
@@ -102,7 +102,7 @@ void hf_report_begin(void) {
     char text[4096], *end = text + sizeof(text), *to;
     int before = errno, file;
     is_reporting = 0;
-    if (is_still_ours(kept)) syscall(SYS_close, kept); /* the parent's, in a forked child */
+    if (is_still_ours()) syscall(SYS_close, kept); /* the parent's, in a forked child */
     kept = -1;
     file = folder && *folder ? create(folder) : -1;
     if (file >= 0) {

@@ -89,58 +89,45 @@ fn place(address: usize) -> &'static Place {
     &PLACES[(address >> 3 ^ address >> 9) % PLACES.len()]
 }
 
-/// One of the threads that look at a lock for long, for as long as it is kept.
-pub(crate) struct OneOfFew {
+/// The calling thread is counted for as long as this is kept.
+pub(crate) struct Counted {
     #[cfg(not(loom))]
-    looking: &'static AtomicU32,
+    counter: &'static AtomicU32,
 }
 
 #[cfg(not(loom))]
-impl Drop for OneOfFew {
+impl Drop for Counted {
     fn drop(&mut self) {
-        self.looking.fetch_sub(1, Relaxed);
+        self.counter.fetch_sub(1, Relaxed);
     }
 }
 
 /// Whether fewer than a few look at the lock at an address for long; the caller does from now on.
 #[cfg(not(loom))]
-pub(crate) fn one_of_few(address: usize) -> Option<OneOfFew> {
-    let looking = &place(address).looking;
-    let before = looking.fetch_add(1, Relaxed);
-    let one = OneOfFew { looking };
+pub(crate) fn one_of_few(address: usize) -> Option<Counted> {
+    let counter = &place(address).looking;
+    let before = counter.fetch_add(1, Relaxed);
+    let one = Counted { counter };
     (before < FEW).then_some(one)
 }
 
 #[cfg(loom)]
-pub(crate) fn one_of_few(_address: usize) -> Option<OneOfFew> {
-    Some(OneOfFew {})
+pub(crate) fn one_of_few(_address: usize) -> Option<Counted> {
+    Some(Counted {})
 }
 
-/// A thread sleeps for the lock at an address until this is dropped. One that was woken still sleeps until it has a CPU.
-pub(crate) struct Sleeping {
-    #[cfg(not(loom))]
-    sleeping: &'static AtomicU32,
-}
-
-/// The calling thread sleeps for the lock at an address. A fork copies the count without the threads, and a thread that is killed
+/// The calling thread sleeps for the lock at an address. One that was woken still sleeps until it has a CPU. A fork copies the count without the threads, and a thread that is killed
 /// leaves it: the locks at this place are then looked at for less long.
 #[cfg(not(loom))]
-pub(crate) fn sleeping(address: usize) -> Sleeping {
-    let sleeping = &place(address).sleeping;
-    sleeping.fetch_add(1, Relaxed);
-    Sleeping { sleeping }
+pub(crate) fn sleeping(address: usize) -> Counted {
+    let counter = &place(address).sleeping;
+    counter.fetch_add(1, Relaxed);
+    Counted { counter }
 }
 
 #[cfg(loom)]
-pub(crate) fn sleeping(_address: usize) -> Sleeping {
-    Sleeping {}
-}
-
-#[cfg(not(loom))]
-impl Drop for Sleeping {
-    fn drop(&mut self) {
-        self.sleeping.fetch_sub(1, Relaxed);
-    }
+pub(crate) fn sleeping(_address: usize) -> Counted {
+    Counted {}
 }
 
 /// Whether look `look`, from [`LOOKS`] on, pays for a waiter at the lock at an address.

@@ -133,17 +133,18 @@ impl Effort {
         effort
     }
 
-    /// The cells of a table; with few threads these are measured in more rounds than with many.
+    /// Whether a cell is to be measured.
     fn wants(&self, cell: &Cell) -> bool {
         self.cells.is_empty() || self.cells.contains(&(cell.workers, cell.inside_us, cell.outside_us))
     }
 
-    /// All locks in a cell, round by round, each round beginning with another one.
+    /// All locks in a cell, in fewer rounds where many threads make each one long.
     fn rounds(&self, cell: Cell, which: &[Contender]) -> Vec<Sum> {
         let rounds = if cell.workers > 16 { self.rounds.div_ceil(2) } else { self.rounds };
         self.measured(cell, which, rounds, self.window)
     }
 
+    /// Round by round, each round beginning with another lock.
     fn measured(&self, cell: Cell, which: &[Contender], rounds: usize, window: Duration) -> Vec<Sum> {
         let mut sums = vec![Sum::default(); which.len()];
         let share_a_cpu = cell.workers > 1 && cell.placement == Placement::OneCpu;

@@ -1,11 +1,12 @@
 //! holdfast's mutex: looks whose pauses double, then a sleep on the word, and hand-overs (crates/holdfast/src/mutex/raw.rs,
 //! spin.rs).
 //!
-//! One atomic OR takes a free lock. A waiter looks with pauses of 4 to 256 turns in between, from the third look on only where it
-//! is one of four and for longer where no other sleeps, marks the word and sleeps. A release clears the mark and wakes one sleeper, which sets it again; any newcomer
-//! may take the lock before it. Once in 500 us the holder of a marked lock hands it over: it wakes one while it holds the lock, and
-//! leaves it reserved for a woken waiter. A lock that then stood still rests for 1,024 times as long before the next hand-over.
-//! While a woken waiter has not arrived, the word counts releases; at the 64th the holder does something about it if 2 ms are over.
+//! One atomic OR takes a free lock. A waiter looks with pauses of 4 to 256 turns in between, from the third look on only
+//! where it is one of four and for longer where no other sleeps, marks the word and sleeps. A release clears the mark and
+//! wakes one sleeper, which sets it again; any newcomer may take the lock before it. Once in 500 us the holder of a marked
+//! lock hands it over: it wakes one while it holds the lock, and leaves it reserved for a woken waiter. A lock that then
+//! stood still rests for 1,024 times as long before the next hand-over. While a woken waiter has not arrived, the word
+//! counts releases; at the 64th the holder does something about it if 2 ms are over.
 
 use super::parking_lot::CLOCK_NS;
 use crate::locking::looking::{self, GRANTED, LOCKED, MARKED, Next, Rules};
