@@ -35,6 +35,7 @@ impl World {
         ImageRequest {
             agent: self.at("agent"),
             postgres: None,
+            more_postgres: Vec::new(),
             programs: Vec::new(),
             modules: None,
             extra: Vec::new(),

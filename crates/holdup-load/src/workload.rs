@@ -40,6 +40,9 @@ pub struct PostgresOptions {
     pub bin: Option<PathBuf>,
     /// An existing server; nothing is started or stopped then.
     pub url: Option<String>,
+    /// Servers of one version that were built for the plan: the levels of `postgres.build`, each with the folder of its
+    /// programs. Where there are some, `bin` is not looked at.
+    pub builds: BTreeMap<String, PathBuf>,
 }
 
 /// What a session gives a workload.

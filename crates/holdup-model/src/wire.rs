@@ -16,6 +16,7 @@ use crate::trial::Trial;
 use flate2::Compression;
 use flate2::read::DeflateDecoder;
 use flate2::write::DeflateEncoder;
+use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use std::io::Read;
 
@@ -55,6 +56,8 @@ pub struct Work {
     pub schedule: Schedule,
     /// The folder of PostgreSQL's programs as the agent sees it; `None` lets it look.
     pub postgres_bin: Option<String>,
+    /// The servers that were built for the plan, as in `PostgresOptions::builds` of `holdup-load`.
+    pub postgres_builds: BTreeMap<String, String>,
 }
 
 /// From the agent.

@@ -53,6 +53,8 @@ pub struct Cluster {
     /// Before `folder`, so that the server ends before its files go.
     server: Mutex<Option<Server>>,
     layout: Layout,
+    /// The folder with the server's program.
+    programs: Mutex<PathBuf>,
     /// What initdb and pgbench -i write, in a file of ours.
     setup_log: File,
     folder: PrivateDir,
@@ -101,7 +103,8 @@ impl Cluster {
             .hint("let TMPDIR or the working directory be a shorter path, such as /tmp"));
         }
         let (server, generation) = (Mutex::new(None), AtomicU64::new(0));
-        let mut cluster = Cluster { server, layout, setup_log, folder, version_num: 0, generation, host: host.clone() };
+        let programs = Mutex::new(layout.bin.bin.clone());
+        let mut cluster = Cluster { programs, server, layout, setup_log, folder, version_num: 0, generation, host: host.clone() };
         cluster.initdb(&options.cancel)?;
         cluster.write_settings(options.max_clients)?;
         cluster.start(Some(&options.cancel))?;
@@ -170,7 +173,7 @@ impl Cluster {
             return Ok(());
         }
         *server = None;
-        *server = Some(Server::start(&self.host, &self.layout, cancel)?);
+        *server = Some(Server::start(&self.host, &self.layout, &self.programs(), cancel)?);
         self.generation.fetch_add(1, Ordering::SeqCst);
         Ok(())
     }
@@ -184,6 +187,23 @@ impl Cluster {
             server.stop(true);
         }
         self.start(None)
+    }
+
+    /// The folder with the server's program.
+    pub(crate) fn programs(&self) -> PathBuf {
+        self.programs.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Lets another build of the same version serve the same data, from now on.
+    ///
+    /// # Errors
+    /// When it does not start; its own message is quoted.
+    pub(crate) fn serve_with(&self, programs: &Path) -> Result<(), Problem> {
+        if self.programs() == programs {
+            return Ok(());
+        }
+        *self.programs.lock().unwrap_or_else(PoisonError::into_inner) = programs.to_owned();
+        self.restart()
     }
 
     /// How often the server was started. A change means that its buffer pool was emptied.

@@ -13,7 +13,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -79,12 +79,17 @@ pub(crate) struct Server {
 
 impl Server {
     /// Starts it and waits until it answers.
-    pub(crate) fn start(host: &Host, layout: &Layout, cancel: Option<&Cancel>) -> Result<Self, Problem> {
+    pub(crate) fn start(
+        host: &Host,
+        layout: &Layout,
+        programs: &Path,
+        cancel: Option<&Cancel>,
+    ) -> Result<Self, Problem> {
         let what = "PostgreSQL server";
         let failed = |e: std::io::Error| Problem::host(what, e.to_string());
         let processes = ServerProcesses::of(&layout.data).map_err(failed)?;
         let log_from = layout.log.metadata().map_err(failed)?.len();
-        let mut command = clean_command(&layout.bin.program("postgres"));
+        let mut command = clean_command(&programs.join("postgres"));
         // On the command line, because these two must win over any file: no port is opened.
         let socket = layout.sockets.path().display().to_string().replace('"', "\"\"");
         command

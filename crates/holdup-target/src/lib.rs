@@ -18,6 +18,7 @@ pub mod profiles;
 mod qemu;
 mod record;
 mod run;
+mod servers;
 mod session;
 mod sim;
 pub mod targets;

@@ -149,7 +149,7 @@ pub(crate) fn names(plan: &Plan) -> impl Iterator<Item = &str> {
 }
 
 /// Every level that a plan gives to a name.
-fn levels<'a>(plan: &'a Plan, name: &'a str) -> impl Iterator<Item = &'a Level> {
+pub(crate) fn levels<'a>(plan: &'a Plan, name: &'a str) -> impl Iterator<Item = &'a Level> {
     let fixed = plan.settings.iter().filter(move |(setting, _)| setting == name).map(|(_, level)| level);
     fixed.chain(plan.factors.iter().filter(move |factor| factor.name == name).flat_map(|factor| &factor.levels))
 }

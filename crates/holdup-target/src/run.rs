@@ -4,6 +4,7 @@ use crate::budget::Pace;
 use crate::head::{Clock, head};
 use crate::parallel::WorkerEvent;
 use crate::qemu::BootCache;
+use crate::servers;
 use crate::session::{Closed, GuestOptions, Readiness, Session, SessionRequest, Target, TrialDraft};
 use holdup_host::Host;
 use holdup_host::lock::HostLock;
@@ -72,11 +73,12 @@ pub fn run(request: &RunRequest<'_>, observer: &mut dyn Observer) -> Result<RunO
             None => problem,
         });
     }
+    let postgres = servers::with_builds(request, target.is_simulated(), observer)?;
     let sessions = SessionRequest {
         host: request.host,
         plan: request.plan,
         schedule: request.schedule,
-        postgres: &request.postgres,
+        postgres: &postgres,
         workdir: request.workdir.clone(),
         guests: &request.guests,
         boot_cache: BootCache::default(),

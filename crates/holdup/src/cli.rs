@@ -1,7 +1,7 @@
 //! The command line. Each command declares its arguments beside what it does; here is what several of them share.
 
 use crate::commands::{
-    agent, apply, calibrate, check, compare, explain, export, import, kernels, list, packets, predict, record, report,
+    agent, apply, calibrate, check, compare, explain, export, import, kernels, postgres, list, packets, predict, record, report,
     restore, run, verify,
 };
 use clap::{Args, Parser, Subcommand};
@@ -47,6 +47,7 @@ pub(crate) enum Command {
     Export(export::Args),
     Import(import::Args),
     Kernels(kernels::Args),
+    Postgres(postgres::Args),
     Apply(apply::Args),
     Verify(verify::Args),
     Restore(restore::Args),

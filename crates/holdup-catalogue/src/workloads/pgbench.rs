@@ -63,12 +63,39 @@ parameters! {
 /// The factor that says what is in the buffer pool when a trial begins.
 pub const POOL: &str = "postgres.pool";
 
+/// The factor that says which patches the server was built with.
+pub const BUILD: &str = "postgres.build";
+
+/// The version of the servers that are built; a plan has one.
+pub const VERSION: &str = "postgres.version";
+
+/// The version of a plan that names none.
+pub const DEFAULT_VERSION: &str = "18";
+
 /// Factors that are no parameters.
-pub const FACTORS: &[Parameter] = &[Parameter {
-    name: POOL,
-    kind: ParameterKind::Choice(&["warm", "cold"]),
-    default: Some("warm"),
-    required: false,
-    summary: "the buffer pool before a trial: tables read into it, or emptied by a restart",
-    simulated: true,
-}];
+pub const FACTORS: &[Parameter] = &[
+    Parameter {
+        name: POOL,
+        kind: ParameterKind::Choice(&["warm", "cold"]),
+        default: Some("warm"),
+        required: false,
+        summary: "the buffer pool before a trial: tables read into it, or emptied by a restart",
+        simulated: true,
+    },
+    Parameter {
+        name: BUILD,
+        kind: ParameterKind::Text,
+        default: None,
+        required: false,
+        summary: "a server that holdup builds: stock, or patches/NAME[,patches/NAME…]; when absent one that is installed",
+        simulated: false,
+    },
+    Parameter {
+        name: VERSION,
+        kind: ParameterKind::Text,
+        default: Some(DEFAULT_VERSION),
+        required: false,
+        summary: "the version of the servers that holdup builds, such as 18; one for a plan, in [set]",
+        simulated: false,
+    },
+];

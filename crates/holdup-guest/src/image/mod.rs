@@ -35,6 +35,8 @@ pub struct ImageRequest {
     pub agent: PathBuf,
     /// PostgreSQL, if the plan uses it.
     pub postgres: Option<PostgresFiles>,
+    /// Folders of the host with the programs of other PostgreSQL servers, which have the same paths in the guest.
+    pub more_postgres: Vec<PathBuf>,
     /// Absolute paths of programs that the plan names.
     pub programs: Vec<PathBuf>,
     /// Kernel modules.
@@ -149,6 +151,9 @@ fn plan(request: &ImageRequest) -> Result<(Tree, Option<PathBuf>, Vec<String>), 
         let folders = Folders::find(closure.roots(), &bin)?;
         folders.add(&mut tree, &mut closure)?;
         postgres_bin = Some(folders.bin);
+    }
+    for bin in &request.more_postgres {
+        Folders::find(closure.roots(), bin)?.add(&mut tree, &mut closure)?;
     }
     if let Some(template) = &request.template {
         template.add(&mut tree)?;

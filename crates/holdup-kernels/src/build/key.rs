@@ -21,21 +21,21 @@ pub(super) struct Ingredients<'a> {
 impl Ingredients<'_> {
     /// SHA-256 in hexadecimal, over each part with its length, so that different lists hash different bytes.
     pub(super) fn key(&self) -> String {
-        let mut hash = Sha256::new();
-        let mut part = |bytes: &[u8]| {
-            hash.update((bytes.len() as u64).to_le_bytes());
-            hash.update(bytes);
-        };
         // The number changes with the build's environment or targets.
-        part(b"holdup build 1");
-        for text in [self.source, self.arch, self.config, self.tools] {
-            part(text.as_bytes());
-        }
-        for patch in self.patches {
-            part(patch.sha256.as_bytes());
-        }
-        hex(&hash.finalize())
+        let mut parts = vec!["holdup build 1", self.source, self.arch, self.config, self.tools];
+        parts.extend(self.patches.iter().map(|patch| patch.sha256.as_str()));
+        hash(&parts)
     }
+}
+
+/// SHA-256 in hexadecimal over each part with its length.
+pub(super) fn hash(parts: &[&str]) -> String {
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part.as_bytes());
+    }
+    hex(&hash.finalize())
 }
 
 pub(super) fn hex_digest(bytes: &[u8]) -> String {

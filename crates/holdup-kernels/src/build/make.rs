@@ -50,6 +50,13 @@ impl Progress {
             let file = if target.starts_with('/') { target.rsplit('/').next() } else { None };
             file.unwrap_or(target).clone_into(&mut self.at);
         }
+        // PostgreSQL's make prints whole commands: `gcc … -c -o aset.o /source/aset.c`.
+        if line.contains(" -c -o ")
+            && let Some(file) = line.split_ascii_whitespace().find(|word| word.ends_with(".c"))
+        {
+            self.compiled += 1;
+            file.rsplit('/').next().unwrap_or(file).clone_into(&mut self.at);
+        }
         let is_error = line.contains("error:") || line.contains("*** ") || line.contains("undefined reference");
         if is_error && self.errors.len() < 4 {
             self.errors.push(shortened(line));
@@ -200,6 +207,8 @@ mod tests {
         assert_eq!((progress.compiled, progress.at.as_str()), (2, "vmlinux"));
         progress.line("  CC      /cache/build/x/objects/tools/objtool/check.o");
         assert_eq!(progress.at, "check.o");
+        progress.line("gcc -Wall -O2 -I/s/src/include -c -o aset.o /s/src/backend/utils/mmgr/aset.c -MMD -MP");
+        assert_eq!((progress.compiled, progress.at.as_str()), (4, "aset.c"));
         assert!(progress.reason().contains("vmlinux"), "{}", progress.reason());
         progress.line("../mm/memory.c:7:1: error: expected ';'");
         progress.line("make[3]: *** [../scripts/Makefile.build:7: mm/memory.o] Error 1");

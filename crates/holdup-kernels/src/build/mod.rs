@@ -10,12 +10,14 @@ mod kconfig;
 mod key;
 mod make;
 mod patches;
+mod server;
 mod source;
 mod tools;
 mod tree;
 
 pub use folder::{Folder, folders, remove};
 pub use patches::{CARRIED, Carried};
+pub use server::{CARRIED_SERVER, CarriedServer, STOCK, ServerSpec, Tests, server};
 
 use crate::files::check_room;
 use crate::{Addition, BuildSpec, Cache, Kernel, Options, Spec};
@@ -53,6 +55,11 @@ const CLEARED_VARIABLES: &[&str] = &[
     "CROSS_COMPILE",
     "LLVM",
     "LLVM_IAS",
+    // Of PostgreSQL's Makefile.global.
+    "COPT",
+    "PROFILE",
+    "CUSTOM_COPT",
+    "DESTDIR",
     "CC",
     "HOSTCC",
     "LD",

@@ -75,15 +75,23 @@ impl Patch {
             };
             return Patch::read(name, text.text.as_bytes().to_vec());
         }
-        let bytes = holdup_files::read_input(Path::new(name), crate::files::MOST_BYTES).map_err(|e| {
+        Patch::of_file(name).map_err(|problem| {
             let carried: Vec<&str> = CARRIED.iter().map(|carried| carried.name).collect();
-            Problem::usage(format!("patch {name}"), e.to_string())
-                .hint(format!("a patch is a path or one that holdup carries: {}", carried.join(", ")))
-        })?;
-        Patch::read(name, bytes)
+            problem.hint(format!("a patch is a path or one that holdup carries: {}", carried.join(", ")))
+        })
     }
 
-    fn read(name: &str, bytes: Vec<u8>) -> Result<Patch, Problem> {
+    /// A patch of the user's.
+    ///
+    /// # Errors
+    /// When it cannot be read, or changes files outside the tree.
+    pub(super) fn of_file(path: &str) -> Result<Patch, Problem> {
+        let bytes = holdup_files::read_input(Path::new(path), crate::files::MOST_BYTES)
+            .map_err(|e| Problem::usage(format!("patch {path}"), e.to_string()))?;
+        Patch::read(path, bytes)
+    }
+
+    pub(super) fn read(name: &str, bytes: Vec<u8>) -> Result<Patch, Problem> {
         let wrong = |why: String| Problem::usage(format!("patch {name}"), why);
         let touches = touched(&String::from_utf8_lossy(&bytes)).map_err(wrong)?;
         if touches.is_empty() {

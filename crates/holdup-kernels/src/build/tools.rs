@@ -61,14 +61,35 @@ impl Tools {
                 }
             }
         }
-        if missing.is_empty() {
-            return Ok(());
-        }
-        let names: Vec<&str> = missing.iter().map(|(name, _)| *name).collect();
-        let packages: Vec<&str> = missing.iter().map(|(_, package)| *package).collect();
-        Err(Problem::host("building a kernel", format!("not found: {}", names.join(", ")))
-            .hint(format!("apt-get install {}", packages.join(" "))))
+        refuse("building a kernel", &missing)
     }
+}
+
+/// Fails when one of these programs is missing, each with its package.
+pub(super) fn require(what: &str, programs: &[(&str, &str)]) -> Result<(), Problem> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut missing: Vec<(&str, &str)> = programs.iter().filter(|(name, _)| !is_there(&path, name)).copied().collect();
+    if missing.is_empty() && !has_header("stdio.h") {
+        missing.push(("stdio.h", "libc6-dev"));
+    }
+    refuse(what, &missing)
+}
+
+fn refuse(what: &str, missing: &[(&str, &str)]) -> Result<(), Problem> {
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<&str> = missing.iter().map(|(name, _)| *name).collect();
+    let packages: Vec<&str> = missing.iter().map(|(_, package)| *package).collect();
+    Err(Problem::host(what, format!("not found: {}", names.join(", ")))
+        .hint(format!("apt-get install {}", packages.join(" "))))
+}
+
+/// Whether pkg-config(1) knows a library.
+pub(super) fn has_library(name: &str) -> bool {
+    let mut command = Command::new("pkg-config");
+    command.args(["--exists", name]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
 }
 
 fn is_there(path: &OsStr, name: &str) -> bool {
@@ -79,7 +100,7 @@ fn is_there(path: &OsStr, name: &str) -> bool {
     std::env::split_paths(path).any(|folder| executable(folder.join(name)))
 }
 
-fn has_header(name: &str) -> bool {
+pub(super) fn has_header(name: &str) -> bool {
     use std::io::Write;
     let child = Command::new("gcc")
         .args(["-E", "-x", "c", "-o", "/dev/null", "-"])

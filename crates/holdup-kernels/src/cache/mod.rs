@@ -11,6 +11,8 @@ mod packages;
 mod parts;
 mod postgres;
 mod resident;
+mod servers;
+mod sources;
 mod store;
 mod stored;
 
@@ -25,6 +27,8 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+pub use servers::BuiltServer;
+pub(crate) use sources::SourcePackage;
 pub use parts::{Part, PartSize};
 pub use postgres::{PostgresEntry, PostgresRoot, postgres, postgres_kept, postgres_remove};
 pub use store::Addition;

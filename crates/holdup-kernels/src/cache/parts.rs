@@ -46,7 +46,7 @@ impl Part {
     /// Whether a file or folder is an item; the others belong to items.
     fn counts(self, name: &str) -> bool {
         match self {
-            Part::Packages => name.ends_with(".deb"),
+            Part::Packages => name.ends_with(".deb") || name.ends_with(".dsc"),
             Part::Images => name.ends_with(".cpio"),
             Part::Templates => name.starts_with("template-"),
         }

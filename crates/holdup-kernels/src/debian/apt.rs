@@ -43,8 +43,34 @@ struct IndexEntry {
     sha256: String,
 }
 
+/// What an index lists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Packages,
+    Sources,
+}
+
+impl Kind {
+    /// The word before an archive in sources.list(5).
+    fn in_list(self) -> &'static str {
+        match self {
+            Kind::Packages => "deb",
+            Kind::Sources => "deb-src",
+        }
+    }
+
+    /// As `apt-get indextargets` and `apt-cache madison` print it.
+    fn in_output(self) -> &'static str {
+        match self {
+            Kind::Packages => "Packages",
+            Kind::Sources => "Sources",
+        }
+    }
+}
+
 /// apt for one architecture.
 pub(crate) struct Apt<'a> {
+    kind: Kind,
     folder: PathBuf,
     architecture: &'static str,
     options: &'a Options,
@@ -65,11 +91,12 @@ impl<'a> Apt<'a> {
     ) -> Result<Self, Problem> {
         let more = suite.filter(|suite| !SUITES.contains(suite));
         let suites: Vec<&str> = SUITES.iter().copied().chain(more).collect();
-        Apt::with_suites(root, options, scratch, "", &suites)
+        Apt::with_suites(Kind::Packages, root, options, scratch, "", &suites)
     }
 
     /// apt with its own folder, whose name ends in `suffix`, and the index of these suites only.
     fn with_suites(
+        kind: Kind,
         root: &Path,
         options: &'a Options,
         scratch: &'a Path,
@@ -83,7 +110,7 @@ impl<'a> Apt<'a> {
             )
         })?;
         let folder = root.join("apt").join(format!("{architecture}{suffix}"));
-        let apt = Apt { folder, architecture, options, scratch };
+        let apt = Apt { kind, folder, architecture, options, scratch };
         apt.write(suites)?;
         Ok(apt)
     }
@@ -113,7 +140,8 @@ impl<'a> Apt<'a> {
         }
         let mut sources = String::new();
         for suite in suites {
-            let _infallible = writeln!(sources, "deb [signed-by={keyring}] {mirror} {suite} main");
+            let kind = self.kind.in_list();
+            let _infallible = writeln!(sources, "{kind} [signed-by={keyring}] {mirror} {suite} main");
         }
         let list = folder.join("etc/sources.list");
         if fs::read_to_string(&list).ok().as_deref() != Some(sources.as_str()) {
@@ -193,8 +221,8 @@ impl<'a> Apt<'a> {
             let _was_absent = fs::remove_file(self.stamp());
             return Err(problem);
         }
-        let there =
-            self.run("apt-get", &["indextargets", "--format", "$(RELEASE)", "Created-By: Packages"], observer)?;
+        let created_by = format!("Created-By: {}", self.kind.in_output());
+        let there = self.run("apt-get", &["indextargets", "--format", "$(RELEASE)", &created_by], observer)?;
         let has = |suite: &str| there.text.lines().any(|line| line == suite);
         let wanted_is_there = suite.map_or(there.text.lines().next().is_some(), has);
         if !wanted_is_there {
@@ -236,7 +264,7 @@ impl<'a> Apt<'a> {
         let mut arguments = vec!["madison"];
         arguments.extend(names.iter().map(String::as_str));
         let said = self.run("apt-cache", &arguments, observer)?;
-        Ok(said.text.lines().filter_map(found).collect())
+        Ok(said.text.lines().filter_map(|line| found(line, self.kind)).collect())
     }
 
     fn place(&self, found: &Found, observer: &mut dyn Observer) -> Result<IndexEntry, Problem> {
@@ -408,13 +436,13 @@ fn mirror(line: &str) -> Option<String> {
     (is_debian && is_main).then(|| uri.to_owned())
 }
 
-/// `NAME | VERSION | URI SUITE/COMPONENT ARCH Packages`.
-fn found(line: &str) -> Option<Found> {
+/// `NAME | VERSION | URI SUITE/COMPONENT ARCH Packages`, or without an architecture and `Sources`.
+fn found(line: &str, wanted: Kind) -> Option<Found> {
     let mut columns = line.split(" | ");
     let (package, version, place) = (columns.next()?.trim(), columns.next()?.trim(), columns.next()?);
     let mut words = place.split_whitespace();
-    let (_, suite, _, kind) = (words.next()?, words.next()?, words.next()?, words.next()?);
-    (kind == "Packages").then(|| Found {
+    let (_, suite, kind) = (words.next()?, words.next()?, words.last()?);
+    (kind == wanted.in_output()).then(|| Found {
         package: package.to_owned(),
         version: version.to_owned(),
         suite: suite.rsplit_once('/').map_or(suite, |(suite, _)| suite).to_owned(),
@@ -447,12 +475,14 @@ mod tests {
     fn apts_output_is_parsed() {
         let line =
             "linux-image-6.1.0-50-amd64 |  6.1.176-1 | http://mirror.example/debian bookworm/main amd64 Packages";
-        let is = found(line).unwrap();
+        let is = found(line, Kind::Packages).unwrap();
         assert_eq!(
             (is.package.as_str(), is.version.as_str(), is.suite.as_str()),
             ("linux-image-6.1.0-50-amd64", "6.1.176-1", "bookworm")
         );
-        assert_eq!(found("linux | 6.1.176-1 | http://mirror.example/debian bookworm/main Sources"), None);
+        let line = "linux | 6.1.176-1 | http://mirror.example/debian bookworm/main Sources";
+        assert_eq!(found(line, Kind::Packages), None);
+        assert_eq!(found(line, Kind::Sources).unwrap().suite, "bookworm");
         let is = place("'http://mirror.example/debian/pool/a%2bb_1_amd64.deb' a+b_1_amd64.deb 13647872 SHA256:108e")
             .unwrap();
         assert_eq!((is.bytes, is.sha256.as_str()), (13_647_872, "108e"));

@@ -1,5 +1,6 @@
 //! What the workload `pgbench` is made of: its parameters, tables, load, clock, summary, metrics.
 
+mod builds;
 mod clock;
 mod load;
 mod metrics;

@@ -1,5 +1,6 @@
 //! A prepared session of `pgbench`: a server with its tables, and the trials on it.
 
+use super::builds::Builds;
 use super::clock::{ClockOffset, window_us};
 use super::load::{Load, LoadPlan, LoadResult};
 use super::metrics;
@@ -9,7 +10,7 @@ use super::server::Server;
 use super::tables::{self, CreatedTables};
 use crate::find::{Need, SearchPath};
 use crate::{Binaries, Cluster, ClusterOptions, External, PrivateDir, facts, private_dir, sql, sweep_stale};
-use holdup_catalogue::pgbench::FACTORS;
+use holdup_catalogue::pgbench::BUILD;
 use holdup_files::{MOST_BYTES_OF_TEXT, read_input};
 use holdup_host::Host;
 use holdup_host::postgres::PostgresControl;
@@ -48,7 +49,8 @@ const MAX_TRIES: u32 = 15;
 /// Where the programs are, for a server of our own or for an existing one.
 pub fn binaries(postgres: &PostgresOptions) -> Result<Binaries, Problem> {
     let need = if postgres.url.is_some() { Need::Client } else { Need::Server };
-    Binaries::find(&SearchPath::of_this_host(postgres.bin.as_deref()), need)
+    let folder = postgres.builds.values().next().or(postgres.bin.as_ref());
+    Binaries::find(&SearchPath::of_this_host(folder.map(PathBuf::as_path)), need)
 }
 
 /// The session. Dropping it ends the server if it is ours, and removes all that was made.
@@ -65,6 +67,9 @@ pub struct PgbenchSession {
     scripts: BTreeMap<PathBuf, PathBuf>,
     sizes: BTreeSet<TableSize>,
     pool: BufferPool,
+    builds: Builds,
+    /// The level of the last arm.
+    build: Option<String>,
     trials: u64,
 }
 
@@ -78,7 +83,11 @@ impl PgbenchSession {
         let given = std::slice::from_ref(context.parameters);
         let combinations = if context.combinations.is_empty() { given } else { context.combinations };
         let uses: Vec<Settings> = combinations.iter().map(Settings::from).collect::<Result<_, _>>()?;
-        let bin = binaries(context.postgres)?;
+        let builds = Builds::reachable(&host, &context.workdir, &context.postgres.builds)?;
+        let bin = match builds.first() {
+            Some(first) => Binaries::find(&SearchPath::of_this_host(Some(first)), Need::Server)?,
+            None => binaries(context.postgres)?,
+        };
         check_version(&bin, &uses)?;
         for folder in sweep_stale(&host, &context.workdir) {
             (context.step)(&format!("removed {}, which a killed run had left", folder.display()));
@@ -106,6 +115,8 @@ impl PgbenchSession {
             scripts: BTreeMap::new(),
             sizes: uses.iter().map(|s| s.tables).collect(),
             pool: BufferPool::new(&server),
+            builds,
+            build: None,
             trials: 0,
             made,
             server,
@@ -351,8 +362,12 @@ impl Prepared for PgbenchSession {
         all.push(Fact::read("postgres.version", shown, "SHOW server_version_num").steady());
         match &self.server {
             Server::Own(cluster) => {
-                let found = "the first of --pg-bin, pg_config, PATH, /usr/lib/postgresql, /usr/pgsql-*";
-                all.push(Fact::read("postgres.bin", cluster.bin().bin.display().to_string(), found));
+                let found = match &self.build {
+                    Some(_) => "built by holdup",
+                    None => "the first of --pg-bin, pg_config, PATH, /usr/lib/postgresql, /usr/pgsql-*",
+                };
+                all.push(Fact::read("postgres.bin", cluster.programs().display().to_string(), found));
+                all.extend(self.build.as_ref().map(|build| Fact::read(BUILD, build, "the plan")));
                 all.push(facts::file_system(&self.host, "postgres.data_file_system", &cluster.data()));
                 let runs_as = cluster.user().map_or("the same as holdup", |u| u.name.as_str());
                 all.push(Fact::read("postgres.user", runs_as, "/etc/passwd"));
@@ -370,7 +385,11 @@ impl Prepared for PgbenchSession {
     }
 
     fn set(&mut self, factors: &BTreeMap<String, Level>) -> Result<(), Problem> {
-        debug_assert!(FACTORS.iter().all(|f| f.name == "postgres.pool"), "each factor is set below");
+        if let (Some((level, programs)), Server::Own(cluster)) = (self.builds.of(factors)?, &self.server) {
+            self.observer = None;
+            cluster.serve_with(programs)?;
+            self.build = Some(level.to_owned());
+        }
         tables::tidy(&self.server, &self.sizes)?;
         self.pool.set(&self.server, &self.sizes, factors)
     }
@@ -392,7 +411,7 @@ impl Prepared for PgbenchSession {
     }
 
     fn close(self: Box<Self>) -> Result<(), Problem> {
-        let PgbenchSession { observer, server, made, logs, large_logs, .. } = *self;
+        let PgbenchSession { observer, server, made, logs, large_logs, builds, .. } = *self;
         drop(observer);
         let mut results = vec![made.remove(), logs.remove()];
         results.extend(large_logs.map(PrivateDir::remove));
@@ -400,6 +419,8 @@ impl Prepared for PgbenchSession {
             Server::Own(cluster) => cluster.discard(),
             Server::Existing(..) => Ok(()),
         });
+        // After the server that runs one of them.
+        results.push(builds.remove());
         let left: Vec<String> = results.into_iter().filter_map(Result::err).map(|p| p.to_string()).collect();
         if left.is_empty() {
             return Ok(());

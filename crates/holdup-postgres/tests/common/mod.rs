@@ -56,7 +56,7 @@ pub(crate) fn prepare(
         parameters: &uses[0],
         combinations: uses,
         metrics: &[],
-        postgres: &PostgresOptions { bin: None, url },
+        postgres: &PostgresOptions { url, ..PostgresOptions::default() },
         workdir: workdir.path().to_owned(),
         cancel: Cancel::default(),
         step: &mut |_| {},

@@ -105,7 +105,8 @@ fn with_session_request<T>(
     cancel: &Cancel,
     act: impl FnOnce(&SessionRequest<'_>) -> T,
 ) -> T {
-    let postgres = PostgresOptions { bin: work.postgres_bin.map(PathBuf::from), url: None };
+    let builds = work.postgres_builds.into_iter().map(|(level, bin)| (level, PathBuf::from(bin))).collect();
+    let postgres = PostgresOptions { bin: work.postgres_bin.map(PathBuf::from), url: None, builds };
     act(&SessionRequest {
         host: request.host,
         plan: &work.plan,

@@ -56,7 +56,12 @@ pub(super) fn choices(plan: &Plan, schedule: &Schedule) -> Result<BTreeMap<Choic
 }
 
 /// What a guest with this choice is to do for these arms.
-pub(super) fn work(plan: &Plan, arms: Vec<Arm>, postgres_bin: Option<String>) -> Work {
+pub(super) fn work(
+    plan: &Plan,
+    arms: Vec<Arm>,
+    postgres_bin: Option<String>,
+    postgres_builds: BTreeMap<String, String>,
+) -> Work {
     let mut plan = plan.clone();
     plan.exclude.clear();
     plan.settings.retain(|(name, _)| !is_chosen_at_boot(name));
@@ -67,7 +72,7 @@ pub(super) fn work(plan: &Plan, arms: Vec<Arm>, postgres_bin: Option<String>) ->
         factor.levels.retain(|level| occurs(&arms, &factor.name, level));
     }
     plan.factors.retain(|f| !f.levels.is_empty());
-    Work { plan, schedule: Schedule { arms, trials: Vec::new() }, postgres_bin }
+    Work { plan, schedule: Schedule { arms, trials: Vec::new() }, postgres_bin, postgres_builds }
 }
 
 fn occurs(arms: &[Arm], factor: &str, level: &Level) -> bool {
@@ -120,7 +125,7 @@ mod tests {
     fn a_guest_is_asked_only_for_what_its_arms_do() {
         let (plan, schedule) = plan();
         for (choice, arms) in choices(&plan, &schedule).expect("choices") {
-            let work = work(&plan, arms, None);
+            let work = work(&plan, arms, None, BTreeMap::new());
             let excluded = choice.kernel == "file:/b";
             assert_eq!(words(&work, "preempt"), if excluded { vec!["lazy"] } else { vec!["lazy", "none"] });
             assert_eq!(words(&work, KERNEL), Vec::<String>::new());

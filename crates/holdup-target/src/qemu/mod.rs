@@ -81,7 +81,7 @@ pub(crate) fn ready(request: &SessionRequest<'_>, observer: &mut dyn Observer) -
         prepared.push((choice, arms, with));
     }
     for (choice, arms, with) in prepared {
-        let work = boots::work(request.plan, arms, with.postgres_bin());
+        let work = boots::work(request.plan, arms, with.postgres_bin(), with.postgres_builds.clone());
         let checked = check(request, &chosen, (&choice, &with), work, observer)?;
         merge(&mut readiness, checked, &choice);
     }
@@ -260,7 +260,7 @@ pub(crate) fn open<'a>(
     let first = arms.first().ok_or_else(|| Problem::internal(format!("boot {}", at.boot), "it has no arms"))?;
     let choice = Choice::of(request.plan, first)?;
     let with = request.boot_cache.prepared(&choice)?;
-    let work = boots::work(request.plan, arms, with.postgres_bin());
+    let work = boots::work(request.plan, arms, with.postgres_bin(), with.postgres_builds.clone());
     let running = booted(request, &chosen, &choice, &with, observer)?;
     QemuSession::open(request, running, work, observer)
 }

@@ -11,6 +11,7 @@ use holdup_model::guest::{Devices, PACKAGED};
 use holdup_model::{Event, Observer, Plan, Problem};
 use holdup_postgres::Binaries;
 use holdup_postgres::find::{Need, SearchPath};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// The module of the virtio console, and what it sits on.
@@ -21,6 +22,8 @@ const VIRTIO_MODULES: &[(&str, &str)] =
 pub(super) struct Prepared {
     pub(super) kernel: Kernel,
     pub(super) image: Image,
+    /// The servers that were built for the plan, each with the folder of its programs in the guest.
+    pub(super) postgres_builds: BTreeMap<String, String>,
     pub(super) virtio_console: bool,
     /// The card at both ends of the link, where there is a peer.
     pub(super) nic: Option<Nic>,
@@ -78,6 +81,7 @@ pub(super) fn prepared(
         &ImageRequest {
             agent,
             postgres,
+            more_postgres: request.postgres.builds.values().skip(1).cloned().collect(),
             programs: programs(request.plan),
             modules: kernel
                 .modules
@@ -92,7 +96,9 @@ pub(super) fn prepared(
         observer,
     )?;
     let nic = nic.map(|(nic, _)| nic);
-    Ok(Prepared { kernel, image, virtio_console, nic, folder: PathBuf::from("/") })
+    let builds = request.postgres.builds.iter();
+    let postgres_builds = builds.map(|(level, bin)| (level.clone(), bin.display().to_string())).collect();
+    Ok(Prepared { kernel, image, postgres_builds, virtio_console, nic, folder: PathBuf::from("/") })
 }
 
 /// Whether the guest gets a virtio console, and the modules that it needs for it.
@@ -134,6 +140,9 @@ fn postgres(
     let mut kinds = request.plan.workloads.iter().map(|w| w.kind.as_str());
     if !kinds.any(|kind| holdup_workloads::find(kind).is_some_and(Workload::has_postgres)) {
         return Ok(None);
+    }
+    if let Some(bin) = request.postgres.builds.values().next() {
+        return Ok(Some(PostgresFiles::Bin(bin.clone())));
     }
     let named = choice.postgres.as_deref();
     if let Some(version) = named.and_then(|named| named.strip_prefix(PACKAGED)) {

@@ -83,20 +83,21 @@ enum What {
     },
 }
 
+/// Where packages come from, and how the command talks.
 #[derive(Debug, Default, clap::Args)]
-struct Source {
+pub(super) struct Source {
     /// Fetch from this Debian archive
     #[arg(long, value_name = "URL")]
-    mirror: Option<String>,
+    pub(super) mirror: Option<String>,
     /// Use only the cache
     #[arg(long)]
-    offline: bool,
+    pub(super) offline: bool,
     /// Print no progress and no notes
     #[arg(short, long)]
-    quiet: bool,
+    pub(super) quiet: bool,
     /// Print one JSON document
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<u8> {

@@ -12,6 +12,7 @@ pub(crate) mod import;
 pub(crate) mod kernels;
 pub(crate) mod list;
 pub(crate) mod packets;
+pub(crate) mod postgres;
 pub(crate) mod predict;
 pub(crate) mod record;
 pub(crate) mod report;
@@ -39,6 +40,7 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<u8> {
         Command::Kernels(args) => kernels::run(args),
         Command::List(args) => list::run(args),
         Command::Packets(args) => packets::run(args),
+        Command::Postgres(args) => postgres::run(args),
         Command::Predict(args) => predict::run(args),
         Command::Record(args) => record::run(args),
         Command::Report(args) => report::run(args),

@@ -79,7 +79,7 @@ struct TargetArgs {
 
 impl TargetArgs {
     fn postgres(&self) -> PostgresOptions {
-        PostgresOptions { bin: self.pg_bin.clone(), url: self.pg.clone() }
+        PostgresOptions { bin: self.pg_bin.clone(), url: self.pg.clone(), ..PostgresOptions::default() }
     }
 
     fn workdir(&self) -> PathBuf {

@@ -6,7 +6,7 @@
 
 mod fetch;
 mod manifest;
-mod suites;
+pub(in crate::cache) mod suites;
 mod tree;
 
 use super::Cache;

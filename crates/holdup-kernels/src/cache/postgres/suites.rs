@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 /// Suites that are searched together: the first completes the second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct SuiteSet {
-    pub(super) suites: &'static [&'static str],
+pub(in crate::cache) struct SuiteSet {
+    pub(in crate::cache) suites: &'static [&'static str],
     /// Its major version in 2026; such a request is looked up here first.
     in_2026: Option<u32>,
 }
@@ -56,22 +56,22 @@ const LEFT_OUT: &[&str] = &[
 ];
 
 /// The package prefix of the JIT compiler, which is larger than everything else.
-pub(super) const COMPILER: &str = "libllvm";
+pub(in crate::cache) const COMPILER: &str = "libllvm";
 
 /// Needed beside the server: a shell, through which initdb runs the server, and UTC.
 const WITH_IT: &[&str] = &["dash", "tzdata"];
 
 impl SuiteSet {
     /// The suite that is searched; the others complete it.
-    pub(super) fn suite(&self) -> &'static str {
+    pub(in crate::cache) fn suite(&self) -> &'static str {
         self.suites.last().copied().unwrap_or_default()
     }
 }
 
 /// A requested version: `17`, `17.11`, `19rc1`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Wanted {
-    pub(super) major: u32,
+pub(in crate::cache) struct Wanted {
+    pub(in crate::cache) major: u32,
     /// Without tildes.
     text: String,
 }
@@ -79,7 +79,7 @@ pub(super) struct Wanted {
 impl Wanted {
     /// # Errors
     /// When it is not a version.
-    pub(super) fn parse(text: &str) -> Result<Self, Problem> {
+    pub(in crate::cache) fn parse(text: &str) -> Result<Self, Problem> {
         let text_without = text.replace('~', "");
         let digits: String = text_without.chars().take_while(char::is_ascii_digit).collect();
         let rest_fits = text_without.chars().all(|c| c.is_ascii_alphanumeric() || ".+-:".contains(c));
@@ -93,7 +93,7 @@ impl Wanted {
     }
 
     /// Whether a package version matches: `17` matches `17.11-0+deb13u1`, `17.1` does not.
-    pub(super) fn matches(&self, version: &str) -> bool {
+    pub(in crate::cache) fn matches(&self, version: &str) -> bool {
         let upstream = upstream(version).replace('~', "");
         let ends_with_number = self.text.ends_with(|c: char| c.is_ascii_digit());
         let begins = upstream
@@ -103,7 +103,7 @@ impl Wanted {
     }
 
     /// Whether only this version matches, so that no newer one can.
-    pub(super) fn is_exactly(&self, version: &str) -> bool {
+    pub(in crate::cache) fn is_exactly(&self, version: &str) -> bool {
         self.text == upstream(version).replace('~', "") || self.text == version.replace('~', "")
     }
 }
@@ -115,7 +115,7 @@ impl std::fmt::Display for Wanted {
 }
 
 /// All places, the most likely one first.
-pub(super) fn in_order(major: u32) -> Vec<SuiteSet> {
+pub(in crate::cache) fn in_order(major: u32) -> Vec<SuiteSet> {
     let (mut first, rest): (Vec<SuiteSet>, Vec<SuiteSet>) =
         SUITE_SETS.iter().partition(|place| place.in_2026 == Some(major));
     first.extend(rest);
@@ -123,20 +123,20 @@ pub(super) fn in_order(major: u32) -> Vec<SuiteSet> {
 }
 
 /// The major version of a server package such as `postgresql-17`.
-pub(super) fn major_of(package: &str) -> Option<u32> {
+pub(in crate::cache) fn major_of(package: &str) -> Option<u32> {
     let number = package.strip_prefix("postgresql-")?;
     number.chars().all(|c| c.is_ascii_digit()).then(|| number.parse().ok()).flatten()
 }
 
 /// The newest matching server package.
-pub(super) fn choose<'a>(all: &'a [Found], wanted: &Wanted) -> Option<&'a Found> {
+pub(in crate::cache) fn choose<'a>(all: &'a [Found], wanted: &Wanted) -> Option<&'a Found> {
     all.iter()
         .filter(|found| major_of(&found.package) == Some(wanted.major) && wanted.matches(&found.version))
         .max_by(|a, b| compare(&a.version, &b.version))
 }
 
 /// For an error: `15.18 (bookworm), 18.6 (forky, sid)`.
-pub(super) fn listing(all: &[Found]) -> String {
+pub(in crate::cache) fn listing(all: &[Found]) -> String {
     let mut versions: BTreeMap<(u32, &str), Vec<&str>> = BTreeMap::new();
     for found in all {
         let Some(major) = major_of(&found.package) else { continue };
@@ -150,7 +150,7 @@ pub(super) fn listing(all: &[Found]) -> String {
 }
 
 /// The packages to install for a server.
-pub(super) fn packages(server: &Found, major: u32) -> Vec<String> {
+pub(in crate::cache) fn packages(server: &Found, major: u32) -> Vec<String> {
     let mut all = vec![format!("{}={}", server.package, server.version)];
     all.push(format!("postgresql-client-{major}={}", server.version));
     all.extend(WITH_IT.iter().map(|name| (*name).to_owned()));
@@ -158,7 +158,7 @@ pub(super) fn packages(server: &Found, major: u32) -> Vec<String> {
 }
 
 /// The packages to leave out, with those of the `compiler`.
-pub(super) fn left_out(compiler: Vec<String>) -> Vec<String> {
+pub(in crate::cache) fn left_out(compiler: Vec<String>) -> Vec<String> {
     LEFT_OUT.iter().map(|name| (*name).to_owned()).chain(compiler).collect()
 }
 

@@ -1,6 +1,6 @@
 //! Packages with their dependencies, as apt resolves them in the index of few suites.
 
-use super::{Apt, IndexEntry, place, problem};
+use super::{Apt, Found, IndexEntry, Kind, place, problem};
 use crate::Options;
 use crate::files::{check_room, human_size, sha256};
 use holdup_model::{Event, Observer, Problem};
@@ -38,7 +38,29 @@ impl<'a> Apt<'a> {
         scratch: &'a Path,
         suites: &[&str],
     ) -> Result<Self, Problem> {
-        let apt = Apt::with_suites(root, options, scratch, &format!("-{}", suites.join("-")), suites)?;
+        Apt::of_kind(Kind::Packages, "", root, options, scratch, suites)
+    }
+
+    /// apt with the index of the source packages of these suites.
+    pub(crate) fn of_sources(
+        root: &Path,
+        options: &'a Options,
+        scratch: &'a Path,
+        suites: &[&str],
+    ) -> Result<Self, Problem> {
+        Apt::of_kind(Kind::Sources, "-sources", root, options, scratch, suites)
+    }
+
+    fn of_kind(
+        kind: Kind,
+        suffix: &str,
+        root: &Path,
+        options: &'a Options,
+        scratch: &'a Path,
+        suites: &[&str],
+    ) -> Result<Self, Problem> {
+        let name = format!("{suffix}-{}", suites.join("-"));
+        let apt = Apt::with_suites(kind, root, options, scratch, &name, suites)?;
         // Uncompressed, an index is six times as large; apt reads both.
         let compressed = apt.folder.join("etc/apt.conf.d/compressed.conf");
         fs::write(&compressed, "Acquire::GzipIndexes \"true\";\n").map_err(|e| problem("file", &compressed, &e))?;
@@ -115,6 +137,28 @@ impl<'a> Apt<'a> {
             .filter_map(|entry| Some((name_of_file(&entry.file_name().to_string_lossy())?, entry.path())))
             .collect();
         solved.iter().map(|one| verified(one, files.remove(&(one.package.clone(), one.version.clone())))).collect()
+    }
+
+    /// Downloads the files of a source package into `folder`; apt compares them with the sums of the signed index.
+    ///
+    /// # Errors
+    /// When they cannot be fetched or do not match; with apt's messages.
+    pub(crate) fn download_source(
+        &self,
+        found: &Found,
+        folder: &Path,
+        observer: &mut dyn Observer,
+    ) -> Result<(), Problem> {
+        let name = format!("{}={}", found.package, found.version);
+        observer.event(Event::Step(&format!("fetching the source of {} {}", found.package, found.version)));
+        fs::create_dir_all(folder).map_err(|e| problem("folder", folder, &e))?;
+        let arguments = ["source", "-qq", "--download-only", "--only-source", &name];
+        let watched = Some((folder, found.package.as_str()));
+        let said = self.run_in(folder, "apt-get", &arguments, watched, observer)?;
+        match said.is_ok {
+            true => Ok(()),
+            false => Err(Problem::host(format!("source package {name}"), said.reason("apt did not fetch it"))),
+        }
     }
 
     /// Removes files that apt recreates from the index.
