@@ -68,6 +68,7 @@ pub(crate) fn drop_unavailable_factors(host: &Host, mut plan: Plan) -> (Plan, Ve
 
 /// Asks everything that the plan needs whether it can work here. Touches nothing.
 pub(crate) fn ready(request: &SessionRequest<'_>) -> Result<Readiness, Problem> {
+    crate::servers::specs(request.plan)?;
     let mut notes = Vec::new();
     let mut metrics = Vec::new();
     for used in &request.plan.workloads {
@@ -109,7 +110,12 @@ pub(crate) fn ready(request: &SessionRequest<'_>) -> Result<Readiness, Problem> 
 
 /// What each factor and setting of a plan changes, as (factor, in words).
 pub(crate) fn touches(plan: &Plan) -> Vec<(String, String)> {
-    let known = names(plan).filter_map(|name| Some((name, holdup_knobs::find(name)?)));
+    let of_workload = |name: &str| {
+        let mut used = plan.workloads.iter().filter_map(|used| holdup_workloads::find(&used.kind));
+        used.any(|workload| workload.factors().iter().any(|factor| factor.name == name))
+    };
+    let knobs = names(plan).filter(|name| !of_workload(name));
+    let known = knobs.filter_map(|name| Some((name, holdup_knobs::find(name)?)));
     known.map(|(name, (knob, instance))| (name.to_owned(), knob.touches(instance))).collect()
 }
 

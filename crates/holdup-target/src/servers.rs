@@ -47,7 +47,10 @@ pub(crate) fn with_builds(
 }
 
 /// The levels of `postgres.build`, each with what is built for it.
-fn specs(plan: &Plan) -> Result<Vec<(String, ServerSpec)>, Problem> {
+///
+/// # Errors
+/// When a level is no build, or the plan names another server too.
+pub(crate) fn specs(plan: &Plan) -> Result<Vec<(String, ServerSpec)>, Problem> {
     let texts = |name: &'static str| -> BTreeSet<String> {
         local::levels(plan, name).map(|level| level.value.to_string()).collect()
     };

@@ -91,6 +91,7 @@ pub(crate) fn ready(request: &SessionRequest<'_>, observer: &mut dyn Observer) -
 /// What can be said without a guest: whether there is a QEMU, which kernels are not cached, and what would be changed.
 pub(crate) fn preview(request: &SessionRequest<'_>) -> Result<Readiness, Problem> {
     check_together(request)?;
+    crate::servers::specs(request.plan)?;
     machine::probe(arch(), Accelerator::Tcg)?;
     let cache = Cache::open(&request.guests.cache.clone().unwrap_or_else(Cache::default_root))?;
     let options = Options { arch: arch().to_owned(), ..Options::default() };

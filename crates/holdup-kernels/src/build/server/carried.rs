@@ -32,22 +32,22 @@ pub const CARRIED_SERVER: &[CarriedServer] = &[
     CarriedServer {
         name: "lwlock-wait-list-futex",
         about: "waiters for the list of an LWLock's waiters sleep in a futex",
-        texts: texts!("lwlock-wait-list-futex": ),
+        texts: texts!("lwlock-wait-list-futex": 17 18 19),
     },
     CarriedServer {
         name: "lwlock-wait-list-park",
         about: "they spin while that pays, and sleep where it does not",
-        texts: texts!("lwlock-wait-list-park": ),
+        texts: texts!("lwlock-wait-list-park": 17 18 19),
     },
     CarriedServer {
         name: "spin-slice-extension",
         about: "holders of spin locks ask the kernel (7.0 and later) for a longer slice",
-        texts: texts!("spin-slice-extension": ),
+        texts: texts!("spin-slice-extension": 17 18 19),
     },
     CarriedServer {
         name: "prefault-buffer-headers",
         about: "no page fault under the free list's lock (19 has no free list)",
-        texts: texts!("prefault-buffer-headers": ),
+        texts: texts!("prefault-buffer-headers": 17 18),
     },
 ];
 

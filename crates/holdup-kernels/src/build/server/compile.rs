@@ -3,7 +3,7 @@
 use super::Work;
 use crate::build::key::hash;
 use crate::build::tools::{has_header, has_library};
-use holdup_model::{Observer, Problem};
+use holdup_model::{Event, Observer, Problem};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,6 +19,8 @@ const LDFLAGS: &str = "-Wl,-z,relro -Wl,-z,now";
 /// What a trial needs: the server with what initdb installs, the client side, and extensions that measure or warm.
 const FOLDERS: &[&str] = &[
     "src/backend",
+    // With the file that initdb makes the catalogs from.
+    "src/include",
     "src/backend/snowball",
     "src/backend/utils/mb/conversion_procs",
     "src/backend/replication/libpqwalreceiver",
@@ -35,6 +37,10 @@ const FOLDERS: &[&str] = &[
     "contrib/pg_buffercache",
     "contrib/pg_stat_statements",
 ];
+
+/// What initdb and a trial cannot do without.
+const NEEDED: &[&str] =
+    &["bin/postgres", "bin/initdb", "bin/pgbench", "lib/plpgsql.so", "share/postgres.bki", "share/timezonesets"];
 
 /// Suites of tests, each a folder with the target `check`.
 const SUITES: &[&str] = &["src/test/regress", "src/test/isolation"];
@@ -132,6 +138,7 @@ impl Work<'_> {
             std::fs::write(&stamp, wanted).map_err(|e| self.failed(&e))?;
         }
         std::fs::write(&unfinished, "").map_err(|e| self.failed(&e))?;
+        observer.event(Event::Step(&self.title("building")));
         let made = FOLDERS.iter().try_for_each(|folder| self.make_all(&objects.join(folder), observer));
         std::fs::remove_file(&unfinished).map_err(|e| self.failed(&e))?;
         made
@@ -141,7 +148,7 @@ impl Work<'_> {
         let jobs = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let mut command = self.make(folder);
         command.arg(format!("-j{jobs}")).arg("all");
-        self.run(&self.title("building"), command, observer)
+        self.silently(&self.title("building"), command, observer)
     }
 
     /// Runs PostgreSQL's own tests of the server.
@@ -183,10 +190,11 @@ impl Work<'_> {
             std::fs::remove_dir_all(&staged).map_err(|e| self.failed(&e))?;
         }
         let what = self.title("installing");
+        observer.event(Event::Step(&what));
         for folder in FOLDERS {
             let mut command = self.make(&self.objects().join(folder));
             command.arg("-s").arg("install").arg(format!("DESTDIR={}", staged.display()));
-            self.run(&what, command, observer)?;
+            self.silently(&what, command, observer)?;
         }
         let installed = staged.join(PREFIX.trim_start_matches('/')).join(self.flags.major.to_string());
         // Headers and build files are for extensions.
@@ -197,7 +205,11 @@ impl Work<'_> {
         command.arg(installed.join("bin")).arg(installed.join("lib")).args(["-type", "f", "-exec"]);
         // Static libraries are not executed and may keep what they have.
         command.args(["sh", "-c", "case $1 in *.a) rm \"$1\";; *) strip --strip-debug \"$1\";; esac", "sh", "{}", ";"]);
-        self.run(&what, command, observer)?;
-        Ok(installed)
+        self.silently(&what, command, observer)?;
+        match NEEDED.iter().find(|path| !installed.join(path).exists()) {
+            Some(path) => Err(Problem::host(what, format!("make installed no {path}"))
+                .hint(format!("the whole log: {}", self.held.log().display()))),
+            None => Ok(installed),
+        }
     }
 }

@@ -202,6 +202,11 @@ struct Work<'a> {
 impl Work<'_> {
     fn run(&self, what: &str, command: Command, observer: &mut dyn Observer) -> Result<(), Problem> {
         observer.event(Event::Step(what));
+        self.silently(what, command, observer)
+    }
+
+    /// Without a step of its own.
+    fn silently(&self, what: &str, command: Command, observer: &mut dyn Observer) -> Result<(), Problem> {
         run(command, &Call { what, log: &self.held.log(), options: self.options }, observer)
     }
 
@@ -221,6 +226,13 @@ impl Work<'_> {
         let mut command = Command::new("dpkg-source");
         command.arg("-x").arg(&self.package.dsc).arg(&new).env("LC_ALL", "C");
         self.run(&format!("unpacking {} {}", self.package.name, self.package.version), command, observer)?;
+        // dpkg-source copies the archive beside the tree.
+        for entry in std::fs::read_dir(&self.held.path).map_err(failed)? {
+            let path = entry.map_err(failed)?.path();
+            if path.to_string_lossy().contains(".orig.tar.") {
+                std::fs::remove_file(path).map_err(failed)?;
+            }
+        }
         std::fs::rename(&new, &tree.path).map_err(failed)?;
         Ok(tree)
     }
