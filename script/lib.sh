@@ -90,6 +90,7 @@ need_guests() {
         *) need_packages qemu-system-x86 ;;
     esac
     need_packages make binutils flex bison bc patch libelf-dev zstd
+    need_packages perl dpkg-dev bzip2 xz-utils pkg-config liblz4-dev libzstd-dev libssl-dev zlib1g-dev
 }
 
 # A cargo that is new enough, or rustup, which brings the toolchain of rust-toolchain.toml.

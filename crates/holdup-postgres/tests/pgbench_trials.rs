@@ -4,8 +4,9 @@
 
 mod common;
 
-use common::{Ran, binaries, is_alive, kill_after, names, parameters, pool, prepare, trial, workdir};
-use holdup_load::{Cancel, Prepared, TrialContext, WindowHooks};
+use common::{Ran, binaries, is_alive, kill_after, names, parameters, pool, prepare, prepare_with, trial, workdir};
+use holdup_load::{Cancel, PostgresOptions, Prepared, TrialContext, WindowHooks};
+use holdup_model::plan::Level;
 use holdup_model::{Measured, Problem, ProblemKind, Window};
 use std::collections::BTreeMap;
 
@@ -222,7 +223,39 @@ fn the_pool_is_warm_or_cold_as_asked() {
     prepared.close().unwrap();
 }
 
+/// Two names of the installed server stand for two builds of one version.
+fn builds_serve_the_same_tables_in_turn() {
+    let bin = binaries().bin;
+    let folder = workdir();
+    let other = folder.path().join("other");
+    std::os::unix::fs::symlink(&bin, &other).unwrap();
+    let builds = BTreeMap::from([("stock".to_owned(), bin.clone()), ("patches/x".to_owned(), other.clone())]);
+    let given = [("script", "select-only"), ("scale", "1"), ("clients", "2")];
+    let options = PostgresOptions { builds, ..PostgresOptions::default() };
+    let mut prepared = prepare_with(&folder, &[parameters(&given)], &options).unwrap();
+    let arm = |build: &str| BTreeMap::from([("postgres.build".to_owned(), Level::plain(build))]);
+    let mut last = None;
+    for (build, place, restarts) in [("patches/x", &other, true), ("patches/x", &other, false), ("stock", &bin, true)] {
+        prepared.set(&arm(build)).unwrap();
+        let postmaster = prepared.postgres().unwrap().postmaster_pid();
+        assert_eq!(postmaster != last, restarts, "{build}");
+        last = postmaster;
+        let facts = prepared.facts();
+        let fact = |key: &str| facts.iter().find(|fact| fact.key == key).unwrap().value.clone();
+        assert_eq!(fact("postgres.build").unwrap().to_string(), build);
+        assert_eq!(fact("postgres.bin").unwrap().to_string(), place.display().to_string());
+        let begun = std::fs::read(format!("/proc/{}/cmdline", postmaster.unwrap())).unwrap();
+        assert!(begun.starts_with(place.join("postgres").as_os_str().as_encoded_bytes()));
+        run(prepared.as_mut(), &given, (0, 100)).result.unwrap();
+    }
+    let unknown = prepared.set(&arm("patches/y")).unwrap_err();
+    assert!(unknown.to_string().contains("patches/y"), "{unknown}");
+    prepared.close().unwrap();
+    assert_eq!(names(folder.path()), ["other"]);
+}
+
 holdup_testkit::tests!(
+    builds_serve_the_same_tables_in_turn,
     trials_measure_what_they_should,
     the_window_is_exact_and_the_warm_up_is_excluded,
     a_killed_pgbench_and_a_killed_server_void_the_trial_and_leave_nothing,

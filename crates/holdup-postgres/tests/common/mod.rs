@@ -51,12 +51,20 @@ pub(crate) fn prepare(
     uses: &[Parameters],
     url: Option<String>,
 ) -> Result<Box<dyn Prepared>, Problem> {
+    prepare_with(workdir, uses, &PostgresOptions { url, ..PostgresOptions::default() })
+}
+
+pub(crate) fn prepare_with(
+    workdir: &tempfile::TempDir,
+    uses: &[Parameters],
+    postgres: &PostgresOptions,
+) -> Result<Box<dyn Prepared>, Problem> {
     let session = PgbenchSession::prepare(PrepareContext {
         host: &Host::real(),
         parameters: &uses[0],
         combinations: uses,
         metrics: &[],
-        postgres: &PostgresOptions { url, ..PostgresOptions::default() },
+        postgres,
         workdir: workdir.path().to_owned(),
         cancel: Cancel::default(),
         step: &mut |_| {},
