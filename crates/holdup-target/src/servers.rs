@@ -85,8 +85,9 @@ mod tests {
     #[test]
     fn a_plan_names_servers_of_one_version() {
         assert_eq!(of("").unwrap(), Vec::<String>::new());
-        let two = "[factors]\n\"postgres.build\" = [\"stock\", \"patches/a,patches/b\"]\n";
-        assert_eq!(of(two).unwrap(), ["patches/a,patches/b: 18 patches/a,patches/b", "stock: 18 stock"]);
+        let two = "[factors]\n\"postgres.build\" = [\"stock\", \"patches/spin-slice-extension\"]\n";
+        let patched = "patches/spin-slice-extension: 18 patches/spin-slice-extension";
+        assert_eq!(of(two).unwrap(), [patched, "stock: 18 stock"]);
         let seventeen = format!("{two}[set]\n\"postgres.version\" = \"17\"\n");
         assert_eq!(of(&seventeen).unwrap()[1], "stock: 17 stock");
         assert_eq!(of("[set]\n\"postgres.version\" = \"17\"\n").unwrap(), ["stock: 17 stock"]);

@@ -77,6 +77,9 @@ impl ServerSpec {
                 if name.is_empty() {
                     return Err(wrong("it names no patch".to_owned()));
                 }
+                if !name.ends_with(".patch") && !carried::names().contains(&name) {
+                    return Err(wrong(format!("holdup has no patch `{}`", name.escape_debug())));
+                }
                 if patches.iter().any(|known| known == name) {
                     return Err(wrong(format!("it names {name} twice")));
                 }
@@ -261,13 +264,16 @@ mod tests {
     fn builds_are_parsed_and_printed() {
         let of = |text: &str| ServerSpec::parse("18", text).unwrap();
         assert_eq!(of("stock").patches, Vec::<String>::new());
-        assert_eq!(of("patches/a").patches, ["a"]);
+        let (one, two) = ("patches/spin-slice-extension", "patches/prefault-buffer-headers");
+        assert_eq!(of(one).patches, ["spin-slice-extension"]);
+        let both = format!("{one},{two}");
+        let (short, mixed) = (format!("{one},prefault-buffer-headers"), format!("{one},./x.patch"));
         for (text, is) in [
             ("stock", "stock"),
-            ("patches/a,patches/b", "patches/a,patches/b"),
-            ("patches/a,b", "patches/a,patches/b"),
+            (&both, &*both),
+            (&short, &both),
             ("my/own.patch", "my/own.patch"),
-            ("patches/a,./x.patch", "patches/a,./x.patch"),
+            (&mixed, &mixed),
         ] {
             assert_eq!(of(text).build(), is);
             assert_eq!(of(&of(text).build()), of(text));
@@ -276,8 +282,9 @@ mod tests {
             ("", "neither stock"),
             ("a", "neither stock"),
             ("patches/", "names no patch"),
-            ("patches/a,", "names no patch"),
-            ("patches/a,a", "twice"),
+            ("patches/spin-slice-extension,", "names no patch"),
+            ("patches/x.patch,patches/x.patch", "twice"),
+            ("patches/faster", "no patch `faster`"),
             ("Stock", "neither stock"),
         ] {
             let problem = ServerSpec::parse("18", text).unwrap_err();
