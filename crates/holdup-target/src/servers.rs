@@ -6,7 +6,7 @@ use holdup_catalogue::pgbench::{BUILD, DEFAULT_VERSION, VERSION};
 use holdup_kernels::build::{self, ServerSpec, Tests};
 use holdup_kernels::{Cache, Options};
 use holdup_load::PostgresOptions;
-use holdup_model::guest::POSTGRES_SERVER;
+use holdup_model::guest::{PACKAGED, POSTGRES_SERVER};
 use holdup_model::{Observer, Plan, Problem};
 use std::collections::BTreeSet;
 
@@ -65,9 +65,10 @@ pub(crate) fn specs(plan: &Plan) -> Result<Vec<(String, ServerSpec)>, Problem> {
         true => BTreeSet::from([build::STOCK.to_owned()]),
         false => builds,
     };
-    if !builds.is_empty() && local::names(plan).any(|name| name == POSTGRES_SERVER) {
-        return Err(Problem::usage(format!("{BUILD} and {POSTGRES_SERVER}"), "both name the guest's server")
-            .hint(format!("{VERSION} in [set] chooses the version of servers that holdup builds")));
+    let other = texts(POSTGRES_SERVER).into_iter().find(|server| !server.starts_with(PACKAGED));
+    if let (Some(other), false) = (other, builds.is_empty()) {
+        return Err(Problem::usage(format!("{BUILD} and {POSTGRES_SERVER} = {other}"), "both name the guest's server")
+            .hint(format!("{VERSION} chooses the version; {POSTGRES_SERVER} = {PACKAGED}{known} has its libraries used")));
     }
     builds.into_iter().map(|build| ServerSpec::parse(known, &build).map(|spec| (build, spec))).collect()
 }

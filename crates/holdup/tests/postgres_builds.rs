@@ -38,7 +38,7 @@ fn a_plan_names_builds_of_one_version_and_no_other_server() {
     assert!(!out.contains("PostgreSQL setting"), "{out}");
     let with_another = ["run", "pgbench", "--vary", LEVELS, "--pg-bin", "/usr/bin"];
     refused(&place, 2, &with_another, &["postgres.build and --pg-bin", "hint: leave --pg-bin away"]);
-    let guests = ["--target", "qemu", "--set", "kernel=host", "--set", "postgres-server=deb:17", "--vary", LEVELS];
+    let guests = ["--target", "qemu", "--set", "kernel=host", "--set", "postgres-server=host", "--vary", LEVELS];
     let output = place.output(&run(&guests));
     let (_, err) = common::texts(&output);
     assert!(err.contains("both name the guest's server") || err.contains("qemu-system"), "{err}");

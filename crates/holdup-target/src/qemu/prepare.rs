@@ -68,7 +68,7 @@ pub(super) fn prepared(
     let agent = std::env::current_exe().map_err(|e| Problem::internal("the path of holdup itself", e.to_string()))?;
     let postgres = postgres(request, choice, &cache, &options, observer)?;
     let template =
-        postgres.as_ref().and_then(|files| match image::template(files, &root.join("templates"), observer) {
+        built(request).or_else(|| postgres.clone()).as_ref().and_then(|files| match image::template(files, &root.join("templates"), observer) {
             Ok(template) => Some(template),
             Err(problem) => {
                 let text =
@@ -81,7 +81,7 @@ pub(super) fn prepared(
         &ImageRequest {
             agent,
             postgres,
-            more_postgres: request.postgres.builds.values().skip(1).cloned().collect(),
+            more_postgres: request.postgres.builds.values().cloned().collect(),
             programs: programs(request.plan),
             modules: kernel
                 .modules
@@ -141,16 +141,21 @@ fn postgres(
     if !kinds.any(|kind| holdup_workloads::find(kind).is_some_and(Workload::has_postgres)) {
         return Ok(None);
     }
-    if let Some(bin) = request.postgres.builds.values().next() {
-        return Ok(Some(PostgresFiles::Bin(bin.clone())));
-    }
     let named = choice.postgres.as_deref();
     if let Some(version) = named.and_then(|named| named.strip_prefix(PACKAGED)) {
         let postgres = holdup_kernels::postgres(version, cache, options, observer)?;
         return Ok(Some(PostgresFiles::Root { root: postgres.root, bin: postgres.bin }));
     }
+    if let Some(built) = built(request) {
+        return Ok(Some(built));
+    }
     let folder = named.map(Path::new).or(request.postgres.bin.as_deref());
     Ok(Some(PostgresFiles::Bin(Binaries::find(&SearchPath::of_this_host(folder), Need::Server)?.bin)))
+}
+
+/// The first of the servers that were built for the plan: its initdb makes the clusters.
+fn built(request: &SessionRequest<'_>) -> Option<PostgresFiles> {
+    request.postgres.builds.values().next().cloned().map(PostgresFiles::Bin)
 }
 
 /// The programs that workloads of the kind `command` start.
