@@ -88,7 +88,7 @@ pub const FACTORS: &[Parameter] = &[
         default: None,
         required: false,
         summary: "a server that holdup builds: stock, or patches/NAME[,patches/NAME…]; when absent one that is installed",
-        simulated: false,
+        simulated: true,
     },
     Parameter {
         name: VERSION,

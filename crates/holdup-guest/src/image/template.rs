@@ -206,8 +206,8 @@ fn folder_with_fingerprint(cache: &Path, seen: &str) -> Option<PathBuf> {
 /// Runs initdb on the host.
 fn on_host(folders: &Folders, data: &Path) -> Result<(PathBuf, String), Problem> {
     let program = folders.bin.join("initdb");
-    let version = output(Command::new(&program).arg("--version"))?;
-    output(Command::new(&program).arg("-D").arg(data).args(INITDB).arg(SUPERUSER))?;
+    let version = output(clean(&program).arg("--version"))?;
+    output(clean(&program).arg("-D").arg(data).args(INITDB).arg(SUPERUSER))?;
     Ok((data.to_owned(), version_of(&version)))
 }
 
@@ -223,11 +223,13 @@ fn in_guest_files(folders: &Folders, roots: Roots, root: &Path) -> Result<(PathB
     lay_out(&tree, root)?;
     let program = folders.bin.join("initdb");
     let inside = |command: &mut Command| -> Result<String, Problem> {
+        // Without /proc, ld.so does not know what $ORIGIN of a program's RUNPATH is.
+        command.env("LD_LIBRARY_PATH", &folders.lib);
         enter(command, root)?;
         output(command)
     };
-    let version = inside(Command::new(&program).arg("--version"))?;
-    inside(Command::new(&program).args(["-D", MADE_IN]).args(INITDB).arg(SUPERUSER))?;
+    let version = inside(clean(&program).arg("--version"))?;
+    inside(clean(&program).args(["-D", MADE_IN]).args(INITDB).arg(SUPERUSER))?;
     Ok((root.join(MADE_IN.trim_start_matches('/')), version_of(&version)))
 }
 
@@ -284,10 +286,16 @@ fn enter(command: &mut Command, root: &Path) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Runs a command with a clean environment; returns its output.
+/// A command with a clean environment.
+fn clean(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.env_clear().envs([("PATH", "/usr/bin:/bin"), ("LC_ALL", "C"), ("TZ", "Etc/UTC")]).stdin(Stdio::null());
+    command
+}
+
+/// Runs a command; returns its output.
 fn output(command: &mut Command) -> Result<String, Problem> {
     let what = format!("program {}", command.get_program().to_string_lossy());
-    command.env_clear().envs([("PATH", "/usr/bin:/bin"), ("LC_ALL", "C"), ("TZ", "Etc/UTC")]).stdin(Stdio::null());
     let done = command.output().map_err(|e| Problem::host(what.clone(), e.to_string()))?;
     if done.status.success() {
         return Ok(String::from_utf8_lossy(&done.stdout).into_owned());

@@ -1,7 +1,9 @@
 //! The patches for PostgreSQL that holdup carries: `patches/postgresql-NN/NAME.patch` in its repository.
 
+use crate::archive::decompressed;
 use crate::build::patches::Patch;
 use holdup_model::Problem;
+use std::io::Read;
 
 /// A patch for PostgreSQL that holdup carries.
 #[derive(Debug, Clone, Copy)]
@@ -10,8 +12,8 @@ pub struct CarriedServer {
     pub name: &'static str,
     /// One line of description.
     pub about: &'static str,
-    /// Its texts, each for a major version.
-    texts: &'static [(u32, &'static str)],
+    /// Its texts, each for a major version, as build.rs compresses them.
+    texts: &'static [(u32, &'static [u8])],
 }
 
 impl CarriedServer {
@@ -23,7 +25,7 @@ impl CarriedServer {
 
 macro_rules! texts {
     ($name:literal: $($major:literal)*) => {
-        &[$(($major, include_str!(concat!("../../../../../patches/postgresql-", $major, "/", $name, ".patch")))),*]
+        &[$(($major, include_bytes!(concat!(env!("OUT_DIR"), "/postgresql-", $major, "-", $name, ".gz")).as_slice())),*]
     };
 }
 
@@ -62,12 +64,15 @@ pub(super) fn names() -> Vec<&'static str> {
 pub(super) fn find(name: &str, major: u32) -> Result<Patch, Problem> {
     let carried = CARRIED_SERVER.iter().find(|carried| carried.name == name);
     let carried = carried.ok_or_else(|| Problem::internal(format!("patch {name}"), "the spec was not checked"))?;
-    let text = carried.texts.iter().find(|(of, _)| *of == major).ok_or_else(|| {
+    let (_, text) = carried.texts.iter().find(|(of, _)| *of == major).ok_or_else(|| {
         let majors: Vec<String> = carried.majors().iter().map(u32::to_string).collect();
         let why = format!("it is for PostgreSQL {}, not for {major}", majors.join(", "));
         Problem::usage(format!("patch {name}"), why)
     })?;
-    Patch::read(name, text.1.as_bytes().to_vec())
+    let mut bytes = Vec::new();
+    let damaged = |e: std::io::Error| Problem::internal(format!("patch {name}"), e.to_string());
+    decompressed(*text).and_then(|mut text| text.read_to_end(&mut bytes)).map_err(damaged)?;
+    Patch::read(name, bytes)
 }
 
 #[cfg(test)]
@@ -77,9 +82,10 @@ mod tests {
     #[test]
     fn every_carried_patch_is_in_the_form_of_format_patch_and_edits_the_server_only() {
         for carried in CARRIED_SERVER {
-            for (major, text) in carried.texts {
+            for major in carried.majors() {
                 let what = format!("{} for {major}", carried.name);
-                let patch = find(carried.name, *major).unwrap();
+                let patch = find(carried.name, major).unwrap();
+                let text = String::from_utf8(patch.bytes).unwrap();
                 assert!(text.starts_with("From ") && text.contains("\nSubject: "), "{what}");
                 assert!(patch.touches.iter().all(|file| file.starts_with("src/")), "{what}: {:?}", patch.touches);
             }
