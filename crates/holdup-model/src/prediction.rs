@@ -1,6 +1,7 @@
 //! What the simulator says of a plan, with what is not known of the machine carried into it.
 
 use crate::metric::Metric;
+use crate::plan::Published;
 use serde::{Deserialize, Serialize};
 
 /// A number with the range that the machine's parameters leave it.
@@ -125,6 +126,25 @@ pub struct ReachedTogether {
     pub apart: f64,
 }
 
+/// A published ratio beside what is simulated within the ranges.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PublishedBeside {
+    /// What was published.
+    pub published: Published,
+    /// The first level of each factor that it is of, in the order of its levels; empty where the plan has none of them.
+    pub baseline: Vec<String>,
+    /// The least and the greatest ratio over all machines that were simulated, drawn or with one parameter at an end of its
+    /// range; `None` where no two arms differ by what was published.
+    pub extremes: Option<(f64, f64)>,
+}
+
+impl PublishedBeside {
+    /// Whether the published ratio lies within what is simulated.
+    pub fn is_within(&self) -> bool {
+        self.extremes.is_some_and(|(low, high)| (low..=high).contains(&self.published.ratio))
+    }
+}
+
 /// A prediction.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Prediction {
@@ -148,6 +168,9 @@ pub struct Prediction {
     pub arms: Vec<PredictedArm>,
     /// Every comparison.
     pub ratios: Vec<PredictedRatio>,
+    /// Published ratios.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub published: Vec<PublishedBeside>,
     /// Laws beside.
     pub scaling: Vec<ScalingBeside>,
     /// Ratios that somebody found.

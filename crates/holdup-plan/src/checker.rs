@@ -82,10 +82,12 @@ impl<'a> Checker<'a> {
             target,
             guest,
             exclude: Vec::new(),
+            published: Vec::new(),
         };
         plan.question = question.unwrap_or_else(|| generated_question(&plan));
         if self.complaints.is_empty() && arms::most(&plan).is_ok() {
             plan.exclude = self.exclude(draft, &plan);
+            plan.published = self.published(draft, &plan);
         }
         if self.complaints.is_empty() {
             self.size(draft, &plan);

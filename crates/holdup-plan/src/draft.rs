@@ -10,8 +10,19 @@ use crate::words::{did_you_mean, shown};
 
 /// The keys of a plan.
 pub(crate) const KEYS: &[&str] = &[
-    "name", "question", "target", "include", "workload", "factors", "set", "exclude", "design", "guest", "metric",
+    "name",
+    "question",
+    "target",
+    "include",
+    "workload",
+    "factors",
+    "set",
+    "exclude",
+    "design",
+    "guest",
+    "metric",
     "collect",
+    "published",
 ];
 
 /// How deep includes may nest.
@@ -38,13 +49,15 @@ pub(crate) struct Draft {
     pub(crate) exclude: Vec<Node>,
     /// Each is a table.
     pub(crate) metrics: Vec<Node>,
+    /// Each is a table.
+    pub(crate) published: Vec<Node>,
     pub(crate) collect: Vec<Entry>,
 }
 
 impl Draft {
     /// Puts another draft under this one: what this one says wins, lists of tables are appended.
     fn merge_under(&mut self, other: Draft) {
-        let Draft { head, workloads, factors, settings, design, guest, exclude, metrics, collect } = other;
+        let Draft { head, workloads, factors, settings, design, guest, exclude, metrics, published, collect } = other;
         for (mine, others) in [
             (&mut self.head, head),
             (&mut self.factors, factors),
@@ -74,6 +87,7 @@ impl Draft {
         self.workloads.extend(workloads);
         self.metrics.extend(metrics);
         self.exclude.extend(exclude);
+        self.published.extend(published);
     }
 }
 
@@ -150,6 +164,7 @@ impl Files<'_> {
             "include" => includes.extend(node.levels().iter().cloned()),
             "workload" => draft.workloads.extend(self.tables(&key, &place, node)),
             "exclude" => draft.exclude.extend(self.tables(&key, &place, node)),
+            "published" => draft.published.extend(self.tables(&key, &place, node)),
             "metric" => draft.metrics.extend(self.tables(&key, &place, node)),
             "factors" => draft.factors = Tables(self.complaints).flat(&key, node, Some("levels")),
             "set" => draft.settings = Tables(self.complaints).flat(&key, node, None),
@@ -163,7 +178,7 @@ impl Files<'_> {
         }
     }
 
-    /// The members of `[[workload]]`, `[[exclude]]` or `[[metric]]`.
+    /// The members of `[[workload]]`, `[[exclude]]`, `[[metric]]` or `[[published]]`.
     fn tables(&mut self, key: &str, place: &Location, node: Node) -> Vec<Node> {
         let Data::List(nodes) = node.data else {
             let wrong = unexpected(&node, "a list of tables").hint(format!("write [[{key}]] with two brackets"));

@@ -25,6 +25,7 @@ mod node;
 mod order;
 mod overrides;
 mod profile;
+mod published;
 mod schedule;
 mod source;
 mod tables;

@@ -6,12 +6,12 @@ use toml_edit::{Array, ArrayOfTables, DocumentMut, InlineTable, Item, Table, Val
 
 /// The TOML that reads back as the draft in any environment.
 pub(crate) fn write(draft: &Draft) -> String {
-    let Draft { head, workloads, factors, settings, design, guest, exclude, metrics, collect } = draft;
+    let Draft { head, workloads, factors, settings, design, guest, exclude, metrics, published, collect } = draft;
     let mut document = DocumentMut::new();
     for entry in head {
         document.insert(&entry.key, Item::Value(value(&entry.node)));
     }
-    for (key, nodes) in [("workload", workloads), ("exclude", exclude), ("metric", metrics)] {
+    for (key, nodes) in [("workload", workloads), ("exclude", exclude), ("metric", metrics), ("published", published)] {
         let mut tables = ArrayOfTables::new();
         for node in nodes {
             if let Data::Table(entries) = &node.data {

@@ -68,6 +68,7 @@ prop_compose! {
             target: if names.is_some() { "qemu" } else { "local" }.to_owned(),
             guest: names.map(|_| Guest::default()),
             exclude: Vec::new(),
+            published: Vec::new(),
         }
     }
 }
@@ -288,6 +289,7 @@ const HEADS: &[&str] = &[
     "[collect]",
     "[guest]",
     "[[exclude]]",
+    "[[published]]",
     "target = \"qemu\"\n[set]\nkernel = \"host\"\n[[workload]]\nkind = \"pgbench\"",
     "[[workload]]\nkind = \"command\"",
 ];

@@ -6,7 +6,8 @@ use crate::formats::terminal::TerminalOptions;
 use crate::screen::cut;
 use crate::text::{align, capital, clean, count, number, percent, wrap};
 use holdup_model::Direction;
-use holdup_model::prediction::{HangsOn, Predicted, PredictedRatio, Prediction, ScalingBeside};
+use holdup_model::plan::Published;
+use holdup_model::prediction::{HangsOn, Predicted, PredictedRatio, Prediction, PublishedBeside, ScalingBeside};
 use serde_json::json;
 
 /// The law is said to differ from the simulation from this share on.
@@ -25,6 +26,9 @@ pub fn predict_terminal(prediction: &Prediction, options: &TerminalOptions) -> S
         "  ",
     );
     out.push_str(&wrap(&format!("{}, {} ({})", p.plan, p.metric.id, p.metric.unit), width, "", ""));
+    for one in &p.published {
+        out.push_str(&wrap(&published(one), width, "", "  "));
+    }
     for ratio in &p.ratios {
         out.push('\n');
         out.push_str(&wrap(&sentence(p, ratio), width, "▸ ", "  "));
@@ -82,6 +86,33 @@ fn sentence(p: &Prediction, ratio: &PredictedRatio) -> String {
         p.metric.id,
         range(&ratio.ratio)
     )
+}
+
+/// What others found, and whether the machines within the ranges can give it.
+fn published(one: &PublishedBeside) -> String {
+    let Published { levels, at, ratio, source } = &one.published;
+    let joined = |levels: &[(String, String)]| {
+        let each: Vec<String> =
+            levels.iter().map(|(name, label)| format!("{}={}", clean(name), clean(label))).collect();
+        each.join(" ")
+    };
+    let instead = match one.baseline.is_empty() {
+        true => String::new(),
+        false => format!(" instead of {}", one.baseline.iter().map(|label| clean(label)).collect::<Vec<_>>().join(" ")),
+    };
+    let at = if at.is_empty() { String::new() } else { format!(" at {}", joined(at)) };
+    let what = format!("Published: {}{instead}{at} ×{} ({})", joined(levels), shown(*ratio), clean(source));
+    match one.extremes {
+        None => format!("{what}; no two arms of this plan differ so."),
+        Some((low, high)) => {
+            let verdict = match one.is_within() {
+                true => "does not exclude it".to_owned(),
+                false => format!("excludes it: ×{} is outside", shown(*ratio)),
+            };
+            let predicted = format!("×{} to ×{}", shown(low), shown(high));
+            format!("{what}; the prediction over the ranges of the costs is {predicted} and {verdict}.")
+        }
+    }
 }
 
 /// What a ratio depends on, as bars from the ratio at the lower end of a parameter's range to that at the upper end.

@@ -128,6 +128,7 @@ fn plan() -> Plan {
         target: "local".to_owned(),
         guest: None,
         exclude: Vec::new(),
+        published: Vec::new(),
     }
 }
 

@@ -74,6 +74,7 @@ fn plan(scripts: &[&str]) -> (Plan, Schedule) {
         target: "local".to_owned(),
         guest: None,
         exclude: Vec::new(),
+        published: Vec::new(),
     };
     let arms: Vec<Arm> = (0_u32..)
         .zip(&axis.levels)

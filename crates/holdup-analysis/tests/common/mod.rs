@@ -150,6 +150,7 @@ impl Maker {
             target: "local".into(),
             guest: None,
             exclude: Vec::new(),
+            published: Vec::new(),
         }
     }
 

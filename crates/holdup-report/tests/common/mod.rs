@@ -155,6 +155,7 @@ fn plan(seed: u64) -> Plan {
         target: "local".into(),
         guest: None,
         exclude: Vec::new(),
+        published: Vec::new(),
     }
 }
 

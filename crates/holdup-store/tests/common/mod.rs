@@ -163,6 +163,7 @@ fn plan(blocks: u32) -> Plan {
         target: "local".into(),
         guest: None,
         exclude: Vec::new(),
+        published: Vec::new(),
     }
 }
 

@@ -7,7 +7,10 @@ use crate::local;
 use crate::run::trial_seed;
 use holdup_host::Host;
 use holdup_load::Cancel;
-use holdup_model::prediction::{HangsOn, Predicted, PredictedArm, PredictedRatio, Prediction, ScalingBeside};
+use holdup_model::plan::Published;
+use holdup_model::prediction::{
+    HangsOn, Predicted, PredictedArm, PredictedRatio, Prediction, PublishedBeside, ScalingBeside,
+};
 use holdup_model::{Arm, Event, Metric, Observer, Plan, Problem, Schedule, Trial, TrialStatus, Value};
 use holdup_sim::machine::{Described, Provenance, draws};
 use holdup_stats::geometric_mean;
@@ -84,6 +87,7 @@ pub fn predict(request: &PredictRequest<'_>, observer: &mut dyn Observer) -> Res
                 value: spread(values[1..=draws].iter().map(|of_arms| of_arms[place])),
             })
             .collect(),
+        published: plan.published.iter().map(|published| beside_published(plan, &arms, &values, published)).collect(),
         ratios: ratios(plan, &arms, &values, (draws, &ends), &machine),
         scaling: scaling(&arms, &values[1..=draws]),
         reach,
@@ -187,19 +191,71 @@ fn levels(arm: &Arm) -> Vec<(&str, &str)> {
     all.map(|(name, level)| (name.as_str(), level.label.as_str())).collect()
 }
 
+/// What a factor or an axis changes from and to: its name, the first level, the level.
+type Change<'a> = (&'a str, &'a str, &'a str);
+
 /// The pairs of arms that differ in one factor alone: (the arm with the first level, the arm with the level).
 pub(super) fn pairs(arms: &[&Arm], factor: &str, baseline: &str, level: &str) -> Vec<(usize, usize)> {
+    pairs_of(arms, &[(factor, baseline, level)])
+}
+
+/// The pairs of arms that differ in these changes alone.
+fn pairs_of(arms: &[&Arm], changes: &[Change<'_>]) -> Vec<(usize, usize)> {
     let without = |arm: &Arm| -> Vec<(String, String)> {
-        let others = levels(arm).into_iter().filter(|(name, _)| *name != factor);
+        let is_changed = |name: &str| changes.iter().any(|(changed, ..)| *changed == name);
+        let others = levels(arm).into_iter().filter(|(name, _)| !is_changed(name));
         others.map(|(name, label)| (name.to_owned(), label.to_owned())).collect()
     };
-    let has = |arm: &Arm, label: &str| levels(arm).contains(&(factor, label));
+    let has = |arm: &Arm, label: fn(&Change<'_>) -> String| {
+        changes.iter().all(|change| levels(arm).contains(&(change.0, &label(change))))
+    };
     let mut found = Vec::new();
-    for (at, arm) in arms.iter().enumerate().filter(|(_, arm)| has(arm, level)) {
-        let other = arms.iter().position(|other| has(other, baseline) && without(other) == without(arm));
+    for (at, arm) in arms.iter().enumerate().filter(|(_, arm)| has(arm, |(_, _, to)| (*to).to_owned())) {
+        let other = arms
+            .iter()
+            .position(|other| has(other, |(_, from, _)| (*from).to_owned()) && without(other) == without(arm));
         found.extend(other.map(|other| (other, at)));
     }
     found
+}
+
+/// A published ratio beside what all machines give.
+fn beside_published(plan: &Plan, arms: &[&Arm], values: &[Vec<f64>], published: &Published) -> PublishedBeside {
+    let axes = plan.workloads.iter().flat_map(|w| &w.axes);
+    let first = |name: &String| plan.factors.iter().chain(axes.clone()).find(|f| f.name == *name)?.levels.first();
+    let baseline: Option<Vec<String>> =
+        published.levels.iter().map(|(name, _)| first(name).map(|level| level.label.clone())).collect();
+    let baseline = baseline.unwrap_or_default();
+    let changes: Vec<Change<'_>> = published
+        .levels
+        .iter()
+        .zip(&baseline)
+        .map(|((name, level), first)| (name.as_str(), first.as_str(), level.as_str()))
+        .collect();
+    let is_there = |arm: &Arm| {
+        published.at.iter().all(|(name, label)| match levels(arm).iter().find(|(known, _)| known == name) {
+            Some((_, level)) => level == label,
+            None => is_fixed_at(plan, name, label),
+        })
+    };
+    let mut pairs = if changes.is_empty() { Vec::new() } else { pairs_of(arms, &changes) };
+    pairs.retain(|(_, arm)| is_there(arms[*arm]));
+    let ratios = values.iter().map(|of_arms| ratio_of(&pairs, of_arms)).filter(|ratio| ratio.is_finite());
+    let extremes = ratios.fold(None, |known: Option<(f64, f64)>, ratio| {
+        Some(known.map_or((ratio, ratio), |(low, high)| (low.min(ratio), high.max(ratio))))
+    });
+    PublishedBeside { published: published.clone(), baseline, extremes: extremes.filter(|_| !pairs.is_empty()) }
+}
+
+/// Whether a factor or a parameter has this level in all arms.
+fn is_fixed_at(plan: &Plan, name: &str, label: &str) -> bool {
+    let is_set = plan.settings.iter().any(|(known, level)| known == name && level.label == label);
+    let shown = |value: &Value| match value {
+        Value::Text(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let of_workload = |used: &holdup_model::WorkloadUse| used.parameters.get(name).is_some_and(|v| shown(v) == label);
+    is_set || plan.workloads.iter().any(of_workload)
 }
 
 pub(super) fn ratio_of(pairs: &[(usize, usize)], of_arms: &[f64]) -> f64 {
