@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 pub(super) const COST: Cost = Cost {
     name: "contender_ns",
     docs: "how much longer an exchange takes for each further CPU that exchanges on the line with a pause at each turn, \
-           between one and up to seven; pieces of 100",
+           between one and up to seven from all parts of the machine; pieces of 100",
     measure,
 };
 
@@ -22,7 +22,9 @@ fn measure(context: &Context) -> Result<Samples, Problem> {
     if context.cpus.len() < 3 {
         return Err(Problem::host("a second spinner", "it takes three CPUs"));
     }
-    let cpus: Vec<u32> = context.cpus.iter().map(|place| place.cpu).take(MOST + 1).collect();
+    // From all parts of the machine: what a spinner adds is the way of the line to it.
+    let step = (context.cpus.len() / (MOST + 1)).max(1);
+    let cpus: Vec<u32> = context.cpus.iter().map(|place| place.cpu).step_by(step).take(MOST + 1).collect();
     let (cpu, others) = (cpus[0], &cpus[1..]);
     let line = CachePadded(AtomicU32::new(0));
     on_cpu(cpu, || Ok(()))?;

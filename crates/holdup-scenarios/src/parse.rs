@@ -155,7 +155,7 @@ impl Reader {
         line.expect(":")?;
         let huge = line.is("huge");
         line.expect("pages")?;
-        let mut region = RegionSpec { huge, steps: if huge { 512 } else { 1 }, together: false, end: 0 };
+        let mut region = RegionSpec { huge, steps: if huge { 512 } else { 1 }, together: false, end: 0, mapped: false };
         while line.is(",") {
             let word = line.word("together, steps or ends")?;
             match word.text {

@@ -72,6 +72,11 @@ pub const MECHANISMS: &[Mechanism] = &[
         switch_off: |machine| machine.kernel.mechanisms.fault_under_lock = false,
     },
     Mechanism {
+        id: "mechanism.exchanging-turns",
+        off: "s_lock on arm64 looks before it exchanges, as PostgreSQL does from 18 on",
+        switch_off: |machine| machine.kernel.mechanisms.exchanging_turns = false,
+    },
+    Mechanism {
         id: "mechanism.line-transfer",
         off: "a cache line is wherever it is wanted, however many want it",
         switch_off: |machine| (machine.costs.transfer_ns, machine.costs.contender_ns) = ([0; 5], 0),

@@ -100,7 +100,7 @@ fn a_load_that_is_reckoned_by_hand_is_recorded_as_it_must_be() {
         programs: vec![holder, waiter],
         tasks: vec![pinned(0, 0), pinned(1, 1)],
         locks: vec!["tas"],
-        regions: vec![RegionSpec { huge: false, steps: 1, together: false, end: 0 }],
+        regions: vec![RegionSpec { huge: false, steps: 1, together: false, end: 0, mapped: false }],
         ..Load::default()
     };
     let recorded = records(&load);

@@ -2,7 +2,7 @@
 
 use holdup_model::{Measured, Measurement, Parameters, Value};
 use holdup_sim::factors;
-use holdup_sim::machine::{Costs, Kernel, Machine, Topology, catalogue};
+use holdup_sim::machine::{Arch, Costs, Kernel, Machine, Topology, catalogue};
 use holdup_sim::preempt;
 use holdup_sim::program::{Channel, Op, Program};
 use holdup_sim::random::Span;
@@ -330,7 +330,7 @@ fn a_touch_under_a_lock_is_no_fault_without_that_mechanism() {
         Op::Done(0),
         Op::Jump(0),
     ];
-    let region = RegionSpec { huge: false, steps: 1, together: false, end: 0 };
+    let region = RegionSpec { huge: false, steps: 1, together: false, end: 0, mapped: false };
     let load = Load {
         programs: vec![Program { ops, ..busy() }],
         tasks: vec![TaskSpec::default()],
@@ -352,4 +352,72 @@ fn a_touch_under_a_lock_is_no_fault_without_that_mechanism() {
     );
     let (holding, others, rounds) = faults(&without(&one_cpu("6.18", "full"), "mechanism.fault-under-lock"));
     assert!(rounds > 1_000 && holding == 0 && others.abs_diff(rounds) <= 1, "{holding} {others} {rounds}");
+}
+
+/// What a pgbench of some clients on a machine with 8 CPUs and a cold pool brings, with a server built from something.
+fn built(build: &str) -> Result<(f64, WindowStats), String> {
+    let mut machine = machine();
+    factors::set(&mut machine, "preempt", &Value::from("lazy")).expect("a model");
+    factors::set(&mut machine, "rseq-slice-length", &Value::Integer(30_000)).expect("a length");
+    let declared = holdup_catalogue::workloads::find("pgbench").expect("it is declared");
+    let mut all = holdup_catalogue::defaults(declared.parameters, machine.topology.cpus());
+    all.0.extend(read(&["script=simple-update", "clients=64", "scale=2000"], "").0);
+    let levels = Levels::from([
+        ("postgres.build".to_owned(), Value::from(build)),
+        ("postgres.pool".to_owned(), Value::from("cold")),
+        ("postgres.shared_buffers".to_owned(), Value::from("8GB")),
+    ]);
+    let workload = workloads::find("pgbench").expect("it is there");
+    let load = workload.load(&all, &levels, &machine).map_err(|problem| problem.to_string())?;
+    let mut world = World::new(&machine, &load, 1);
+    world.run_until(20_000_000);
+    world.open();
+    world.run_until(120_000_000);
+    world.check_invariants().expect("in order");
+    let seen = world.close().clone();
+    Ok((seen.marks[0].count as f64, seen))
+}
+
+#[test]
+fn each_patch_changes_what_it_is_for() {
+    let seen = |build| built(build).expect("a build that is simulated").1;
+    let stock = seen("stock");
+    let faults = |seen: &WindowStats| seen.roles.iter().map(|r| r.faults_holding).sum::<u64>();
+    assert!(faults(&stock) > 100 && stock.locks[0].sleeps > 0, "{:?}", stock.locks);
+    let prefault = seen("patches/prefault-buffer-headers");
+    assert_eq!(faults(&prefault), 0, "every header is mapped before it is wanted");
+    assert!(prefault.marks[0].count > stock.marks[0].count);
+    assert!(stock.grants == 0 && seen("patches/spin-slice-extension").grants > 0);
+    // The list of WALWriteLock is the third lock, after the free list and WALWriteLock itself.
+    for build in ["patches/lwlock-wait-list-futex", "patches/lwlock-wait-list-park"] {
+        let seen = seen(build);
+        assert!(seen.locks[2].acquisitions > 100 && seen.marks[0].count > 0, "{build}: {:?}", seen.locks);
+    }
+    let unknown = built("patches/everything").expect_err("there is no such build");
+    assert!(unknown.contains("postgres.build patches/everything"), "{unknown}");
+}
+
+/// PostgreSQL 15 to 17 exchange at each turn on arm64, and only there.
+#[test]
+fn s_lock_of_arm64_exchanges_at_each_turn() {
+    let spinning = |arch: Arch, exchanges: bool| {
+        let mut machine = catalogue::find("graviton4-96").expect("it is there").machine;
+        machine.kernel.arch = arch;
+        machine.costs.contender_ns = 20;
+        factors::set(&mut machine, "mechanism.exchanging-turns", &Value::Bool(exchanges)).expect("a mechanism");
+        let declared = holdup_catalogue::workloads::find("pgbench").expect("it is declared");
+        let mut all = holdup_catalogue::defaults(declared.parameters, 96);
+        all.0.extend(read(&["script=simple-update", "clients=384", "scale=8470", "threads=96"], "").0);
+        let levels = Levels::from([
+            ("postgres.pool".to_owned(), Value::from("cold")),
+            ("postgres.shared_buffers".to_owned(), Value::from("120GB")),
+        ]);
+        let load = workloads::find("pgbench").expect("it is there").load(&all, &levels, &machine).expect("a load");
+        let mut world = World::new(&machine, &load, 1);
+        world.run_until(20_000_000);
+        world.close().roles.iter().map(|r| r.spin_ns).sum::<u64>()
+    };
+    let (arm, x86, later) = (spinning(Arch::Arm, true), spinning(Arch::X86, true), spinning(Arch::Arm, false));
+    assert_eq!(x86, later, "PostgreSQL 18 looks first on arm64 as well");
+    assert!(arm > 2 * x86, "{arm} and {x86} ns");
 }

@@ -40,8 +40,6 @@ pub(crate) struct Rules {
     pub(crate) writes: fn(&mut World, u32, u32, u32) -> Next,
     /// It goes to sleep.
     pub(crate) sleeps: fn(&mut World, u32, u32, u32),
-    /// Whether holders ask for a longer time slice.
-    pub(crate) asks: bool,
 }
 
 // What is over when the algorithm is asked. Steps from 16 on are an algorithm's own.
@@ -68,9 +66,6 @@ pub(crate) const BASE: Algorithm = Algorithm {
     switched_in: |_, _, _| {},
     ..Algorithm::BASE
 };
-
-/// A store and a load on the holder's own line, which ask the kernel for a longer slice, ns.
-pub(crate) const ASKING_NS: u64 = 1;
 
 /// The word as an atomic operation finds it.
 pub(crate) fn word(world: &World, lock: u32) -> u16 {
@@ -100,18 +95,9 @@ fn tries(world: &mut World, cpu: u32, task: u32, lock: u32) -> bool {
     let is_free = is_free(world, lock);
     if is_free {
         let ns = world.contended_atomic_ns(cpu, task, lock);
-        takes(world, cpu, task, lock, ns);
+        world.take(cpu, task, lock, ns);
     }
     is_free
-}
-
-/// A running task has the lock by an atomic operation that takes this long from now on.
-pub(crate) fn takes(world: &mut World, cpu: u32, task: u32, lock: u32, ns: u64) {
-    world.take(cpu, task, lock, ns);
-    if rules(world, lock).asks {
-        world.tasks[task as usize].extra_ns += ASKING_NS;
-        world.asks_to_extend(task, true);
-    }
 }
 
 /// The newcomer's operation fails, and has taken the line from the holder.
@@ -127,7 +113,7 @@ pub(crate) fn over(world: &mut World, cpu: u32, task: u32, lock: u32) {
     match world.tasks[task as usize].waiting.step {
         // The holder may have left while the operation was on its way.
         ARRIVES if is_free(world, lock) => {
-            takes(world, cpu, task, lock, 0);
+            world.take(cpu, task, lock, 0);
             world.has_it(cpu, task);
         }
         PAUSES => looks(world, cpu, task, lock),

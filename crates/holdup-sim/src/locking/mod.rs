@@ -36,6 +36,10 @@ pub(crate) struct Algorithm {
     pub(crate) has_own_line: bool,
     /// Whether several can hold it, shared.
     pub(crate) is_shareable: bool,
+    /// Whether a spinner writes the line at every turn instead of reading it.
+    pub(crate) exchanges: bool,
+    /// Whether a holder asks the kernel for a longer time slice.
+    pub(crate) asks: bool,
     /// How its waiters look before they sleep, where they do.
     pub(crate) looking: Option<&'static looking::Rules>,
     /// A running task tries once. Whether it has the lock.
@@ -61,11 +65,13 @@ impl Algorithm {
         inner: None,
         has_own_line: false,
         is_shareable: false,
+        exchanges: false,
+        asks: false,
         looking: None,
         tries: take_if_free,
         waits: |_, _, _, _| {},
         released: |world, cpu, _, lock| {
-            spinning::frees(world, cpu, lock, false);
+            spinning::frees(world, cpu, lock);
             true
         },
         over: |_, _, _, _| {},
@@ -169,6 +175,8 @@ pub(crate) struct Lock {
     pub(crate) sharer: u32,
     /// Until when those that asked for the line before are served, ns.
     pub(crate) line_free_at: u64,
+    /// For how long its spinners have waited for the line instead of looking, since the beginning, ns.
+    pub(crate) stalled_ns: u64,
     /// The mean of the turns that waiters looked for (`__spins` of pthread's adaptive mutex).
     pub(crate) mean_turns: i32,
     /// When a release hands the lock to a waiter instead of freeing it, ns (parking_lot).

@@ -21,7 +21,7 @@ pub(super) const ALGORITHM: Algorithm =
 
 fn released(world: &mut World, cpu: u32, task: u32, lock: u32) -> bool {
     world.atomic_release(cpu, task, lock);
-    spinning::frees(world, cpu, lock, false);
+    spinning::frees(world, cpu, lock);
     if !std::mem::take(&mut world.lock(lock).is_marked) {
         return true;
     }
@@ -51,7 +51,7 @@ fn over(world: &mut World, cpu: u32, task: u32, lock: u32) {
 
 /// Marks the word, and has the lock if it was free; the mark stays, because others may still sleep.
 fn tries_again(world: &mut World, cpu: u32, task: u32, lock: u32) {
-    let ns = world.atomic_ns(cpu, lock);
+    let ns = world.contended_atomic_ns(cpu, task, lock);
     let is_free = world.locks[lock as usize].holder == FREE;
     world.lock(lock).is_marked = true;
     if is_free {
@@ -63,7 +63,7 @@ fn tries_again(world: &mut World, cpu: u32, task: u32, lock: u32) {
 }
 
 fn marks_and_enters(world: &mut World, cpu: u32, task: u32, lock: u32) {
-    let ns = world.atomic_ns(cpu, lock);
+    let ns = world.contended_atomic_ns(cpu, task, lock);
     world.tasks[task as usize].extra_ns += ns;
     world.lock(lock).is_marked = true;
     enters(world, cpu, task, lock);

@@ -48,7 +48,7 @@ const WOKE_ANOTHER: u8 = 19;
 // Its compare-exchange that reserves the lock is carried out.
 const GRANTS: u8 = 20;
 
-pub(super) const RULES: Rules = Rules { sees, writes, sleeps, asks: false };
+pub(super) const RULES: Rules = Rules { sees, writes, sleeps };
 
 pub(super) const ALGORITHM: Algorithm =
     Algorithm { id: "holdfast", looking: Some(&RULES), released, over, ..looking::BASE };
@@ -130,7 +130,7 @@ fn writes(world: &mut World, cpu: u32, task: u32, lock: u32) -> Next {
     if found & GRANTED != 0 {
         was_handed_over(world, task, lock);
     }
-    looking::takes(world, cpu, task, lock, 0);
+    world.take(cpu, task, lock, 0);
     Next::Has
 }
 
@@ -210,7 +210,7 @@ fn frees_after_all(world: &mut World, cpu: u32, task: u32, lock: u32, hints: u16
 /// The last step of a release that took several.
 fn is_given_back(world: &mut World, cpu: u32, task: u32, lock: u32) {
     world.tasks[task as usize].waiting.lock = NONE;
-    let asks = world.locks[lock as usize].algorithm.looking.is_some_and(|rules| rules.asks);
+    let asks = world.locks[lock as usize].algorithm.asks;
     if !asks || world.gives_slice_back(cpu, task) {
         world.continues(cpu, task);
     }

@@ -5,18 +5,11 @@
 //! call then. A release that wakes ends a grant by its own system call, in a hand-over before the lock is free.
 
 use super::holdfast;
-use crate::locking::Algorithm;
-use crate::locking::looking::{self, ASKING_NS, Rules};
-
-const RULES: Rules = Rules { asks: true, ..holdfast::RULES };
+use crate::locking::{Algorithm, looking};
 
 pub(super) const ALGORITHM: Algorithm = Algorithm {
     id: "holdfast-slice",
-    looking: Some(&RULES),
-    released: |world, cpu, task, lock| {
-        world.tasks[task as usize].extra_ns += ASKING_NS;
-        holdfast::released(world, cpu, task, lock) && world.gives_slice_back(cpu, task)
-    },
+    asks: true,
     over: |world, cpu, task, lock| {
         // The lock is free, and in a system call nothing is granted.
         if looking::is_waking(world.tasks[task as usize].waiting.step) {

@@ -5,7 +5,8 @@
 //! waiter or all shared ones from the list and wakes them; they try again and do not own it. Waiters of
 //! LWLockAcquireOrWait, by which backends wait for the one that writes the log, are woken by every release and continue
 //! without the lock. All of them hold LW_FLAG_LOCKED meanwhile, on which others spin as on s_lock: a backend that is
-//! preempted there stops all that wait and all that release.
+//! preempted there stops all that wait and all that release. The list goes through the PGPROCs of its members, so who adds
+//! one fetches a line of the one before, and LWLockWakeup() a line of each that it takes out.
 
 use super::postgres_s_lock;
 use crate::locking::{Algorithm, FREE, NONE};
@@ -57,7 +58,7 @@ fn tries(world: &mut World, cpu: u32, task: u32, lock: u32) -> bool {
     let is_shared = world.tasks[task as usize].waiting.is_shared;
     let can = l.holder == FREE && (is_shared || l.sharers == 0);
     if can {
-        let ns = world.atomic_ns(cpu, lock);
+        let ns = world.contended_atomic_ns(cpu, task, lock);
         world.take(cpu, task, lock, ns);
     }
     can
@@ -157,6 +158,9 @@ fn gives_back(world: &mut World, cpu: u32, task: u32, lock: u32) {
 fn enlists(world: &mut World, task: u32, lock: u32) {
     let waiting = &world.tasks[task as usize].waiting;
     let kind = if waiting.until_free { UNTIL_FREE } else { usize::from(waiting.is_shared) };
+    if let Some(&(before, _)) = world.locks[lock as usize].list[kind].back() {
+        fetches_member(world, task, before);
+    }
     let l = world.lock(lock);
     let number = l.next_number;
     l.next_number = number.wrapping_add(1) % NONE;
@@ -164,6 +168,12 @@ fn enlists(world: &mut World, task: u32, lock: u32) {
     l.listed += 1;
     l.is_marked = true;
     world.tasks[task as usize].waiting.number = number;
+}
+
+/// A line of another backend's PGPROC is fetched.
+fn fetches_member(world: &mut World, task: u32, member: u32) {
+    let (from, to) = (world.tasks[member as usize].cpu, world.tasks[task as usize].cpu);
+    world.tasks[task as usize].extra_ns += world.transfer_ns(from, to);
 }
 
 /// `LWLockDequeueSelf()`, in the list's lock: what stands in the list for the task is no longer valid.
@@ -200,6 +210,7 @@ fn chooses(world: &mut World, task: u32, lock: u32) -> u64 {
 fn takes(world: &mut World, task: u32, lock: u32, (kind, most): (usize, u64), mut last: u32) -> (u64, u32) {
     let mut chosen = 0;
     while let Some((waiter, _)) = first(world, lock, kind).filter(|_| chosen < most) {
+        fetches_member(world, task, waiter);
         let l = world.lock(lock);
         l.list[kind].pop_front();
         l.listed -= 1;

@@ -8,9 +8,12 @@ mod holdfast_one_fetch;
 mod holdfast_slice;
 mod lwlock;
 mod lwlock_futex;
+mod lwlock_park;
 mod mcs;
 mod parking_lot;
 mod postgres_s_lock;
+mod postgres_s_lock_exchange;
+mod postgres_s_lock_slice;
 pub(crate) mod pthread_adaptive;
 mod pthread_mutex;
 mod pthread_spin;
@@ -43,6 +46,10 @@ pub(crate) const ALL: &[&Algorithm] = &[
     &holdfast_slice::ALGORITHM,
     &lwlock::ALGORITHM,
     &lwlock_futex::ALGORITHM,
+    &lwlock_park::ALGORITHM,
+    &postgres_s_lock_exchange::ALGORITHM,
+    &postgres_s_lock_slice::ALGORITHM,
+    &postgres_s_lock_slice::EXCHANGE,
     &holdfast_one_fetch::ALGORITHM,
 ];
 

@@ -31,14 +31,13 @@ const ENTERS_WAKE: u8 = 23;
 const WAKES: u8 = 24;
 const WOKE: u8 = 25;
 
-const RULES: Rules =
-    Rules { sees, writes, sleeps: |world, cpu, task, lock| world.want_inner(cpu, task, lock, PARKS), asks: false };
+const RULES: Rules = Rules { sees, writes, sleeps: |world, cpu, task, lock| world.want_inner(cpu, task, lock, PARKS) };
 
 pub(super) const ALGORITHM: Algorithm =
     Algorithm { id: "parking-lot", inner: Some(&BUCKET), looking: Some(&RULES), released, over, ..looking::BASE };
 
 /// `WordLock`: the same looks. Its own queue is here that of the kernel.
-const BUCKET_RULES: Rules = Rules { sees, writes: writes_and_marks_if_woken, sleeps: looking::enters, asks: false };
+const BUCKET_RULES: Rules = Rules { sees, writes: writes_and_marks_if_woken, sleeps: looking::enters };
 
 const BUCKET: Algorithm =
     Algorithm { id: "parking-lot", has_own_line: true, looking: Some(&BUCKET_RULES), ..looking::BASE };
@@ -62,7 +61,7 @@ fn writes(world: &mut World, cpu: u32, task: u32, lock: u32) -> Next {
         return looking::sees(world, task, lock, found);
     }
     if found & LOCKED == 0 {
-        looking::takes(world, cpu, task, lock, 0);
+        world.take(cpu, task, lock, 0);
         return Next::Has;
     }
     world.lock(lock).is_marked = true;

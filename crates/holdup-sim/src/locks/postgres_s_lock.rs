@@ -28,6 +28,8 @@ pub(super) const ALGORITHM: Algorithm = Algorithm {
     waits: |world, cpu, task, lock| {
         let waiting = &mut world.tasks[task as usize].waiting;
         (waiting.delay_us, waiting.sleeps) = (0, 0);
+        // TAS() before s_lock() has taken the line from the holder, which fetches it back.
+        world.tasks[task as usize].extra_ns += world.contended_atomic_ns(cpu, task, lock);
         spins(world, cpu, task, lock);
     },
     over,
@@ -46,6 +48,12 @@ fn over(world: &mut World, cpu: u32, task: u32, lock: u32) {
                 return spinning::elect(world, lock);
             }
             world.no_longer_spins(task, lock);
+            // Turns are counted, and there were none while it waited for the line.
+            let stalled_ns = stalls(world, task, lock);
+            if stalled_ns > 0 {
+                world.spin(cpu, task, lock, stalled_ns);
+                return spinning::elect(world, lock);
+            }
             spinning::elect(world, lock);
             world.kernel_for_lock(cpu, task, lock, ENTERS, world.machine.costs.syscall_ns);
         }
@@ -61,10 +69,10 @@ fn over(world: &mut World, cpu: u32, task: u32, lock: u32) {
     }
 }
 
-/// TAS_SPIN: the exchange after a look that saw the lock free; then `finish_spin_delay()`.
+/// TAS_SPIN() that saw the lock free; then `finish_spin_delay()`.
 fn takes(world: &mut World, cpu: u32, task: u32, lock: u32) {
-    let ns = world.atomic_ns(cpu, lock);
-    world.take(cpu, task, lock, ns);
+    let takes = if world.locks[lock as usize].algorithm.exchanges { spinning::exchanges } else { spinning::wins };
+    takes(world, cpu, task, lock);
     let t = &mut world.tasks[task as usize];
     t.spins_per_delay = if t.waiting.delay_us > 0 {
         (t.spins_per_delay - 1).max(MIN_SPINS_PER_DELAY)
@@ -76,9 +84,18 @@ fn takes(world: &mut World, cpu: u32, task: u32, lock: u32) {
 fn spins(world: &mut World, cpu: u32, task: u32, lock: u32) {
     let t = &mut world.tasks[task as usize];
     t.waiting.step = SPINS;
-    let ns = u64::from(t.spins_per_delay) * world.machine.costs.spin_ns;
+    let turns = u64::from(t.spins_per_delay);
+    // What it knew is of another lock or of an earlier wait.
+    t.waiting.stalled_ns = world.locks[lock as usize].stalled_ns;
+    let ns = turns * spinning::turn_ns(world, lock);
     world.spin(cpu, task, lock, ns);
     spinning::elect(world, lock);
+}
+
+/// How long spinners have waited for the line since the waiter asked this last, ns.
+fn stalls(world: &mut World, task: u32, lock: u32) -> u64 {
+    let stalled_ns = world.locks[lock as usize].stalled_ns;
+    stalled_ns - std::mem::replace(&mut world.tasks[task as usize].waiting.stalled_ns, stalled_ns)
 }
 
 fn sleeps(world: &mut World, cpu: u32, task: u32, lock: u32) {

@@ -15,7 +15,7 @@ const LONGEST_PAUSE: u32 = 16;
 /// The call, the check of the kind and storing the owner, ns: as for pthread-mutex.
 const CALL_NS: u64 = 2;
 
-const RULES: Rules = Rules { sees, writes, sleeps: looking::enters, asks: false };
+const RULES: Rules = Rules { sees, writes, sleeps: looking::enters };
 
 pub(super) const ALGORITHM: Algorithm = Algorithm {
     id: "pthread-adaptive",
@@ -61,7 +61,7 @@ fn writes(world: &mut World, cpu: u32, task: u32, lock: u32) -> Next {
         l.is_marked = must_mark;
         // C divides towards zero.
         l.mean_turns += (turns - l.mean_turns) / 8;
-        looking::takes(world, cpu, task, lock, 0);
+        world.take(cpu, task, lock, 0);
         return Next::Has;
     }
     if !waiting.gave_up {

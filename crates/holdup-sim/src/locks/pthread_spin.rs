@@ -25,10 +25,6 @@ fn over(world: &mut World, cpu: u32, task: u32, lock: u32) {
         return spinning::elect(world, lock);
     }
     world.no_longer_spins(task, lock);
-    let ns = world.atomic_ns(cpu, lock);
-    let losers = world.locks[lock as usize].spinners.len() as u64;
-    let line_free_at = world.now + ns + losers * world.machine.costs.contender_ns;
-    world.lock(lock).line_free_at = line_free_at;
-    world.take(cpu, task, lock, ns);
+    spinning::wins(world, cpu, task, lock);
     world.has_it(cpu, task);
 }

@@ -10,7 +10,7 @@ use crate::world::World;
 
 const LOOKS: u32 = 100;
 
-const RULES: Rules = Rules { sees, writes, sleeps: looking::enters, asks: false };
+const RULES: Rules = Rules { sees, writes, sleeps: looking::enters };
 
 pub(super) const ALGORITHM: Algorithm = Algorithm { id: "std-mutex", looking: Some(&RULES), ..looking::BASE };
 
@@ -35,7 +35,7 @@ fn writes(world: &mut World, cpu: u32, task: u32, lock: u32) -> Next {
     let must_mark = std::mem::replace(&mut waiting.must_mark, true);
     if found == 0 {
         world.lock(lock).is_marked = must_mark;
-        looking::takes(world, cpu, task, lock, 0);
+        world.take(cpu, task, lock, 0);
         return Next::Has;
     }
     if must_mark {

@@ -11,29 +11,18 @@ pub(super) const ALGORITHM: Algorithm = Algorithm {
         world.spin(cpu, task, lock, u64::MAX);
         spinning::elect(world, lock);
     },
-    released: |world, cpu, _, lock| {
-        spinning::frees(world, cpu, lock, true);
-        true
-    },
-    over: |world, cpu, task, lock| {
-        if exchanges(world, cpu, task, lock) {
-            world.has_it(cpu, task);
-        }
-    },
+    exchanges: true,
+    over,
     ..Algorithm::BASE
 };
 
-/// A waiter's exchange. Whether it has the lock; if not, it continues to spin.
-pub(super) fn exchanges(world: &mut World, cpu: u32, task: u32, lock: u32) -> bool {
+/// A waiter's exchange: it has the lock, or continues to spin.
+fn over(world: &mut World, cpu: u32, task: u32, lock: u32) {
     if !spinning::sees(world, task, lock) {
         world.spins_on(cpu, task);
-        spinning::elect(world, lock);
-        return false;
+        return spinning::elect(world, lock);
     }
-    // The exchange that sees it free is the one that takes it, so the line moves once.
     world.no_longer_spins(task, lock);
-    let ns = world.machine.costs.atomic_ns;
-    world.lock(lock).last_cpu = cpu;
-    world.take(cpu, task, lock, ns);
-    true
+    spinning::exchanges(world, cpu, task, lock);
+    world.has_it(cpu, task);
 }

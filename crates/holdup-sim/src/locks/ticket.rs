@@ -11,7 +11,7 @@ pub(super) const ALGORITHM: Algorithm = Algorithm {
     released: |world, cpu, _, lock| {
         let readers = world.locks[lock as usize].spinners.len() as u64;
         let place = if readers > 1 { world.random.below(readers) } else { 0 };
-        let ns = world.write_ns(cpu, lock, false) + place * world.machine.costs.contender_ns;
+        let ns = world.write_ns(cpu, lock) + place * world.machine.costs.contender_ns;
         queued::hands_over(world, cpu, lock, ns);
         true
     },

@@ -48,8 +48,7 @@ fn over(world: &mut World, cpu: u32, task: u32, lock: u32) {
         return spinning::elect(world, lock);
     }
     world.no_longer_spins(task, lock);
-    let ns = world.atomic_ns(cpu, lock);
-    world.take(cpu, task, lock, ns);
+    spinning::wins(world, cpu, task, lock);
     others_lose(world, lock);
     world.has_it(cpu, task);
 }

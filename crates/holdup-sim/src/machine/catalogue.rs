@@ -8,6 +8,8 @@ const ALL: &[(&str, &str)] = &[
     ("server-8", include_str!("../../machines/server-8.toml")),
     ("xeon-16", include_str!("../../machines/xeon-16.toml")),
     ("graviton4-96", include_str!("../../machines/graviton4-96.toml")),
+    ("graviton4-192", include_str!("../../machines/graviton4-192.toml")),
+    ("xeon6-192", include_str!("../../machines/xeon6-192.toml")),
     ("neoverse-v3-192", include_str!("../../machines/neoverse-v3-192.toml")),
 ];
 
@@ -20,8 +22,10 @@ pub fn names() -> Vec<&'static str> {
 pub(super) fn text(name: &str) -> Result<&'static str, Problem> {
     let found = ALL.iter().find(|(known, _)| *known == name);
     found.map(|(_, text)| *text).ok_or_else(|| {
-        Problem::usage(format!("machine {name}"), "there is no such machine")
-            .hint(format!("machines: {}; or the path of a machine file, with a slash in it", names().join(", ")))
+        Problem::usage(format!("machine {name}"), "there is no such machine").hint(format!(
+            "machines: {}; or the path of a machine file, with a slash in it or .toml at its end",
+            names().join(", ")
+        ))
     })
 }
 

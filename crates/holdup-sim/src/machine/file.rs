@@ -1,12 +1,13 @@
 //! Machines as files.
 //!
 //! A machine file is TOML: `name`, `summary`, `memory_gib`; `[topology]` with `smt`, `cores`, `llcs`, `nodes` and the
-//! `source` of that; `[kernel]` with `version`, `preempt`, `hz`; `[costs]` with a line for each cost:
+//! `source` of that; `[kernel]` with `arch` (`x86_64` where it is not named), `version`, `preempt`, `hz`; `[costs]` with a
+//! line for each cost:
 //! `switch_ns = { value = 1500, range = [1200, 2500], source = "measured: …" }`. A source begins with `measured: `,
 //! `published: ` or `assumed: `; the range says within what the value lies, and `holdup predict` draws from it. A cost
 //! that the file does not name has the value of the same cost in the default machine and is assumed.
 
-use super::{Costs, Kernel, Machine, Topology};
+use super::{Arch, Costs, Kernel, Machine, Topology};
 use crate::preempt;
 use holdup_model::{Problem, Value};
 use std::fmt::Write as _;
@@ -140,7 +141,7 @@ impl Described {
         let _infallible = writeln!(
             out,
             "name = {}\nsummary = {}\nmemory_gib = {}\n\n[topology]\nsmt = {}\ncores = {}\nllcs = {}\nnodes = {}\nsource = {}\n\n\
-             [kernel]\nversion = {}\npreempt = {}\nhz = {}\n\n[costs]",
+             [kernel]\narch = {}\nversion = {}\npreempt = {}\nhz = {}\n\n[costs]",
             quoted(&self.name),
             quoted(&self.summary),
             self.memory_bytes >> 30,
@@ -149,6 +150,7 @@ impl Described {
             t.llcs,
             t.nodes,
             quoted(&self.topology_source),
+            quoted(kernel.arch.name()),
             quoted(&self.version),
             quoted(kernel.preempt.id),
             kernel.hz,
@@ -192,7 +194,7 @@ struct Reader<'a> {
 
 const TOP: &[&str] = &["name", "summary", "memory_gib", "topology", "kernel", "costs"];
 const TOPOLOGY: &[&str] = &["smt", "cores", "llcs", "nodes", "source"];
-const KERNEL: &[&str] = &["version", "preempt", "hz"];
+const KERNEL: &[&str] = &["arch", "version", "preempt", "hz"];
 
 impl<'a> Reader<'a> {
     fn of(file: &'a str, text: &'a str) -> Result<(Self, Document<&'a str>), Problem> {
@@ -292,13 +294,24 @@ impl<'a> Reader<'a> {
                 .hint(format!("models: {}", known.join(", ")))
         })?;
         let hz = self.number(table, "kernel.", "hz", (10, 10_000))? as u32;
-        Kernel::of(version, preempt, hz, cpus).map_err(|problem| {
+        let arch = match table.get("arch") {
+            None => Arch::X86,
+            Some(item) => {
+                let name = self.text(table, "kernel.", "arch")?;
+                Arch::find(&name).ok_or_else(|| {
+                    self.wrong(Some(item), &format!("kernel.arch {name}"), "it is not known here")
+                        .hint(format!("known here: {}", Arch::names().join(", ")))
+                })?
+            }
+        };
+        let kernel = Kernel::of(version, preempt, hz, cpus).map_err(|problem| {
             let wrong = self.wrong(table.get("version"), &problem.what, problem.why);
             match problem.hint {
                 Some(hint) => wrong.hint(hint),
                 None => wrong,
             }
-        })
+        })?;
+        Ok(Kernel { arch, ..kernel })
     }
 
     fn costs(&self, top: &dyn TableLike) -> Result<Vec<Parameter>, Problem> {

@@ -30,8 +30,39 @@ pub struct Kernel {
     /// Whether each session is a group (`kernel.sched_autogroup_enabled`). It is off unless asked for: services
     /// in control groups with the cpu controller are not affected by it.
     pub autogroup: bool,
+    /// What it runs on.
+    pub arch: Arch,
     /// Which mechanisms of the model are on.
     pub mechanisms: Mechanisms,
+}
+
+/// An instruction set: programs have parts that differ by it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arch {
+    /// x86-64.
+    X86,
+    /// arm64.
+    Arm,
+}
+
+impl Arch {
+    /// Each with its name (`uname -m`).
+    const NAMES: [(Arch, &'static str); 2] = [(Arch::X86, "x86_64"), (Arch::Arm, "aarch64")];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        Self::NAMES[self as usize].1
+    }
+
+    /// The instruction set of this name.
+    pub fn find(name: &str) -> Option<Arch> {
+        Self::NAMES.iter().find(|(_, known)| *known == name).map(|(arch, _)| *arch)
+    }
+
+    /// All names.
+    pub fn names() -> [&'static str; 2] {
+        Self::NAMES.map(|(_, name)| name)
+    }
 }
 
 /// Mechanisms of the model that can be switched off one by one, to see their effect.
@@ -41,6 +72,8 @@ pub struct Mechanisms {
     pub lazy_needs_tick: bool,
     /// The first touch of a page by the holder of a lock is a fault.
     pub fault_under_lock: bool,
+    /// s_lock on arm64 exchanges at every turn.
+    pub exchanging_turns: bool,
 }
 
 /// A change from this version on.
@@ -150,7 +183,8 @@ impl Kernel {
             nr_migrate: if preempt.sleeping_locks { 8 } else { 32 },
             slice_extension_ns: 0,
             autogroup: false,
-            mechanisms: Mechanisms { lazy_needs_tick: true, fault_under_lock: true },
+            arch: Arch::X86,
+            mechanisms: Mechanisms { lazy_needs_tick: true, fault_under_lock: true, exchanging_turns: true },
         };
         for change in CHANGES.iter().filter(|change| change.since <= version) {
             (change.makes)(&mut kernel);

@@ -7,7 +7,7 @@ pub mod kernel;
 mod topology;
 
 pub use file::{Described, MOST_CPUS, Parameter, Provenance};
-pub use kernel::Kernel;
+pub use kernel::{Arch, Kernel};
 pub use topology::{Distance, Topology};
 
 /// Declares the costs: what each is, its name in machine files, and its value in the default machine. Those of the second

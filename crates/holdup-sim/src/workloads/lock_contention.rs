@@ -58,7 +58,7 @@ pub fn load(setup: &Setup, cpus: u32) -> Load {
         programs: vec![Program::new("worker", ops)],
         tasks: (0..setup.workers).map(task).collect(),
         locks: vec![setup.algorithm],
-        regions: vec![RegionSpec { huge: setup.huge, steps, together: false, end: 0 }],
+        regions: vec![RegionSpec { huge: setup.huge, steps, together: false, end: 0, mapped: false }],
         marks: 1,
         ..Load::default()
     }

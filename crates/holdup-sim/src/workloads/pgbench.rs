@@ -7,7 +7,7 @@
 //! faults in each backend (src/backend/storage/buffer/freelist.c, PostgreSQL 15 to 18).
 
 use super::{Levels, Results, Workload};
-use crate::machine::{Costs, Machine};
+use crate::machine::{Arch, Costs, Machine};
 use crate::program::{Channel, Op, Preemption, Program};
 use crate::random::Span;
 use crate::stats::WindowStats;
@@ -65,8 +65,56 @@ struct Setup {
     buffers: u64,
     pages: u64,
     flushes: bool,
-    /// The lock that backends wait for until the log is written.
-    wait_list: Option<&'static str>,
+    /// What the server is built from; without it nothing waits for a lock until the log is written.
+    build: Option<&'static Build>,
+    /// The lock of the list of free buffers.
+    free_list: &'static str,
+}
+
+/// What PostgreSQL is built from.
+struct Build {
+    /// The level of [`BUILD`].
+    id: &'static str,
+    /// WALWriteLock.
+    lwlock: &'static str,
+    /// Whether s_lock asks for slice extensions.
+    extends: bool,
+    /// Whether a backend maps the headers of buffers when it starts.
+    prefaults: bool,
+}
+
+const STOCK: Build = Build { id: "stock", lwlock: "lwlock", extends: false, prefaults: false };
+
+/// The factor that says what PostgreSQL is built from: its own source, or that with one of holdup's patches.
+const BUILD: &str = "postgres.build";
+
+const BUILDS: &[Build] = &[
+    STOCK,
+    Build { id: "patches/lwlock-wait-list-futex", lwlock: "lwlock-futex", ..STOCK },
+    Build { id: "patches/lwlock-wait-list-park", lwlock: "lwlock-park", ..STOCK },
+    Build { id: "patches/spin-slice-extension", extends: true, ..STOCK },
+    Build { id: "patches/prefault-buffer-headers", prefaults: true, ..STOCK },
+];
+
+fn build(level: &Value) -> Result<&'static Build, Problem> {
+    let name = level.to_string();
+    BUILDS.iter().find(|build| build.id == name).ok_or_else(|| {
+        let known: Vec<&str> = BUILDS.iter().map(|build| build.id).collect();
+        Problem::usage(format!("{BUILD} {name}"), "the simulator does not have it")
+            .hint(format!("it has {}", known.join(", ")))
+    })
+}
+
+/// s_lock of the server: on arm64 its turns exchange up to PostgreSQL 17 (`TAS_SPIN()`,
+/// src/include/storage/s_lock.h).
+fn s_lock(machine: &Machine, extends: bool) -> &'static str {
+    let exchanges = machine.kernel.arch == Arch::Arm && machine.kernel.mechanisms.exchanging_turns;
+    match (exchanges, extends) {
+        (false, false) => "postgres-s-lock",
+        (false, true) => "postgres-s-lock-slice",
+        (true, false) => "postgres-s-lock-exchange",
+        (true, true) => "postgres-s-lock-exchange-slice",
+    }
 }
 
 impl Setup {
@@ -90,6 +138,7 @@ impl Setup {
             Some(Value::Text(text)) if text == "off" => Some(false),
             _ => None,
         };
+        let build = level(BUILD).map(build).transpose()?;
         let shared = level("postgres.shared_buffers").map(bytes).transpose()?.unwrap_or(SHARED_BUFFERS_BYTES);
         Ok(Setup {
             script,
@@ -99,20 +148,10 @@ impl Setup {
             huge: switch("postgres.huge_pages") == Some(true),
             buffers: (shared / PAGE_BYTES).max(16),
             pages: u64::from(p.scale) * PAGES_OF_SCALE * 100 / u64::from(p.fillfactor),
-            wait_list: level(WAIT_LIST).map(wait_list).transpose()?,
+            build,
+            free_list: s_lock(machine, build.is_some_and(|build| build.extends)),
             flushes: switch("postgres.synchronous_commit") != Some(false),
         })
-    }
-}
-
-/// The factor that says how PostgreSQL's lists of waiters are protected.
-const WAIT_LIST: &str = "postgres.lwlock_wait_list";
-
-fn wait_list(level: &Value) -> Result<&'static str, Problem> {
-    match level {
-        Value::Text(text) if text == "spin" => Ok("lwlock"),
-        Value::Text(text) if text == "futex" => Ok("lwlock-futex"),
-        other => Err(Problem::usage(format!("{WAIT_LIST} {other}"), "it is neither spin nor futex")),
     }
 }
 
@@ -205,17 +244,18 @@ fn load(setup: &Setup, costs: &Costs) -> Load {
     let mut channels = vec![16.into(); clients as usize];
     channels.resize((clients + threads) as usize, clients.into());
     let steps = if setup.huge { IN_2M } else { IN_4K };
+    let mapped = setup.build.is_some_and(|build| build.prefaults);
     Load {
         programs: vec![backend(setup, costs), client(costs)],
         tasks: backends.chain(loads).collect(),
-        locks: iter::once("postgres-s-lock").chain(setup.wait_list).collect(),
-        regions: vec![RegionSpec { huge: setup.huge, steps, together: true, end: setup.buffers }],
+        locks: iter::once(setup.free_list).chain(setup.build.map(|build| build.lwlock)).collect(),
+        regions: vec![RegionSpec { huge: setup.huge, steps, together: true, end: setup.buffers, mapped }],
         channels,
         devices: vec![1],
         logs: vec![LogSpec {
             device: 0,
             write: Span::Uniform(costs.pg_flush_ns * 4 / 5, costs.pg_flush_ns * 6 / 5),
-            lock: setup.wait_list.map(|_| WAL_WRITE),
+            lock: setup.build.map(|_| WAL_WRITE),
         }],
         marks: 1,
         ..Load::default()
@@ -230,7 +270,7 @@ impl Workload for Pgbench {
     fn leaves_out(&self) -> &'static str {
         "statements compute for as long as the machine file says; rows are not contended, checkpoints and other \
          processes of the server do not run, and of shared memory only the list of free buffers is locked, and the log where \
-         postgres.lwlock_wait_list is a factor"
+         postgres.build is a factor"
     }
 
     fn changes(&self, factor: &str) -> Option<&'static str> {
@@ -238,7 +278,7 @@ impl Workload for Pgbench {
             pgbench::POOL => "whether the simulated buffer pool is filled when the run begins",
             "postgres.shared_buffers" => "the size of the simulated buffer pool",
             "postgres.huge_pages" => "the pages that the simulated buffer descriptors lie in",
-            WAIT_LIST => "what protects the list of those that wait until the log is written",
+            BUILD => "what the simulated PostgreSQL is built from",
             "postgres.synchronous_commit" => "whether the simulated commits wait for the log",
             _ => return None,
         })

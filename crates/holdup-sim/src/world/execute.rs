@@ -310,7 +310,7 @@ impl World {
             if faults {
                 t.last_page = page;
             }
-            if faults && (t.held == 0 || self.machine.kernel.mechanisms.fault_under_lock) {
+            if faults && !spec.mapped && (t.held == 0 || self.machine.kernel.mechanisms.fault_under_lock) {
                 // The operation is repeated when the page is mapped.
                 t.pc -= 1;
                 let ns = if spec.huge { costs.huge_fault_ns } else { costs.fault_ns };

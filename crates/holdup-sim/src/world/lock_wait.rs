@@ -7,6 +7,9 @@ use crate::stats::SwitchOut;
 /// `DEFAULT_SPINS_PER_DELAY` (PostgreSQL src/include/storage/s_lock.h, 15 to 18).
 pub(crate) const DEFAULT_SPINS_PER_DELAY: u32 = 100;
 
+/// A store and a load on the holder's own line, which ask the kernel for a longer slice, ns.
+const ASKING_NS: u64 = 1;
+
 /// The state of a task that waits for a lock.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Waiting {
@@ -31,6 +34,8 @@ pub(crate) struct Waiting {
     pub(crate) is_chosen: bool,
     pub(crate) sleeps: u16,
     pub(crate) delay_us: u32,
+    /// What its spinners had waited for the line when it counted its turns last, ns.
+    pub(crate) stalled_ns: u64,
     /// How long one spell of spinning lasts, ns; `u64::MAX` for one that only something seen ends.
     pub(crate) budget_ns: u64,
     /// The bound of the back-off, turns.
@@ -124,7 +129,8 @@ impl World {
         seen.acquisitions += 1;
         t.held += 1;
         t.last_lock = lock;
-        t.extra_ns += ns + l.visible_at.saturating_sub(now);
+        let asks = l.algorithm.asks;
+        t.extra_ns += ns + l.visible_at.saturating_sub(now) + u64::from(asks) * ASKING_NS;
         if t.waiting.wanted == lock {
             t.waiting.wanted = NONE;
         }
@@ -134,6 +140,9 @@ impl World {
             self.trace_event(cpu, Event::Takes { task, lock });
         }
         debug_assert_eq!(self.tasks[task as usize].cpu, cpu);
+        if asks {
+            self.asks_to_extend(task, true);
+        }
         if self.recorder.is_some() {
             self.records_lock(cpu, task, lock, true);
         }
@@ -147,15 +156,15 @@ impl World {
         let t = &mut self.tasks[task as usize];
         debug_assert!(t.held > 0, "nothing is held");
         t.held -= 1;
-        // The store itself; what it does to others is the algorithm's.
-        t.extra_ns += 1;
         let l = &mut self.locks[lock as usize];
+        // The store itself; what it does to others is the algorithm's.
+        t.extra_ns += 1 + u64::from(l.algorithm.asks) * ASKING_NS;
         let is_shared = l.holder != task;
         assert!(l.inside[usize::from(is_shared)] > 0, "a task gives back lock {lock}, which it does not hold");
         l.inside[usize::from(is_shared)] -= 1;
         l.data_cpu = cpu;
         let algorithm = l.algorithm;
-        (algorithm.released)(self, cpu, task, lock)
+        (algorithm.released)(self, cpu, task, lock) && (!algorithm.asks || self.gives_slice_back(cpu, task))
     }
 
     /// A task reads lines that a lock protects, and writes them at the end of its section. They come from the last holder,
@@ -237,21 +246,21 @@ impl World {
     /// The holder gives the lock back by an atomic operation, which waits until its writes are through.
     pub(crate) fn atomic_release(&mut self, cpu: u32, task: u32, lock: u32) {
         let writes_ns = std::mem::take(&mut self.locks[lock as usize].data_ns);
-        self.tasks[task as usize].extra_ns += writes_ns + self.atomic_ns(cpu, lock);
+        self.tasks[task as usize].extra_ns += writes_ns + self.contended_atomic_ns(cpu, task, lock);
     }
 
     /// After how long a plain write to a lock's line is seen. It waits for the line: where others spin on it, until it has
     /// come from them; where they write at every turn, for each of them.
-    pub(crate) fn write_ns(&mut self, cpu: u32, lock: u32, all_write: bool) -> u64 {
+    pub(crate) fn write_ns(&mut self, cpu: u32, lock: u32) -> u64 {
         let l = &mut self.locks[lock as usize];
-        let stores_ns = std::mem::take(&mut l.data_ns);
-        let stores_ns = stores_ns + l.line_free_at.saturating_sub(self.now);
+        let (stores_ns, line) = (std::mem::take(&mut l.data_ns), l.line);
+        let stores_ns = stores_ns + self.locks[line as usize].line_free_at.saturating_sub(self.now);
+        let l = &self.locks[lock as usize];
         let Some(&spinner) = l.spinners.last() else {
-            let line = l.line;
             let from = std::mem::replace(&mut self.locks[line as usize].last_cpu, cpu);
             return stores_ns + self.transfer_ns(from, cpu);
         };
-        let others = if all_write { l.spinners.len() as u64 - 1 } else { 0 };
+        let others = if l.algorithm.exchanges { l.spinners.len() as u64 - 1 } else { 0 };
         let from = self.tasks[spinner as usize].cpu;
         stores_ns + self.transfer_ns(from, cpu) + others * self.machine.costs.contender_ns
     }

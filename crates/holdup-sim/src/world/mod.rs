@@ -190,6 +190,8 @@ pub struct RegionSpec {
     pub together: bool,
     /// How many steps there are before the region is used up and touches do nothing; 0 for no end.
     pub end: u64,
+    /// Whether every task has its page table entries from the beginning, so that no touch is a fault.
+    pub mapped: bool,
 }
 
 /// A machine with its load.

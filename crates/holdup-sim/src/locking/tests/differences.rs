@@ -99,8 +99,51 @@ fn waiters_sleep_or_spin_as_the_real_ones_do() {
 
 #[test]
 fn those_that_lose_the_race_for_a_spinlock_keep_its_holder_waiting() {
-    let rate = |cpus| run("pthread-spin", cpus, cpus, worker(100, 1_000), 5).marks[0].count;
-    assert!(2 * rate(64) < rate(8), "{} and {}", rate(64), rate(8));
+    // Of those that wait for s_lock some sleep.
+    for (name, times) in [("pthread-spin", 2.0), ("postgres-s-lock", 1.5)] {
+        let rate = |cpus| run(name, cpus, cpus, worker(100, 1_000), 5).marks[0].count as f64;
+        assert!(times * rate(64) < rate(8), "{name}: {} and {}", rate(64), rate(8));
+    }
+}
+
+/// How long the waiters of a holder that keeps the lock spin before they sleep, ns for each.
+fn spun_ns(name: &'static str, waiters: u32) -> u64 {
+    let held = |lock| vec![Op::Lock(lock), Op::Compute(Span::Fixed(900_000)), Op::Unlock(lock), Op::Exit];
+    let task = |number| TaskSpec { begins_ns: Some(u64::from(number) * 1_000), ..TaskSpec::new(0, number) };
+    let load = Load {
+        programs: vec![Program::new("task", held(0))],
+        tasks: (0..=waiters).map(task).collect(),
+        locks: vec![name],
+        ..Load::default()
+    };
+    let mut world = World::new(&small(waiters + 1), &load, 1);
+    world.run_until(900_000);
+    world.close().roles[0].spin_ns / u64::from(waiters)
+}
+
+/// 100 turns of 40 ns each, or of as long as all exchanges take where each turn is one.
+#[test]
+fn turns_that_exchange_take_as_long_as_all_of_them() {
+    let looking = [1, 30].map(|waiters| spun_ns("postgres-s-lock", waiters));
+    assert!(looking.iter().all(|ns| (4_000..4_300).contains(ns)), "{looking:?}");
+    let exchanging = [1, 30].map(|waiters| spun_ns("postgres-s-lock-exchange", waiters));
+    assert!((4_000..4_300).contains(&exchanging[0]) && exchanging[1] > 5 * exchanging[0], "{exchanging:?}");
+}
+
+/// A list that half of 64 CPUs spin on collapses, and one whose waiters sleep does not.
+#[test]
+fn a_list_that_many_spin_on_collapses() {
+    let rate = |name, contender_ns| {
+        let mut machine = small(64);
+        machine.costs.contender_ns = contender_ns;
+        let mut world = World::new(&machine, &load(worker(100, 3_000), 128, vec![name]), 1);
+        world.advance(20_000_000).expect("no deadlock");
+        world.close().marks[0].count
+    };
+    for (name, falls) in [("lwlock", true), ("lwlock-futex", false)] {
+        let (quick, slow) = (rate(name, 5), rate(name, 200));
+        assert_eq!(slow * 3 < quick, falls, "{name}: {quick} and {slow}");
+    }
 }
 
 /// For how many turns a waiter pauses before it sleeps for a lock that is held for long, and how often it yields.
@@ -226,7 +269,7 @@ fn a_lock_that_stood_still_rests_before_the_next_hand_over() {
 
 #[test]
 fn a_holder_that_asked_is_preempted_less_where_the_kernel_grants() {
-    for name in ["slice-extension", "holdfast-slice"] {
+    for name in ["slice-extension", "holdfast-slice", "postgres-s-lock-slice"] {
         let preempted = |slice_extension_ns| {
             let mut machine = small(2);
             machine.kernel.slice_extension_ns = slice_extension_ns;
@@ -244,7 +287,7 @@ fn a_holder_that_asked_is_preempted_less_where_the_kernel_grants() {
 /// Releases that wake, and hand-overs, end a request as well as plain ones.
 #[test]
 fn no_request_for_a_longer_slice_stands_outside_of_a_section() {
-    for name in ["slice-extension", "holdfast-slice"] {
+    for name in ["slice-extension", "holdfast-slice", "postgres-s-lock-slice"] {
         let mut machine = small(2);
         machine.kernel.slice_extension_ns = 50_000;
         let mut world = World::new(&machine, &load(worker(30_000, 20_000), 6, vec![name]), 1);

@@ -28,7 +28,7 @@ fn load(ops: Vec<Op>, tasks: u32, locks: Vec<&'static str>) -> Load {
         programs: vec![Program::new("worker", ops)],
         tasks: (0..tasks).map(spec).collect(),
         locks,
-        regions: vec![RegionSpec { huge: false, steps: 1, together: false, end: 0 }],
+        regions: vec![RegionSpec { huge: false, steps: 1, together: false, end: 0, mapped: false }],
         marks: 1,
         ..Load::default()
     }
