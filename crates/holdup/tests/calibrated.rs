@@ -17,6 +17,10 @@ fn a_calibrated_host_is_a_machine_to_predict_on() {
     let locks = ["predict", "lock-contention", "--threads", "2", "--duration", "5ms", "--warmup", "1ms"];
     let (prediction, _) = place.expect(0, &[&locks[..], &["--blocks", "2", "--draws", "2", "--json"]].concat());
     assert!(prediction.contains("this-host"), "{prediction}");
+    // A machine measured elsewhere is a file in the current folder.
+    std::fs::rename(place.path("state/machine.toml"), place.path("my.toml")).expect("moved");
+    let elsewhere = [&locks[..], &["--blocks", "2", "--draws", "2", "--json", "--machine", "my.toml"]].concat();
+    assert_eq!(place.expect(0, &elsewhere).0, prediction);
 }
 
 #[test]

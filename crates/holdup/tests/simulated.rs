@@ -107,6 +107,73 @@ fn a_published_ratio_is_looked_for_on_other_machines() {
     }
 }
 
+/// A machine of the catalogue of which only the costs of lines that many CPUs want have ranges: enough for the two reports of
+/// 2026, and few enough machines for a test.
+fn machine_of_lines(place: &Sandbox, name: &str) {
+    let (file, _) = place.expect(0, &["list", "machines", name]);
+    let narrow = |line: &str| match line.split_once(" = { value = ") {
+        Some((cost, rest)) if !matches!(cost, "contender_ns" | "spin_ns") => {
+            let value = rest.split(',').next().unwrap_or_default();
+            let source = rest.split_once("source = ").map_or("", |(_, source)| source);
+            format!("{cost} = {{ value = {value}, range = [{value}, {value}], source = {source}")
+        }
+        _ => line.to_owned(),
+    };
+    let text: Vec<String> = file.lines().map(narrow).collect();
+    std::fs::write(place.path(&format!("{name}.toml")), text.join("\n")).expect("a machine file");
+}
+
+/// The least and the greatest ratio that `holdup predict` has beside a plan's published one.
+fn beside_published(place: &Sandbox, plan: &str, more: &[&str]) -> (f64, f64) {
+    let plan = format!("{}/../../plans/{plan}.toml", env!("CARGO_MANIFEST_DIR"));
+    let base = ["predict", &plan, "--draws", "3", "--warmup", "40ms", "--duration", "40ms", "--quiet"];
+    let (json, _) = place.expect(0, &with(&with(&base, more), &["--json"]));
+    let document: serde_json::Value = serde_json::from_str(&json).expect("one JSON document");
+    let extremes = &document["prediction"]["published"][0]["extremes"];
+    let [low, high] =
+        [0, 1].map(|end| extremes[end].as_f64().unwrap_or_else(|| panic!("no two arms differ so: {json}")));
+    (low, high)
+}
+
+#[test]
+fn the_ratio_of_the_report_of_2026_is_not_excluded() {
+    let place = Sandbox::new();
+    machine_of_lines(&place, "graviton4-96");
+    let arms = ["--set", "preempt=none,lazy", "--set", "postgres.huge_pages=off", "--machine", "./graviton4-96.toml"];
+    let (low, high) = beside_published(&place, "postgres-lazy-2026-sim", &arms);
+    assert!(low < 0.515 && 0.515 < high, "{low} to {high}");
+}
+
+#[test]
+fn the_ratio_of_the_wait_list_of_2026_is_not_excluded() {
+    let place = Sandbox::new();
+    machine_of_lines(&place, "neoverse-v3-192");
+    let builds = "postgres.build=stock,patches/lwlock-wait-list-futex";
+    let arms = ["--set", "clients=1000", "--set", builds, "--machine", "./neoverse-v3-192.toml"];
+    let (low, high) = beside_published(&place, "lwlock-wait-list-2026-sim", &arms);
+    assert!(low < 1.0 && 1.55 < high, "{low} to {high}");
+    // On half as many CPUs it brings nothing, as published of machines with other cores.
+    machine_of_lines(&place, "graviton4-96");
+    let arms = ["--set", "clients=1000", "--set", builds, "--machine", "./graviton4-96.toml"];
+    let (low, high) = beside_published(&place, "lwlock-wait-list-2026-sim", &arms);
+    assert!(0.9 < low && high < 1.1, "{low} to {high}");
+}
+
+#[test]
+fn a_prediction_that_excludes_the_published_ratio_says_so_first() {
+    let place = Sandbox::new();
+    machine_of_lines(&place, "xeon-16");
+    let plan = format!("{}/../../plans/tweaks-2013-sim.toml", env!("CARGO_MANIFEST_DIR"));
+    let base = ["predict", &plan, "--draws", "2", "--warmup", "20ms", "--duration", "20ms", "--quiet"];
+    let (text, _) = place.expect(0, &with(&base, &["--set", "clients=900", "--machine", "./xeon-16.toml"]));
+    let first = text.split('▸').next().unwrap_or_default().replace("\n  ", " ");
+    assert!(first.contains("Published: autogroup=off migration-cost=5ms instead of on 500us"), "{text}");
+    assert!(first.contains("excludes it: ×5.000 is outside"), "{text}");
+    // Where no arm has the published number of clients, the ratio says nothing.
+    let (text, _) = place.expect(0, &with(&base, &["--set", "clients=64", "--machine", "./xeon-16.toml"]));
+    assert!(text.replace("\n  ", " ").contains("no two arms of this plan differ so"), "{text}");
+}
+
 /// Who ran, held, spun and had page faults is in the bundle when it is asked for, and in what is made of it.
 #[test]
 fn a_timeline_of_cpus_is_drawn_and_exported() {

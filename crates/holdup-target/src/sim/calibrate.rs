@@ -8,7 +8,7 @@ use holdup_host::{CpuTopology, Host};
 use holdup_load::Cancel;
 use holdup_model::survey::Survey;
 use holdup_model::{KernelVersion, Observer, Problem};
-use holdup_sim::machine::{Costs, Described, Kernel, Machine, Parameter, Provenance, Topology};
+use holdup_sim::machine::{Arch, Costs, Described, Kernel, Machine, Parameter, Provenance, Topology};
 use holdup_sim::preempt;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -123,6 +123,8 @@ fn described(
 ) -> Result<Described, Problem> {
     let (topology, topology_source) = topology(cpus);
     let (kernel, version, words) = kernel(survey, hz.unwrap_or(HZ), topology.cpus())?;
+    // The host is the running one.
+    let kernel = Kernel { arch: Arch::find(std::env::consts::ARCH).unwrap_or(kernel.arch), ..kernel };
     let parameters = parameters(outcomes);
     let mut summary = format!("{} CPUs, {words}", topology.cpus());
     if hz.is_none() {

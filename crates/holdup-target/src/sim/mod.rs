@@ -35,7 +35,7 @@ const PREFIX: &str = "sim:";
 pub(crate) fn described(host: &Host, argument: &str) -> Result<Described, Problem> {
     match argument {
         "" => here(host),
-        path if path.contains('/') => read(Path::new(path)),
+        path if path.contains('/') || path.ends_with(".toml") => read(Path::new(path)),
         name => catalogue::find(name),
     }
 }

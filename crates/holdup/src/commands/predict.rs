@@ -20,7 +20,7 @@ pub(crate) struct Args {
     planned: Planned<true>,
     /// Simulate this machine [default: the plan's, or this host]
     ///
-    /// A machine of `holdup list machines`, or a machine file, with a slash in it. The default is the plan's machine, else
+    /// A machine of `holdup list machines`, or a machine file: FILE.toml, or a path. The default is the plan's machine, else
     /// this host as `holdup calibrate` measured it.
     #[arg(long, value_name = "NAME|FILE", global = true)]
     machine: Option<String>,
