@@ -17,6 +17,9 @@ use std::path::{Path, PathBuf};
 /// A newer version is looked up again after this time, ns.
 const BELIEVED_NS: u64 = 7 * 24 * 3600 * 1_000_000_000;
 
+/// How the name of a source package's description ends.
+const DSC: &str = ".dsc";
+
 /// The majors that are listed where one is missing.
 const MAJORS: std::ops::RangeInclusive<u32> = 13..=25;
 
@@ -38,12 +41,28 @@ pub(crate) struct SourcePackage {
 
 impl SourcePackage {
     fn read(folder: &Path) -> Option<SourcePackage> {
-        let name = folder.file_name()?.to_str()?;
-        let (name, version) = name.split_once('_')?;
         let mut all = fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
         let dsc = all.find(|path| path.extension().is_some_and(|end| end == "dsc"))?;
+        let name = folder.file_name()?.to_str()?.replace("%3a", ":");
+        SourcePackage::called(&name, dsc)
+    }
+
+    /// A package whose `NAME_VERSION` is known.
+    fn called(name: &str, dsc: PathBuf) -> Option<SourcePackage> {
+        let (name, version) = name.split_once('_')?;
         let sha256 = sha256(&dsc).ok()?;
-        Some(SourcePackage { name: name.to_owned(), version: version.replace("%3a", ":"), dsc, sha256 })
+        Some(SourcePackage { name: name.to_owned(), version: version.to_owned(), dsc, sha256 })
+    }
+
+    /// A .dsc file of the user's; the archives that it lists lie beside it.
+    fn of_file(path: &str) -> Result<SourcePackage, Problem> {
+        let failed = |why: String| Problem::usage(format!("source package {path}"), why);
+        let dsc = fs::canonicalize(path).map_err(|e| failed(e.to_string()))?;
+        let name = dsc.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let package = SourcePackage::called(&name, dsc);
+        package.filter(|package| package.major() > 0).ok_or_else(|| {
+            failed("its name is not that of PostgreSQL's source".to_owned()).hint("such as postgresql-18_18.6-1.dsc")
+        })
     }
 
     /// `18`.
@@ -72,7 +91,8 @@ impl SourcePackage {
 }
 
 impl Cache {
-    /// The newest source package of a PostgreSQL version (`18`, `18.6`), from the cache or from Debian's archive. A newer one
+    /// The newest source package of a PostgreSQL version (`18`, `18.6`), from the cache or from Debian's archive, or one that is
+    /// named by the path of its .dsc, which nothing verifies. A newer one
     /// is looked up once a week; if the archive cannot be reached, the cached one is used, with a note.
     ///
     /// # Errors
@@ -83,6 +103,9 @@ impl Cache {
         options: &Options,
         observer: &mut dyn Observer,
     ) -> Result<SourcePackage, Problem> {
+        if version.ends_with(DSC) {
+            return SourcePackage::of_file(version);
+        }
         let wanted = Wanted::parse(version)?;
         let kept = self.kept_source(&wanted);
         let is_enough = |kept: &SourcePackage| {
@@ -160,7 +183,9 @@ impl Cache {
             return Ok(here);
         }
         let new = scratch.join(&name);
-        apt.download_source(found, &new, observer)?;
+        apt.download_source(found, &new, observer).map_err(|problem| {
+            problem.hint("where the archive lists it and does not have it: --mirror URL, or the path of a .dsc as version")
+        })?;
         let package = SourcePackage::read(&new)
             .ok_or_else(|| Problem::host(format!("source package {name}"), "apt fetched no .dsc file"))?;
         package.note_lookup()?;
@@ -204,5 +229,12 @@ mod tests {
         assert_eq!((is.name.as_str(), is.version.as_str()), ("postgresql-18", "18.10-1"));
         assert_eq!(of("18.5").unwrap().version, "18.5-1");
         assert!(of("17").is_err() && of("newest").is_err());
+        let own = folder.path().join("postgresql-17_17.11-0+deb13u1.dsc");
+        assert!(of(own.to_str().unwrap()).is_err());
+        fs::write(&own, "x").unwrap();
+        let is = of(own.to_str().unwrap()).unwrap();
+        assert_eq!((is.major(), is.version.as_str()), (17, "17.11-0+deb13u1"));
+        fs::write(folder.path().join("other_1.dsc"), "x").unwrap();
+        assert!(of(folder.path().join("other_1.dsc").to_str().unwrap()).unwrap_err().hint.is_some());
     }
 }

@@ -140,15 +140,19 @@ impl Work<'_> {
         }
         std::fs::write(&unfinished, "").map_err(|e| self.failed(&e))?;
         observer.event(Event::Step(&self.title("building")));
-        let made = FOLDERS.iter().try_for_each(|folder| self.make_all(&objects.join(folder), observer));
+        // Headers that files in several folders include; without them a parallel make of one folder fails at times.
+        let headers = self.make_target(&objects.join("src/backend"), "generated-headers", observer);
+        let made = headers.and_then(|()| {
+            FOLDERS.iter().try_for_each(|folder| self.make_target(&objects.join(folder), "all", observer))
+        });
         std::fs::remove_file(&unfinished).map_err(|e| self.failed(&e))?;
         made
     }
 
-    fn make_all(&self, folder: &Path, observer: &mut dyn Observer) -> Result<(), Problem> {
+    fn make_target(&self, folder: &Path, target: &str, observer: &mut dyn Observer) -> Result<(), Problem> {
         let jobs = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let mut command = self.make(folder);
-        command.arg(format!("-j{jobs}")).arg("all");
+        command.arg(format!("-j{jobs}")).arg(target);
         self.silently(&self.title("building"), command, observer)
     }
 
