@@ -12,7 +12,9 @@ fn main() -> io::Result<()> {
     println!("cargo::rerun-if-changed={}", patches.display());
     for folder in fs::read_dir(patches)? {
         let folder = folder?.path();
-        let Some(version) = folder.file_name().and_then(|name| name.to_str()).filter(|_| folder.is_dir()) else { continue };
+        let Some(version) = folder.file_name().and_then(|name| name.to_str()).filter(|_| folder.is_dir()) else {
+            continue;
+        };
         for patch in fs::read_dir(&folder)? {
             let patch = patch?.path();
             let Some(name) = patch.file_stem().and_then(|name| name.to_str()) else { continue };

@@ -104,7 +104,8 @@ impl Cluster {
         }
         let (server, generation) = (Mutex::new(None), AtomicU64::new(0));
         let programs = Mutex::new(layout.bin.bin.clone());
-        let mut cluster = Cluster { programs, server, layout, setup_log, folder, version_num: 0, generation, host: host.clone() };
+        let mut cluster =
+            Cluster { programs, server, layout, setup_log, folder, version_num: 0, generation, host: host.clone() };
         cluster.initdb(&options.cancel)?;
         cluster.write_settings(options.max_clients)?;
         cluster.start(Some(&options.cancel))?;

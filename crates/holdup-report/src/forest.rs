@@ -1,6 +1,6 @@
 //! The forest plot in text: all answers to the plan's question on one logarithmic axis.
 
-use crate::matrix::{head, shorten};
+use crate::matrix::{label, shorten};
 use crate::tables;
 use crate::text::{self, align, clean, columns};
 use holdup_model::outcome::FindingVerdict;
@@ -103,8 +103,7 @@ fn short(ratio: f64) -> String {
 /// The plot; empty where nothing was compared.
 pub(crate) fn text(groups: &[Vec<&Comparison>], width: usize) -> String {
     let all = || groups.iter().flatten().copied();
-    let rows: Vec<[String; 3]> =
-        all().map(|c| [shorten(&head(&c.contrast), 24), tables::ratio(c), answer(c)]).collect();
+    let rows: Vec<[String; 3]> = all().map(|c| [label(&c.contrast, 24), tables::ratio(c), answer(c)]).collect();
     let widest = |i: usize| rows.iter().map(|r| columns(&r[i])).max().unwrap_or(0);
     let used = widest(0) + widest(1) + widest(2) + 8;
     let axis = Axis::new(all(), width.saturating_sub(used).clamp(BAR.0, BAR.1));

@@ -47,15 +47,30 @@ fn baseline(contrast: &Contrast) -> String {
 }
 
 pub(crate) fn head(contrast: &Contrast) -> String {
+    label(contrast, HEAD)
+}
+
+/// What was compared, in at most `most` columns.
+pub(crate) fn label(contrast: &Contrast, most: usize) -> String {
     let name = match contrast {
         Contrast::Factor { factor: name, level, .. } | Contrast::Axis { axis: name, level, .. } => {
-            format!("{name}={level}")
+            let whole = clean(&format!("{name}={level}"));
+            return if text::columns(&whole) <= most { whole } else { end_of(&clean(level), most) };
         }
         Contrast::Same => "baseline again (A/A)".to_owned(),
         Contrast::Unobserved => "without collectors".to_owned(),
         Contrast::Named { level, .. } => level.clone(),
     };
-    shorten(&clean(&name), HEAD)
+    shorten(&clean(&name), most)
+}
+
+/// Levels that are long, such as paths, differ at their end.
+fn end_of(text: &str, most: usize) -> String {
+    if text::columns(text) <= most {
+        return text.to_owned();
+    }
+    let left_out = text.chars().count().saturating_sub(most.saturating_sub(1));
+    std::iter::once('…').chain(text.chars().skip(left_out)).collect()
 }
 
 /// Whether two groups have the same rows on the same baseline.

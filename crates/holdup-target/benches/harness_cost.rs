@@ -38,7 +38,8 @@ fn main() {
 
     let plan = plan();
     let schedule = Schedule { arms: vec![arm(0, None), arm(1, Some(Replica::Unobserved))], trials: Vec::new() };
-    let postgres = PostgresOptions { url: Some(cluster.connection_string_for("postgres")), ..PostgresOptions::default() };
+    let postgres =
+        PostgresOptions { url: Some(cluster.connection_string_for("postgres")), ..PostgresOptions::default() };
     let request = SessionRequest {
         host: &host,
         plan: &plan,

@@ -68,7 +68,9 @@ pub(crate) fn specs(plan: &Plan) -> Result<Vec<(String, ServerSpec)>, Problem> {
     let other = texts(POSTGRES_SERVER).into_iter().find(|server| !server.starts_with(PACKAGED));
     if let (Some(other), false) = (other, builds.is_empty()) {
         return Err(Problem::usage(format!("{BUILD} and {POSTGRES_SERVER} = {other}"), "both name the guest's server")
-            .hint(format!("{VERSION} chooses the version; {POSTGRES_SERVER} = {PACKAGED}{known} has its libraries used")));
+            .hint(format!(
+                "{VERSION} chooses the version; {POSTGRES_SERVER} = {PACKAGED}{known} has its libraries used"
+            )));
     }
     builds.into_iter().map(|build| ServerSpec::parse(known, &build).map(|spec| (build, spec))).collect()
 }

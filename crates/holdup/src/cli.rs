@@ -1,8 +1,8 @@
 //! The command line. Each command declares its arguments beside what it does; here is what several of them share.
 
 use crate::commands::{
-    agent, apply, calibrate, check, compare, explain, export, import, kernels, postgres, list, packets, predict, record, report,
-    restore, run, verify,
+    agent, apply, calibrate, check, compare, explain, export, import, kernels, list, packets, postgres, predict,
+    record, report, restore, run, verify,
 };
 use clap::{Args, Parser, Subcommand};
 use holdup_target::GuestOptions;

@@ -57,6 +57,10 @@ pub const DIRECT: &[(&str, &str)] = &[
         "links, types and names of the system's programs; contents are read by holdup-files",
     ),
     (
+        "crates/holdup-postgres/src/pgbench/builds.rs",
+        "copies from the cache, which private_folder opened, to a PrivateDir that only this user writes to",
+    ),
+    (
         "crates/holdup-kernels/src/archive/",
         "what is unpacked into a fresh folder beneath the cache: O_EXCL, and no component may be a link",
     ),

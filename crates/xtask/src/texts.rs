@@ -32,9 +32,10 @@ const REPLACED: &str = r#"(?x)
     | (?i:stand_i[n](?:[^a-z_]|$)|of\ its\ o[w]n(?:[.,;:)|]|$)|(?:^|[^a-z"`:])no[b]ody[^a-z"`:@])
     | (?:T[o]ld|T[e]lls|He[a]rd|Who[e]ver|No[b]ody|StandI[n]|Witn[e]ss|Gl[a]nce)(?:[^a-z]|$)"#;
 
-/// Files that keep the words: history, the page that names them, and scripts that use the account of that name.
+/// Files that keep the words: history, the page that names them, scripts that use the account of that name, and patches, whose
+/// words are those of the project that they are for.
 fn may_use_replaced_words(path: &str) -> bool {
-    ["docs/journal/", "LICENSE", "CHANGELOG.md", "docs/style.md", "script/capture/"]
+    ["docs/journal/", "LICENSE", "CHANGELOG.md", "docs/style.md", "script/capture/", "patches/postgresql-"]
         .iter()
         .any(|begin| path.starts_with(begin))
 }

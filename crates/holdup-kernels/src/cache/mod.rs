@@ -27,10 +27,10 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-pub use servers::BuiltServer;
-pub(crate) use sources::SourcePackage;
 pub use parts::{Part, PartSize};
 pub use postgres::{PostgresEntry, PostgresRoot, postgres, postgres_kept, postgres_remove};
+pub use servers::BuiltServer;
+pub(crate) use sources::SourcePackage;
 pub use store::Addition;
 use stored::{Checked, Damaged, Stored, scan};
 

@@ -6,7 +6,7 @@
 use super::Cache;
 use super::lock::Held;
 use super::manifest::Sum;
-use super::stored::{Checked, ManifestFile, Stored, scan};
+use super::stored::{Checked, Damaged, ManifestFile, Stored, scan};
 use crate::Options;
 use crate::files::{below, now_unix_ns, problem, read_manifest, sha256, write_manifest};
 use holdup_model::{Event, Observer, Problem};
@@ -71,7 +71,8 @@ impl ManifestFile for Manifest {
         if let Some(file) = self.files.iter().find(|file| !here.iter().any(|is| is.path == file.path)) {
             return Err(format!("{} is missing", file.path.display()));
         }
-        let changed = here.iter().find(|is| !self.files.iter().any(|file| file.path == is.path && file.sha256 == is.sha256));
+        let changed =
+            here.iter().find(|is| !self.files.iter().any(|file| file.path == is.path && file.sha256 == is.sha256));
         changed.map_or(Ok(()), |file| Err(format!("{} is not as it was built", file.path.display())))
     }
 }
@@ -101,17 +102,15 @@ impl Found {
 }
 
 impl Cache {
-    fn built(&self) -> Result<(Vec<Found>, super::Damaged), Problem> {
+    fn built(&self) -> Result<(Vec<Found>, Damaged), Problem> {
         scan(&self.root.join(FOLDER))
     }
 
     /// All built servers, by version and build. The second list has the folders of damaged ones, each with the reason.
-    pub fn built_servers(&self) -> Result<(Vec<BuiltServer>, Vec<(PathBuf, String)>), Problem> {
+    pub fn built_servers(&self) -> Result<(Vec<BuiltServer>, Damaged), Problem> {
         let (whole, damaged) = self.built()?;
         let mut all: Vec<BuiltServer> = whole.iter().map(Found::server).collect();
-        all.sort_by(|a, b| {
-            crate::debian::version::compare(&a.version, &b.version).then_with(|| a.build.cmp(&b.build))
-        });
+        all.sort_by(|a, b| crate::debian::version::compare(&a.version, &b.version).then_with(|| a.build.cmp(&b.build)));
         Ok((all, damaged))
     }
 
@@ -225,11 +224,10 @@ mod tests {
         assert_eq!(cache.built_server("aaaaaaaaaa", &mut Silent).unwrap(), Some(stock.clone()));
         assert_eq!(cache.built_server("cccccccccc", &mut Silent).unwrap(), None);
         let program = stock.bin().join("postgres");
-        let changes: [&dyn Fn(); 3] = [
-            &|| fs::write(&program, "STOCK").unwrap(),
-            &|| fs::remove_file(&program).unwrap(),
-            &|| fs::write(stock.bin().join("more"), "").unwrap(),
-        ];
+        let changes: [&dyn Fn(); 3] =
+            [&|| fs::write(&program, "STOCK").unwrap(), &|| fs::remove_file(&program).unwrap(), &|| {
+                fs::write(stock.bin().join("more"), "").unwrap();
+            }];
         for change in changes {
             add(&cache, "stock", "aaaaaaaaaa");
             change();

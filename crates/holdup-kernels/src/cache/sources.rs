@@ -6,10 +6,10 @@
 use super::Cache;
 use super::lock::Held;
 use super::postgres::suites::{Wanted, choose, in_order, listing};
+use crate::Options;
 use crate::debian::version::compare;
 use crate::debian::{Apt, Found};
 use crate::files::{now_unix_ns, problem, sha256};
-use crate::Options;
 use holdup_model::{Event, Observer, Problem, ProblemKind};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -108,9 +108,8 @@ impl Cache {
         }
         let wanted = Wanted::parse(version)?;
         let kept = self.kept_source(&wanted);
-        let is_enough = |kept: &SourcePackage| {
-            options.offline || wanted.is_exactly(&kept.version) || kept.age_ns() < BELIEVED_NS
-        };
+        let is_enough =
+            |kept: &SourcePackage| options.offline || wanted.is_exactly(&kept.version) || kept.age_ns() < BELIEVED_NS;
         match kept {
             Some(kept) if is_enough(&kept) => return Ok(kept),
             None if options.offline => {
@@ -164,8 +163,7 @@ impl Cache {
             return Err(Problem::host(what, format!("no index of sources could be read: {}", unread.join("; ")))
                 .hint("has the archive deb-src? --mirror URL names another"));
         }
-        Err(Problem::host(what, "no suite of Debian's archive has it")
-            .hint(format!("versions: {}", listing(&others))))
+        Err(Problem::host(what, "no suite of Debian's archive has it").hint(format!("versions: {}", listing(&others))))
     }
 
     fn keep_source(
@@ -184,7 +182,8 @@ impl Cache {
         }
         let new = scratch.join(&name);
         apt.download_source(found, &new, observer).map_err(|problem| {
-            problem.hint("where the archive lists it and does not have it: --mirror URL, or the path of a .dsc as version")
+            problem
+                .hint("where the archive lists it and does not have it: --mirror URL, or the path of a .dsc as version")
         })?;
         let package = SourcePackage::read(&new)
             .ok_or_else(|| Problem::host(format!("source package {name}"), "apt fetched no .dsc file"))?;

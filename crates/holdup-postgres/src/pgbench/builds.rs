@@ -27,11 +27,7 @@ impl Builds {
     ///
     /// # Errors
     /// When a copy cannot be made; nothing is left behind.
-    pub(crate) fn reachable(
-        host: &Host,
-        workdir: &Path,
-        built: &BTreeMap<String, PathBuf>,
-    ) -> Result<Self, Problem> {
+    pub(crate) fn reachable(host: &Host, workdir: &Path, built: &BTreeMap<String, PathBuf>) -> Result<Self, Problem> {
         private_dir::sweep(host, workdir, COPIES, &|_| true);
         let user = RunAs::for_this_process(host)?;
         let mut builds = Builds { folders: BTreeMap::new(), copies: None };
@@ -72,7 +68,10 @@ impl Builds {
     ///
     /// # Errors
     /// When the arm's build was not made.
-    pub(crate) fn of<'a>(&'a self, factors: &'a BTreeMap<String, Level>) -> Result<Option<(&'a str, &'a Path)>, Problem> {
+    pub(crate) fn of<'a>(
+        &'a self,
+        factors: &'a BTreeMap<String, Level>,
+    ) -> Result<Option<(&'a str, &'a Path)>, Problem> {
         match factors.get(BUILD).map(|level| &level.value) {
             None => Ok(None),
             Some(Value::Text(text)) if self.folders.contains_key(text) => {

@@ -67,8 +67,8 @@ pub(super) fn prepared(
     wanted.dedup();
     let agent = std::env::current_exe().map_err(|e| Problem::internal("the path of holdup itself", e.to_string()))?;
     let postgres = postgres(request, choice, &cache, &options, observer)?;
-    let template =
-        built(request).or_else(|| postgres.clone()).as_ref().and_then(|files| match image::template(files, &root.join("templates"), observer) {
+    let template = built(request).or_else(|| postgres.clone()).as_ref().and_then(|files| {
+        match image::template(files, &root.join("templates"), observer) {
             Ok(template) => Some(template),
             Err(problem) => {
                 let text =
@@ -76,7 +76,8 @@ pub(super) fn prepared(
                 observer.event(Event::Note(&text));
                 None
             }
-        });
+        }
+    });
     let image = image::assemble(
         &ImageRequest {
             agent,

@@ -109,9 +109,9 @@ fn build_all(
 fn list(cache: &Cache, details: bool, as_json: bool) -> anyhow::Result<()> {
     let (servers, damaged) = cache.built_servers()?;
     if as_json {
-        let patches = CARRIED_SERVER.iter().map(|patch| {
-            json!({"name": patch.name, "about": patch.about, "majors": patch.majors()})
-        });
+        let patches = CARRIED_SERVER
+            .iter()
+            .map(|patch| json!({"name": patch.name, "about": patch.about, "majors": patch.majors()}));
         let document = json!({
             "schema": "holdup.servers/1",
             "cache": cache.root(),
@@ -162,7 +162,8 @@ fn print(servers: &[BuiltServer], as_json: bool) -> anyhow::Result<()> {
     }
     let mut text = String::new();
     for server in servers {
-        let _infallible = writeln!(text, "PostgreSQL {} {}: {:.1} MB", server.version, server.build, server.bytes as f64 / 1e6);
+        let _infallible =
+            writeln!(text, "PostgreSQL {} {}: {:.1} MB", server.version, server.build, server.bytes as f64 / 1e6);
         let _infallible = writeln!(text, "    {}", server.source);
         let _infallible = writeln!(text, "    {}", server.bin().display());
     }
@@ -181,7 +182,8 @@ fn remove(
         true => Vec::new(),
         false => specs(version, builds)?.iter().map(ServerSpec::build).collect(),
     };
-    let is_of = |text: &str| text.strip_prefix(version).is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()));
+    let is_of =
+        |text: &str| text.strip_prefix(version).is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()));
     let fits = |server: &BuiltServer| is_of(&server.version) && (wanted.is_empty() || wanted.contains(&server.build));
     let mut removed: Vec<(String, u64)> = cache
         .remove_servers(fits, options, progress)?

@@ -62,8 +62,10 @@ impl ServerSpec {
     /// Names the text and what is wrong with it.
     pub fn parse(version: &str, build: &str) -> Result<ServerSpec, Problem> {
         let wrong = |why: String| {
-            Problem::usage(format!("postgres.build = {}", build.escape_debug()), why)
-                .hint(format!("forms: {STOCK}, {PATCHES}NAME[,NAME…], PATH.patch; names: {}", carried::names().join(", ")))
+            Problem::usage(format!("postgres.build = {}", build.escape_debug()), why).hint(format!(
+                "forms: {STOCK}, {PATCHES}NAME[,NAME…], PATH.patch; names: {}",
+                carried::names().join(", ")
+            ))
         };
         let mut patches: Vec<String> = Vec::new();
         if build != STOCK {
@@ -187,10 +189,13 @@ pub fn server(
 }
 
 fn patches(spec: &ServerSpec, package: &SourcePackage) -> Result<Vec<Patch>, Problem> {
-    spec.patches.iter().map(|name| match name.ends_with(".patch") {
-        true => Patch::of_file(name),
-        false => carried::find(name, package.major()),
-    }).collect()
+    spec.patches
+        .iter()
+        .map(|name| match name.ends_with(".patch") {
+            true => Patch::of_file(name),
+            false => carried::find(name, package.major()),
+        })
+        .collect()
 }
 
 /// A running build.
@@ -208,7 +213,7 @@ impl Work<'_> {
         self.silently(what, command, observer)
     }
 
-    /// Without a step of its own.
+    /// Reports no step.
     fn silently(&self, what: &str, command: Command, observer: &mut dyn Observer) -> Result<(), Problem> {
         run(command, &Call { what, log: &self.held.log(), options: self.options }, observer)
     }
@@ -268,13 +273,9 @@ mod tests {
         assert_eq!(of(one).patches, ["spin-slice-extension"]);
         let both = format!("{one},{two}");
         let (short, mixed) = (format!("{one},prefault-buffer-headers"), format!("{one},./x.patch"));
-        for (text, is) in [
-            ("stock", "stock"),
-            (&both, &*both),
-            (&short, &both),
-            ("my/own.patch", "my/own.patch"),
-            (&mixed, &mixed),
-        ] {
+        for (text, is) in
+            [("stock", "stock"), (&both, &*both), (&short, &both), ("my/own.patch", "my/own.patch"), (&mixed, &mixed)]
+        {
             assert_eq!(of(text).build(), is);
             assert_eq!(of(&of(text).build()), of(text));
         }
