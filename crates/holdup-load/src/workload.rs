@@ -45,6 +45,13 @@ pub struct PostgresOptions {
     pub builds: BTreeMap<String, PathBuf>,
 }
 
+impl PostgresOptions {
+    /// The build whose initdb and pgbench serve all arms: stock, else the first.
+    pub fn client(builds: &BTreeMap<String, PathBuf>) -> Option<&PathBuf> {
+        builds.get("stock").or_else(|| builds.values().next())
+    }
+}
+
 /// What a session gives a workload.
 pub struct PrepareContext<'a> {
     /// The host.

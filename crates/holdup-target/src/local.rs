@@ -110,11 +110,7 @@ pub(crate) fn ready(request: &SessionRequest<'_>) -> Result<Readiness, Problem> 
 
 /// What each factor and setting of a plan changes, as (factor, in words).
 pub(crate) fn touches(plan: &Plan) -> Vec<(String, String)> {
-    let of_workload = |name: &str| {
-        let mut used = plan.workloads.iter().filter_map(|used| holdup_workloads::find(&used.kind));
-        used.any(|workload| workload.factors().iter().any(|factor| factor.name == name))
-    };
-    let knobs = names(plan).filter(|name| !of_workload(name));
+    let knobs = names(plan).filter(|name| !plan.workloads.iter().any(|used| own_factor(&used.kind, name)));
     let known = knobs.filter_map(|name| Some((name, holdup_knobs::find(name)?)));
     known.map(|(name, (knob, instance))| (name.to_owned(), knob.touches(instance))).collect()
 }
@@ -302,7 +298,7 @@ impl<'a> LocalSession<'a> {
         let context = KnobContext { host: self.request.host, postgres: Some(server), pids: Vec::new() };
         for name in names(self.request.plan) {
             if let Some((knob, instance)) = holdup_knobs::find(name).filter(|(knob, _)| knob.is_of_server()) {
-                if own_factor(&self.groups[index], name) {
+                if own_factor(&self.groups[index].kind, name) {
                     continue;
                 }
                 usable(&format!("factor {name}"), knob.probe(&context, instance), &mut Vec::new())?;
@@ -317,7 +313,7 @@ impl<'a> LocalSession<'a> {
         for (name, level) in levels {
             let Some((knob, _)) = holdup_knobs::find(name) else { continue };
             let server = group.and_then(|g| g.prepared.postgres());
-            if group.is_some_and(|g| own_factor(g, name)) || (knob.is_of_server() && server.is_none()) {
+            if group.is_some_and(|g| own_factor(&g.kind, name)) || (knob.is_of_server() && server.is_none()) {
                 continue;
             }
             // Asked anew for each level: a setting before this one may have restarted the server.
@@ -477,8 +473,8 @@ impl Drop for LocalSession<'_> {
 }
 
 /// Whether a name is one of the workload's own factors (`postgres.pool`), which look like a knob's.
-fn own_factor(group: &Group, name: &str) -> bool {
-    holdup_workloads::find(&group.kind).is_some_and(|w| w.factors().iter().any(|f| f.name == name))
+fn own_factor(kind: &str, name: &str) -> bool {
+    holdup_workloads::find(kind).is_some_and(|w| w.factors().iter().any(|f| f.name == name))
 }
 
 /// The fixed settings, either those of servers or those of the host.

@@ -1,7 +1,7 @@
 //! The manifest beside each kernel: its facts, and the sums of its files.
 
-use super::stored::ManifestFile;
-use crate::files::{below, read_manifest, sha256, write_manifest};
+use super::stored::{FILE, ManifestFile};
+use crate::files::{below, sha256, write_manifest};
 use crate::{Kernel, debian};
 use holdup_model::Problem;
 use serde::{Deserialize, Serialize};
@@ -11,8 +11,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 const SCHEMA: &str = "holdup.kernel/1";
-
-const FILE: &str = "manifest.json";
 
 /// Paths are relative to the entry.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -111,17 +109,16 @@ impl Manifest {
 }
 
 impl ManifestFile for Manifest {
-    fn read(entry: &Path) -> Result<Manifest, String> {
-        read_manifest(
-            &entry.join(FILE),
-            SCHEMA,
-            |manifest: &Manifest| &manifest.schema,
-            |manifest| {
-                let kernel = &manifest.kernel;
-                let own = [Some(&kernel.image), kernel.config.as_ref(), kernel.modules.as_ref()];
-                own.into_iter().flatten().chain(manifest.files.iter().map(|file| &file.path)).collect()
-            },
-        )
+    const SCHEMA: &'static str = SCHEMA;
+
+    fn schema(&self) -> &String {
+        &self.schema
+    }
+
+    fn paths(&self) -> Vec<&PathBuf> {
+        let kernel = &self.kernel;
+        let own = [Some(&kernel.image), kernel.config.as_ref(), kernel.modules.as_ref()];
+        own.into_iter().flatten().chain(self.files.iter().map(|file| &file.path)).collect()
     }
 
     /// Compares image and configuration by their sums, modules by their lengths: enough for a full disk and a truncated copy.

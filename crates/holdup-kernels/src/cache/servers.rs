@@ -6,9 +6,9 @@
 use super::Cache;
 use super::lock::Held;
 use super::manifest::Sum;
-use super::stored::{Checked, Damaged, ManifestFile, Stored, scan};
+use super::stored::{Checked, Damaged, FILE, ManifestFile, Stored, scan};
 use crate::Options;
-use crate::files::{below, now_unix_ns, problem, read_manifest, sha256, write_manifest};
+use crate::files::{below, now_unix_ns, problem, sha256, write_manifest};
 use holdup_model::{Event, Observer, Problem};
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -16,7 +16,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 const SCHEMA: &str = "holdup.server/1";
-const FILE: &str = "manifest.json";
 const ROOT: &str = "root";
 const FOLDER: &str = "servers";
 
@@ -56,13 +55,14 @@ struct Manifest {
 }
 
 impl ManifestFile for Manifest {
-    fn read(entry: &Path) -> Result<Manifest, String> {
-        read_manifest(
-            &entry.join(FILE),
-            SCHEMA,
-            |manifest: &Manifest| &manifest.schema,
-            |manifest| manifest.files.iter().map(|file| &file.path).collect(),
-        )
+    const SCHEMA: &'static str = SCHEMA;
+
+    fn schema(&self) -> &String {
+        &self.schema
+    }
+
+    fn paths(&self) -> Vec<&PathBuf> {
+        self.files.iter().map(|file| &file.path).collect()
     }
 
     /// Compares the sums of all files: a measurement must not run a program that somebody changed.

@@ -5,17 +5,15 @@
 
 use super::Cache;
 use super::lock::Held;
+use super::postgres::BELIEVED_NS;
 use super::postgres::suites::{Wanted, choose, in_order, listing};
 use crate::Options;
 use crate::debian::version::compare;
-use crate::debian::{Apt, Found};
+use crate::debian::{Apt, Found, Kind};
 use crate::files::{now_unix_ns, problem, sha256};
 use holdup_model::{Event, Observer, Problem, ProblemKind};
 use std::fs;
 use std::path::{Path, PathBuf};
-
-/// A newer version is looked up again after this time, ns.
-const BELIEVED_NS: u64 = 7 * 24 * 3600 * 1_000_000_000;
 
 /// How the name of a source package's description ends.
 const DSC: &str = ".dsc";
@@ -140,7 +138,7 @@ impl Cache {
         let (mut others, mut unread) = (Vec::new(), Vec::new());
         for place in in_order(wanted.major) {
             let suite = place.suite();
-            let apt = Apt::of_sources(&self.root, options, scratch, &[suite])?;
+            let apt = Apt::alone(Kind::Sources, &self.root, options, scratch, &[suite])?;
             let names: Vec<String> = MAJORS.map(|major| format!("postgresql-{major}")).collect();
             let found = apt.update(Some(suite), false, observer).and_then(|()| apt.versions(&names, observer));
             let found = match found {

@@ -1,14 +1,26 @@
 //! Entries of the cache, each a folder with a manifest.
 
-use crate::files::problem;
+use crate::files::{problem, read_manifest};
 use holdup_model::Problem;
+use serde::de::DeserializeOwned;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-pub(super) trait ManifestFile: Sized {
+/// The name of a manifest in its entry.
+pub(super) const FILE: &str = "manifest.json";
+
+pub(super) trait ManifestFile: DeserializeOwned {
+    /// The schema that is read.
+    const SCHEMA: &'static str;
+    /// The schema that it has.
+    fn schema(&self) -> &String;
+    /// All paths in it.
+    fn paths(&self) -> Vec<&PathBuf>;
     /// Reads the manifest of an entry; the error says what is wrong with it.
-    fn read(entry: &Path) -> Result<Self, String>;
+    fn read(entry: &Path) -> Result<Self, String> {
+        read_manifest(&entry.join(FILE), Self::SCHEMA, |manifest: &Self| manifest.schema(), Self::paths)
+    }
     /// Compares the files of the entry with the manifest.
     fn check(&self, entry: &Path) -> Result<(), String>;
 }

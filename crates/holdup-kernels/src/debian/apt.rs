@@ -45,7 +45,7 @@ struct IndexEntry {
 
 /// What an index lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+pub(crate) enum Kind {
     Packages,
     Sources,
 }

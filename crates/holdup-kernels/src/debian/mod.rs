@@ -4,7 +4,7 @@ mod apt;
 mod kernels;
 pub(crate) mod version;
 
-pub(crate) use apt::{Apt, Found, Request};
+pub(crate) use apt::{Apt, Found, Kind, Request};
 pub use kernels::Available;
 pub(crate) use kernels::{available, belongs, choose, config_below, fetch, image_below, modules_below};
 

@@ -3,6 +3,7 @@
 use crate::{PrivateDir, RunAs, private_dir};
 use holdup_catalogue::pgbench::BUILD;
 use holdup_host::Host;
+use holdup_load::PostgresOptions;
 use holdup_model::plan::Level;
 use holdup_model::{Problem, Value};
 use std::collections::BTreeMap;
@@ -61,7 +62,7 @@ impl Builds {
 
     /// The programs that make the cluster and are its clients: the same in all arms.
     pub(crate) fn first(&self) -> Option<&Path> {
-        self.folders.get("stock").or_else(|| self.folders.values().next()).map(PathBuf::as_path)
+        PostgresOptions::client(&self.folders).map(PathBuf::as_path)
     }
 
     /// The programs of an arm's server, if the plan has builds.

@@ -49,7 +49,7 @@ const MAX_TRIES: u32 = 15;
 /// Where the programs are, for a server of our own or for an existing one.
 pub fn binaries(postgres: &PostgresOptions) -> Result<Binaries, Problem> {
     let need = if postgres.url.is_some() { Need::Client } else { Need::Server };
-    let folder = postgres.builds.values().next().or(postgres.bin.as_ref());
+    let folder = PostgresOptions::client(&postgres.builds).or(postgres.bin.as_ref());
     Binaries::find(&SearchPath::of_this_host(folder.map(PathBuf::as_path)), need)
 }
 

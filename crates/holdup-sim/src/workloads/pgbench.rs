@@ -12,7 +12,7 @@ use crate::program::{Channel, Op, Preemption, Program};
 use crate::random::Span;
 use crate::stats::WindowStats;
 use crate::world::{Load, LogSpec, RegionSpec, TaskSpec};
-use holdup_catalogue::pgbench::{self, Script};
+use holdup_catalogue::pgbench::{self, BUILD, Script};
 use holdup_model::trial::NamedHistogram;
 use holdup_model::{Measurement, Parameters, Problem, Value};
 use std::iter;
@@ -73,7 +73,7 @@ struct Setup {
 
 /// What PostgreSQL is built from.
 struct Build {
-    /// The level of [`BUILD`].
+    /// The level of `postgres.build`.
     id: &'static str,
     /// WALWriteLock.
     lwlock: &'static str,
@@ -84,9 +84,6 @@ struct Build {
 }
 
 const STOCK: Build = Build { id: "stock", lwlock: "lwlock", extends: false, prefaults: false };
-
-/// The factor that says what PostgreSQL is built from: its own source, or that with one of holdup's patches.
-const BUILD: &str = "postgres.build";
 
 const BUILDS: &[Build] = &[
     STOCK,

@@ -6,7 +6,7 @@ use crate::session::SessionRequest;
 use holdup_guest::image::{self, Image, ImageRequest, Modules, PostgresFiles};
 use holdup_guest::machine::Nic;
 use holdup_kernels::{Cache, Kernel, Options, Spec};
-use holdup_load::Workload;
+use holdup_load::{PostgresOptions, Workload};
 use holdup_model::guest::{Devices, PACKAGED};
 use holdup_model::{Event, Observer, Plan, Problem};
 use holdup_postgres::Binaries;
@@ -78,11 +78,13 @@ pub(super) fn prepared(
             }
         }
     });
+    let is_more = |bin: &&PathBuf| !matches!(&postgres, Some(PostgresFiles::Bin(main)) if main == *bin);
+    let more_postgres = request.postgres.builds.values().filter(is_more).cloned().collect();
     let image = image::assemble(
         &ImageRequest {
             agent,
             postgres,
-            more_postgres: request.postgres.builds.values().cloned().collect(),
+            more_postgres,
             programs: programs(request.plan),
             modules: kernel
                 .modules
@@ -154,9 +156,9 @@ fn postgres(
     Ok(Some(PostgresFiles::Bin(Binaries::find(&SearchPath::of_this_host(folder), Need::Server)?.bin)))
 }
 
-/// The first of the servers that were built for the plan: its initdb makes the clusters.
+/// Of the servers that were built for the plan the one whose initdb makes the clusters.
 fn built(request: &SessionRequest<'_>) -> Option<PostgresFiles> {
-    request.postgres.builds.values().next().cloned().map(PostgresFiles::Bin)
+    PostgresOptions::client(&request.postgres.builds).cloned().map(PostgresFiles::Bin)
 }
 
 /// The programs that workloads of the kind `command` start.

@@ -161,14 +161,12 @@ impl Work<'_> {
         for suite in SUITES {
             let make = self.make(&self.objects().join(suite));
             // initdb refuses root: in a user namespace root is another user, who has the same files.
-            let mut command = match rustix::process::geteuid().is_root() {
-                true => Command::new("unshare"),
-                false => Command::new("env"),
+            let as_user: &[&str] = match rustix::process::geteuid().is_root() {
+                true => &["unshare", "--map-user=1000", "--map-group=1000"],
+                false => &["env"],
             };
-            if rustix::process::geteuid().is_root() {
-                command.args(["--map-user=1000", "--map-group=1000"]);
-            }
-            command.arg(make.get_program()).args(make.get_args()).arg("check").arg("NO_LOCALE=1");
+            let mut command = Command::new(as_user[0]);
+            command.args(&as_user[1..]).arg(make.get_program()).args(make.get_args()).arg("check").arg("NO_LOCALE=1");
             for (name, value) in make.get_envs() {
                 match value {
                     Some(value) => command.env(name, value),

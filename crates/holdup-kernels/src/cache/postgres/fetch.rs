@@ -4,7 +4,7 @@ use super::manifest::{Manifest, Package, ROOT};
 use super::suites::{COMPILER, SuiteSet, Wanted, choose, in_order, left_out, listing, major_of, packages};
 use super::{PROGRAMS, Stored, tree};
 use crate::cache::stored::ManifestFile;
-use crate::debian::{Apt, Found, Request};
+use crate::debian::{Apt, Found, Kind, Request};
 use crate::files::{now_unix_ns, problem};
 use crate::{Cache, Options};
 use holdup_model::{Event, Observer, Problem};
@@ -24,7 +24,7 @@ pub(super) fn fetch(
 ) -> Result<Stored<Manifest>, Problem> {
     let (mut others, mut unread) = (Vec::new(), Vec::new());
     for place in in_order(wanted.major) {
-        let apt = Apt::alone(cache.root(), options, scratch, place.suites)?;
+        let apt = Apt::alone(Kind::Packages, cache.root(), options, scratch, place.suites)?;
         let found = match servers(&apt, &place, observer) {
             Ok(found) => found,
             Err(problem) => {

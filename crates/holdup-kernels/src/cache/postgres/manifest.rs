@@ -1,7 +1,7 @@
 //! The manifest beside each PostgreSQL: its packages, and the lengths of its files.
 
-use crate::cache::stored::ManifestFile;
-use crate::files::{below, read_manifest, write_manifest};
+use crate::cache::stored::{FILE, ManifestFile};
+use crate::files::{below, write_manifest};
 use holdup_model::Problem;
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -9,8 +9,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 const SCHEMA: &str = "holdup.postgres/1";
-
-const FILE: &str = "manifest.json";
 
 /// The folder of an entry into which its packages were unpacked.
 pub(super) const ROOT: &str = "root";
@@ -84,13 +82,14 @@ impl Manifest {
 }
 
 impl ManifestFile for Manifest {
-    fn read(entry: &Path) -> Result<Manifest, String> {
-        read_manifest(
-            &entry.join(FILE),
-            SCHEMA,
-            |manifest: &Manifest| &manifest.schema,
-            |manifest| manifest.files.iter().map(|file| &file.path).collect(),
-        )
+    const SCHEMA: &'static str = SCHEMA;
+
+    fn schema(&self) -> &String {
+        &self.schema
+    }
+
+    fn paths(&self) -> Vec<&PathBuf> {
+        self.files.iter().map(|file| &file.path).collect()
     }
 
     /// Compares the lengths of all files: enough for a full disk and a truncated copy.

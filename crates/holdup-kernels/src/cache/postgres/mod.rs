@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use suites::Wanted;
 
 /// A lookup is repeated after this time, ns: minor versions come four times a year.
-const BELIEVED_NS: u64 = 7 * 24 * 3600 * 1_000_000_000;
+pub(in crate::cache) const BELIEVED_NS: u64 = 7 * 24 * 3600 * 1_000_000_000;
 
 const PROGRAMS: [&str; 3] = ["initdb", "pgbench", "postgres"];
 

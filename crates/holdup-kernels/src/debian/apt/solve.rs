@@ -31,35 +31,16 @@ pub(crate) struct Solved {
 }
 
 impl<'a> Apt<'a> {
-    /// apt with the index of these suites only, in its own folder. The cache's lock must be held.
+    /// apt with the index of the packages or the sources of these suites only, in its own folder. The cache's lock must be held.
     pub(crate) fn alone(
-        root: &Path,
-        options: &'a Options,
-        scratch: &'a Path,
-        suites: &[&str],
-    ) -> Result<Self, Problem> {
-        Apt::of_kind(Kind::Packages, "", root, options, scratch, suites)
-    }
-
-    /// apt with the index of the source packages of these suites.
-    pub(crate) fn of_sources(
-        root: &Path,
-        options: &'a Options,
-        scratch: &'a Path,
-        suites: &[&str],
-    ) -> Result<Self, Problem> {
-        Apt::of_kind(Kind::Sources, "-sources", root, options, scratch, suites)
-    }
-
-    fn of_kind(
         kind: Kind,
-        suffix: &str,
         root: &Path,
         options: &'a Options,
         scratch: &'a Path,
         suites: &[&str],
     ) -> Result<Self, Problem> {
-        let name = format!("{suffix}-{}", suites.join("-"));
+        let sources = if kind == Kind::Sources { "-sources" } else { "" };
+        let name = format!("{sources}-{}", suites.join("-"));
         let apt = Apt::with_suites(kind, root, options, scratch, &name, suites)?;
         // Uncompressed, an index is six times as large; apt reads both.
         let compressed = apt.folder.join("etc/apt.conf.d/compressed.conf");
