@@ -45,7 +45,8 @@ fn judge(situation: &Situation, policy: u32, nice: i32) -> f64 {
 }
 
 pub(crate) fn neighbours_of_a_low_nice_value() {
-    assert!(judge(&HEAVY, Scheduling::OTHER, -20) > 5.0);
+    // Neighbours of the same weight have 1. The weights alone make 87 of it; both neighbours on one CPU for a while make it less.
+    assert!(judge(&HEAVY, Scheduling::OTHER, -20) > 2.0);
 }
 
 pub(crate) fn neighbours_of_the_class_batch() {
