@@ -124,9 +124,16 @@ impl fmt::Display for Lost {
 impl std::error::Error for Lost {}
 
 impl Lost {
-    /// A trial problem, with the last line of the console.
+    /// A trial problem, with the last line of the console, or what to do about an emulator that ran stale code.
     pub fn problem(&self, guest: &str) -> Problem {
         let problem = Problem::trial(guest, self.cause.to_string());
+        // Before 8.1 a CPU of QEMU's may translate an instruction that another CPU changes meanwhile (accel/tcg/translate-all.c,
+        // tb_link_page() locks the page after the translation), so the kernel meets a breakpoint that it has taken away.
+        if matches!(&self.cause, Cause::Panic { line } if line.contains("int3")) {
+            return problem.hint(
+                "emulated CPUs run stale code where a kernel patches its own: QEMU 8.1 and later do it far less often, KVM never",
+            );
+        }
         match self.console.last() {
             Some(line) => problem.hint(format!("the console's last line is `{line}`")),
             None => problem.hint("the console is empty"),
@@ -149,4 +156,24 @@ pub struct Ended {
     pub notes: Vec<String>,
     /// The end of QEMU's standard error.
     pub stderr: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hint(line: &str) -> String {
+        let cause = Cause::Panic { line: line.to_owned() };
+        let lost = Lost { cause, console: vec!["the end".to_owned()] };
+        lost.problem("the guest").hint.expect("a hint")
+    }
+
+    #[test]
+    fn a_breakpoint_in_the_kernel_names_the_emulator() {
+        assert!(hint("[  271.536805] Oops: int3: 0000 [#1] SMP NOPTI").contains("QEMU 8.1"));
+        assert_eq!(
+            hint("[   12.1] Kernel panic - not syncing: sysrq triggered crash"),
+            "the console's last line is `the end`"
+        );
+    }
 }
