@@ -128,6 +128,24 @@ fn gone(pid: u32) -> bool {
 }
 
 #[test]
+fn a_program_runs_in_its_directory() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = folder.path().join("bench");
+    std::fs::write(&program, "#!/bin/sh\npwd | grep -c holdup-here\n").expect("a file");
+    let here = folder.path().join("holdup-here");
+    std::fs::create_dir(&here).expect("a folder");
+    std::fs::copy(&program, here.join("bench")).expect("a copy");
+    std::fs::set_permissions(here.join("bench"), std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("a mode");
+    let found = regex("found", true, "([0-9]+)");
+    let run_in = |folder: &Path| {
+        let at = [("directory", Value::from(folder.display().to_string().as_str()))];
+        run_with(&parameters(&["./bench"], &at), std::slice::from_ref(&found), &mut Hooks::default())
+    };
+    assert_eq!(number(&run_in(&here).expect("runs"), "found"), 1.0);
+    assert!(run_in(&folder.path().join("nowhere")).unwrap_err().to_string().contains("nowhere"));
+}
+
+#[test]
 fn without_metrics_the_duration_is_measured() {
     let result = run(&["sleep", "0.05"], &[]).expect("runs");
     assert!(number(&result, "duration_s") >= 0.05);

@@ -2,6 +2,7 @@
 
 use crate::parameters::{parameters, words};
 use crate::{CommandLine, Nanoseconds};
+use std::path::PathBuf;
 
 words! {
     /// Whose locks stand behind pthread's functions in the program.
@@ -19,6 +20,8 @@ parameters! {
 
     /// the program and its arguments, as a list or after `--`
     command: CommandLine,
+    /// the folder that the program runs in; two checkouts of one tree are an axis
+    directory: Option<PathBuf>,
     /// the longest that the program may run
     timeout: Option<Nanoseconds> [1..=i64::MAX],
     /// the exit code that counts as success

@@ -42,10 +42,10 @@ pub(crate) fn c_string(text: &OsStr) -> Result<CString, Problem> {
         .map_err(|_| Problem::usage(format!("command {}", text.to_string_lossy()), "it holds a zero byte"))
 }
 
-/// The file of a program: itself when it has a slash, else the first on the PATH.
-pub(crate) fn find(program: &str, path: Option<&OsStr>) -> Result<PathBuf, Problem> {
+/// The file of a program that runs in a folder: itself, seen from there, when it has a slash, else the first on the PATH.
+pub(crate) fn find(program: &str, folder: &Path, path: Option<&OsStr>) -> Result<PathBuf, Problem> {
     if program.contains('/') {
-        return executable(Path::new(program)).map_err(|why| missing(program, why));
+        return executable(&folder.join(program)).map_err(|why| missing(program, why));
     }
     let folders = path.unwrap_or_else(|| OsStr::new("/usr/local/bin:/usr/bin:/bin"));
     let mut found_but = None;
@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn programs_are_found_like_a_shell_does() {
         let check = |program: &str, path: &str, expect: Result<&str, &str>| {
-            let got = find(program, Some(OsStr::new(path)));
+            let got = find(program, Path::new(""), Some(OsStr::new(path)));
             assert_eq!(
                 got.map(|f| f.display().to_string()).map_err(|p| p.why),
                 expect.map(str::to_owned).map_err(str::to_owned),
@@ -112,5 +112,6 @@ mod tests {
         check("/etc/passwd", "", Err("it is not executable"));
         check("passwd", "/etc", Err("it is not executable"));
         check("/etc", "", Err("it is not a file"));
+        assert_eq!(find("./sh", Path::new("/bin"), None).unwrap(), Path::new("/bin/./sh"));
     }
 }

@@ -8,7 +8,7 @@
 use holdup_load::fork;
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::process::Pid;
-use std::ffi::{CStr, CString};
+use std::ffi::CString;
 use std::io;
 use std::ptr;
 
@@ -18,6 +18,8 @@ pub(crate) struct Program {
     pub(crate) arguments: Vec<CString>,
     /// `NAME=value`, all of it.
     pub(crate) environment: Vec<CString>,
+    /// Where it runs; `None` for the folder of this process.
+    pub(crate) folder: Option<CString>,
 }
 
 /// A process that waits at the gate, first of its own process group.
@@ -57,7 +59,7 @@ pub(crate) fn start(program: &Program) -> io::Result<AtGate> {
     let parent = rustix::process::getpid();
     let gate_fd = gate.as_raw_fd();
     // SAFETY: the child makes system calls only, on what was made above, and ends in execve or exit.
-    let pid = unsafe { fork::fork(|| child(&program.file, &arguments, &environment, &side, parent, gate_fd)) }?;
+    let pid = unsafe { fork::fork(|| child(program, &arguments, &environment, &side, parent, gate_fd)) }?;
     // The child does the same; whichever is first, the group exists before it is signalled.
     let _already_done = rustix::process::setpgid(Some(pid), Some(pid));
     rustix::io::ioctl_fionbio(&stdout, true)?;
@@ -95,7 +97,7 @@ fn pointers(texts: &[CString]) -> Vec<*const libc::c_char> {
 }
 
 fn child(
-    file: &CStr,
+    program: &Program,
     arguments: &[*const libc::c_char],
     environment: &[*const libc::c_char],
     side: &ChildSide,
@@ -116,7 +118,9 @@ fn child(
         if libc::read(side.gate.as_raw_fd(), (&raw mut go).cast(), 1) != 1 {
             fork::exit(0);
         }
-        libc::execve(file.as_ptr(), arguments.as_ptr(), environment.as_ptr());
+        if program.folder.as_ref().is_none_or(|folder| libc::chdir(folder.as_ptr()) == 0) {
+            libc::execve(program.file.as_ptr(), arguments.as_ptr(), environment.as_ptr());
+        }
         let code = io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO).to_ne_bytes();
         libc::write(side.verdict.as_raw_fd(), code.as_ptr().cast(), code.len());
         fork::exit(127)

@@ -209,7 +209,7 @@ pub(crate) fn program(file: &Path, name: &str, arguments: &[String]) -> Result<P
     for argument in arguments {
         words.push(c_string(OsStr::new(argument))?);
     }
-    Ok(Program { file: c_string(file.as_os_str())?, arguments: words, environment })
+    Ok(Program { file: c_string(file.as_os_str())?, arguments: words, environment, folder: None })
 }
 
 /// Starts a server and waits until it listens.

@@ -21,7 +21,7 @@ const KEPT: usize = 64 << 10;
 /// # Errors
 /// Of kind `Host` when it is not installed, with what installs it.
 pub(crate) fn find(about: &About) -> Result<PathBuf, Problem> {
-    arguments::find(about.program, std::env::var_os("PATH").as_deref())
+    arguments::find(about.program, Path::new(""), std::env::var_os("PATH").as_deref())
         .map_err(|p| Problem::host(format!("tool {}", about.tool), p.why).hint(about.install))
 }
 

@@ -27,7 +27,8 @@ const META: Meta = Meta {
            again. With --collect the program runs once in every trial. The window begins when the program is let run and ends when it has \
            ended; its length is the program's own, not the plan's duration. A plan's duration and warm-up reach \
            the program only where its arguments say `{window_s}` or `{warmup_s}` (seconds), and the trial's seed where \
-           they say `{seed}`; the environment has it as HOLDUP_SEED too. No other braces are touched. There is no shell.\n\n\
+           they say `{seed}`; the environment has it as HOLDUP_SEED too. No other braces are touched. There is no shell. With \
+           `directory` the program runs in that folder, and a program with a slash is looked for there.\n\n\
            Metrics come from the plan: `regex` takes the first group of the last match in stdout, and in stderr when stdout \
            has none; `json` reads stdout as one JSON document; `duration` is the wall time in seconds. Without any, \
            duration_s is the metric. A number that is not found is absent with its reason, and voids the trial when the \
@@ -118,7 +119,7 @@ impl Workload for Command {
         for parameters in context.combinations {
             let settings = Settings::read(parameters)?;
             let filled = arguments::fill(&settings.arguments, Placeholders { window_ns: 0, warmup_ns: 0, seed: 0 });
-            let file = arguments::find(&filled[0], session.path.as_deref())?;
+            let file = arguments::find(&filled[0], &settings.folder()?, session.path.as_deref())?;
             if !session.programs.contains(&file) {
                 session.programs.push(file);
             }
@@ -133,13 +134,24 @@ struct Settings {
     timeout: Option<Duration>,
     expect_exit: i64,
     holdfast: declared::Holdfast,
+    directory: Option<PathBuf>,
 }
 
 impl Settings {
     fn read(parameters: &Parameters) -> Result<Self, Problem> {
-        let declared::Parameters { command, timeout, expect_exit, holdfast } = declared::Parameters::read(parameters)?;
+        let declared::Parameters { command, timeout, expect_exit, holdfast, directory } = declared::Parameters::read(parameters)?;
         let timeout = timeout.map(Duration::from_nanos);
-        Ok(Settings { arguments: command, timeout, expect_exit: expect_exit.into(), holdfast })
+        Ok(Settings { arguments: command, timeout, expect_exit: expect_exit.into(), holdfast, directory })
+    }
+
+    /// The folder that the program runs in, absolute; empty for that of this process.
+    fn folder(&self) -> Result<PathBuf, Problem> {
+        let Some(folder) = &self.directory else { return Ok(PathBuf::new()) };
+        match std::fs::canonicalize(folder) {
+            Ok(path) if path.is_dir() => Ok(path),
+            Ok(_) => Err(Problem::usage(format!("directory {}", folder.display()), "it is not a folder")),
+            Err(e) => Err(Problem::usage(format!("directory {}", folder.display()), e.to_string())),
+        }
     }
 }
 
@@ -179,7 +191,7 @@ impl Prepared for Session {
             declared::Holdfast::Off => None,
             declared::Holdfast::Preload => Some(preload::Preload::create(&self.host, &self.workdir)?),
         };
-        let program = self.program(&filled, trial.seed, holdfast.as_ref())?;
+        let program = self.program(&filled, &settings, trial.seed, holdfast.as_ref())?;
         let stdout = if extract::needs_whole_output(&self.definitions) { KEPT_JSON } else { KEPT };
         let watch = Watch {
             timeout: settings.timeout,
@@ -213,8 +225,15 @@ impl Prepared for Session {
 }
 
 impl Session {
-    fn program(&self, filled: &[String], seed: u64, holdfast: Option<&preload::Preload>) -> Result<Program, Problem> {
-        let file = arguments::find(&filled[0], self.path.as_deref())
+    fn program(
+        &self,
+        filled: &[String],
+        settings: &Settings,
+        seed: u64,
+        holdfast: Option<&preload::Preload>,
+    ) -> Result<Program, Problem> {
+        let folder = settings.folder()?;
+        let file = arguments::find(&filled[0], &folder, self.path.as_deref())
             .map_err(|p| p.of_kind(holdup_model::ProblemKind::Trial))?;
         let mut environment = Vec::new();
         let own = holdfast.map(preload::Preload::environment).unwrap_or_default();
@@ -231,6 +250,7 @@ impl Session {
             file: arguments::c_string(file.as_os_str())?,
             arguments: filled.iter().map(|a| arguments::c_string(OsStr::new(a))).collect::<Result<_, _>>()?,
             environment,
+            folder: settings.directory.as_ref().map(|_| arguments::c_string(folder.as_os_str())).transpose()?,
         })
     }
 
