@@ -9,6 +9,7 @@ use holdup_load::PostgresOptions;
 use holdup_model::guest::{PACKAGED, POSTGRES_SERVER};
 use holdup_model::{Observer, Plan, Problem};
 use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 /// The options of a run, with the servers that its plan names: from the cache, or built now.
 ///
@@ -24,7 +25,11 @@ pub(crate) fn with_builds(
         return Ok(postgres);
     }
     let specs = specs(request.plan)?;
-    if specs.is_empty() {
+    for level in folders(request.plan) {
+        let programs = programs(Path::new(&level[FOLDER.len()..]))?;
+        postgres.builds.insert(level, programs);
+    }
+    if specs.is_empty() && postgres.builds.is_empty() {
         return Ok(postgres);
     }
     let other = [("--pg", postgres.url.is_some()), ("--pg-bin", postgres.bin.is_some())];
@@ -46,6 +51,23 @@ pub(crate) fn with_builds(
     Ok(postgres)
 }
 
+/// A level of `postgres.build` that begins so is a server that somebody else built, in this folder.
+const FOLDER: &str = "dir:";
+
+fn folders(plan: &Plan) -> BTreeSet<String> {
+    let levels = local::levels(plan, BUILD).map(|level| level.value.to_string());
+    levels.filter(|level| level.starts_with(FOLDER)).collect()
+}
+
+/// The folder with the programs of a server that was installed somewhere beneath a folder.
+fn programs(folder: &Path) -> Result<PathBuf, Problem> {
+    let places = ["bin", "inst/bin", "install/bin", "tmp_install/bin", "."].map(|place| folder.join(place));
+    places.into_iter().find(|bin| bin.join("postgres").is_file() && bin.join("pgbench").is_file()).ok_or_else(|| {
+        Problem::trial(format!("server in {}", folder.display()), "no folder there has postgres and pgbench")
+            .hint("the build has to install into {dir}/inst: ./configure --prefix={dir}/inst && make install")
+    })
+}
+
 /// The levels of `postgres.build`, each with what is built for it.
 ///
 /// # Errors
@@ -54,7 +76,13 @@ pub(crate) fn specs(plan: &Plan) -> Result<Vec<(String, ServerSpec)>, Problem> {
     let texts = |name: &'static str| -> BTreeSet<String> {
         local::levels(plan, name).map(|level| level.value.to_string()).collect()
     };
-    let (builds, versions) = (texts(BUILD), texts(VERSION));
+    let (mut builds, versions) = (texts(BUILD), texts(VERSION));
+    if !folders(plan).is_empty() {
+        builds.retain(|build| !build.starts_with(FOLDER));
+        if builds.is_empty() {
+            return Ok(Vec::new());
+        }
+    }
     let known = versions.first().map_or(DEFAULT_VERSION, String::as_str);
     if versions.len() > 1 {
         let all: Vec<&str> = versions.iter().map(String::as_str).collect();

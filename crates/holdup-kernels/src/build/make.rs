@@ -1,4 +1,4 @@
-//! Runs make: its lines go into a log, its progress to the observer.
+//! Runs make, or another builder: its lines go into a log, its progress to the observer.
 
 use crate::Options;
 use holdup_model::{Event, Observer, Problem};
@@ -17,12 +17,13 @@ const CANCEL_EVERY: Duration = Duration::from_millis(100);
 const GRACE: Duration = Duration::from_secs(3);
 
 /// A call of a program whose output matters only if it fails.
-pub(super) struct Call<'a> {
+pub struct Call<'a> {
     /// For messages: `building Linux 7.2.12`.
-    pub(super) what: &'a str,
+    pub what: &'a str,
     /// Its output is appended here.
-    pub(super) log: &'a Path,
-    pub(super) options: &'a Options,
+    pub log: &'a Path,
+    /// Of these the flag that interrupts it counts.
+    pub options: &'a Options,
 }
 
 /// The progress, parsed from make's short lines.
@@ -87,7 +88,7 @@ fn shortened(line: &str) -> String {
 ///
 /// # Errors
 /// When it cannot be started, fails (with its error lines and the path of the log), or is interrupted.
-pub(super) fn run(mut command: Command, call: &Call<'_>, observer: &mut dyn Observer) -> Result<(), Problem> {
+pub fn run(mut command: Command, call: &Call<'_>, observer: &mut dyn Observer) -> Result<(), Problem> {
     let log_failed = |e: std::io::Error| Problem::host(format!("build log {}", call.log.display()), e.to_string());
     let mut log = File::options().create(true).append(true).open(call.log).map_err(log_failed)?;
     writeln!(log, "$ {command:?}").map_err(log_failed)?;

@@ -25,7 +25,7 @@ use config::Fragment;
 use folder::Held;
 use holdup_model::{Event, Observer, Problem};
 use key::Ingredients;
-use make::Call;
+pub use make::{Call, run as run_builder};
 use patches::Patch;
 use source::Version;
 use std::path::{Path, PathBuf};
