@@ -55,7 +55,7 @@ fn bad_options_have_their_reason() {
     }
     check(Options { min_step: f64::NAN, ..good }, "smallest step");
     check(Options { expected_cv: 0.0, ..good }, "coefficient of variation");
-    check(Options { build_variance_ratio: f64::INFINITY, ..good }, "variance ratio");
+    check(Options { build_variance_ratio: Some(f64::INFINITY), ..good }, "variance ratio");
     check(Options { outlier_limit: Some(0.0), ..good }, "outliers");
     check(Options { end_trials: 1, ..good }, "two trials");
 }
@@ -82,7 +82,14 @@ fn the_posterior_is_the_integral() {
     // Computed by summing prior times likelihood over a grid of μ, log σ and δ (1.0, 4, 40, 1000 σ² as
     // variances of δ), without the closed form.
     let values = [(0, 100.0), (0, 101.5), (1, 100.4), (2, 103.5), (3, 104.0), (3, 102.2)];
-    let options = Options { outlier_limit: None, min_step: 0.0, no_step_prior: 0.2, ..Options::default() };
+    let options = Options {
+        outlier_limit: None,
+        min_step: 0.0,
+        no_step_prior: 0.2,
+        build_variance_ratio: Some(0.0),
+        may_drift: false,
+        ..Options::default()
+    };
     let posterior = search_with(Candidates::alike(4), options, &values).posterior();
     let expected = [0.0, 0.171_930_02, 0.473_162_48, 0.169_270_33];
     for (got, want) in posterior.iter().zip(expected) {
@@ -317,7 +324,7 @@ fn builds_that_differ_need_their_ratio() {
         let outcomes = play(30, &world, &options);
         (share(&outcomes, |o| o.found), share(&outcomes, |o| o.false_accusation))
     };
-    let ((found_with, accused_with), (_, accused_without)) = (found(4.0), found(0.0));
+    let ((found_with, accused_with), (_, accused_without)) = (found(Some(4.0)), found(Some(0.0)));
     assert!(accused_with <= 0.05 && found_with >= 0.6, "{found_with} {accused_with} {accused_without}");
     assert!(accused_without > accused_with, "{found_with} {accused_with} {accused_without}");
 }

@@ -152,8 +152,8 @@ pub(super) fn best(search: &Bisection, belief: &Posterior) -> Option<Best> {
     let batches = if has_fixed_costs { &BATCHES[..] } else { &BATCHES[..1] };
     for &trials in batches {
         let densities = Densities::new(
-            part(belief.no_step, &belief.level, belief.noise, search.options.build_variance_ratio, trials),
-            &belief.gaps.iter().map(|gap| pair(gap, search.options.build_variance_ratio, trials)).collect::<Vec<_>>(),
+            part(belief.no_step, &belief.level, belief.noise, belief.ratio, trials),
+            &belief.gaps.iter().map(|gap| pair(gap, belief.ratio, trials)).collect::<Vec<_>>(),
         );
         let mut fixed = densities.first();
         for gap in 0..belief.gaps.len() {
@@ -193,8 +193,7 @@ fn look_at_point(
     if search.skipped[candidate] {
         return;
     }
-    let bits =
-        if search.options.build_variance_ratio > 0.0 { bits_at_point(search, belief, index, trials) } else { bits };
+    let bits = if belief.ratio > 0.0 { bits_at_point(belief, index, trials) } else { bits };
     take(best, search, candidate, trials, bits);
 }
 
@@ -240,9 +239,9 @@ fn pair(gap: &Gap, ratio: f64, trials: u32) -> [Part; 2] {
 }
 
 /// Where builds differ, what is known of this build already predicts a part of its result.
-fn bits_at_point(search: &Bisection, belief: &Posterior, index: usize, trials: u32) -> f64 {
+fn bits_at_point(belief: &Posterior, index: usize, trials: u32) -> f64 {
     let point = &belief.points[index];
-    let prior_ratio = search.options.build_variance_ratio;
+    let prior_ratio = belief.ratio;
     let known = point.trials * prior_ratio / (1.0 + point.trials * prior_ratio);
     let ratio = prior_ratio / (1.0 + point.trials * prior_ratio);
     let seen = |weight: f64, level: &Level, noise: f64| {

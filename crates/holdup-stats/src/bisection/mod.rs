@@ -15,7 +15,7 @@ mod choose;
 mod posterior;
 mod simulate;
 
-pub use simulate::{Outcome, Tail, World, simulate_binary_search, simulate_search};
+pub use simulate::{History, Outcome, Tail, World, simulate_binary_search, simulate_search};
 
 use crate::NoEstimate;
 use crate::pieces::log;
@@ -97,8 +97,10 @@ pub struct Options {
     /// A guess at the coefficient of variation of trials of one build. It weighs as much as two trials.
     pub expected_cv: f64,
     /// The variance between builds (or boots) of the same candidate over the variance of trials of one
-    /// build. Above zero, repeated trials of one build are not independent.
-    pub build_variance_ratio: f64,
+    /// build. Above zero, repeated trials of one build are not independent. `None`: learnt from the trials.
+    pub build_variance_ratio: Option<f64>,
+    /// Whether the host may drift in a straight line while the search goes on.
+    pub may_drift: bool,
     /// Residuals beyond this many σ lose weight, as 1/z² with the excess; `None` takes all noise for normal.
     pub outlier_limit: Option<f64>,
     /// Trials of each end before the search begins, at least 2.
@@ -115,7 +117,8 @@ impl Default for Options {
             no_step_prior: 0.5,
             min_step: 0.01,
             expected_cv: 0.02,
-            build_variance_ratio: 0.0,
+            build_variance_ratio: None,
+            may_drift: true,
             outlier_limit: Some(2.5),
             end_trials: 3,
             most_trials: 1000,
@@ -188,6 +191,8 @@ pub struct Bisection {
     /// Candidate and log value, in the order observed.
     observations: Vec<(usize, f64)>,
     built: Vec<bool>,
+    /// The candidate that runs now.
+    up: Option<usize>,
     spent_s: f64,
 }
 
@@ -216,6 +221,7 @@ impl Bisection {
             skipped: vec![false; n],
             observations: Vec::new(),
             built: vec![false; n],
+            up: None,
             spent_s: 0.0,
         })
     }
@@ -232,8 +238,14 @@ impl Bisection {
         let value = log(value)?;
         self.spent_s += self.cost_s(candidate, 1);
         self.built[candidate] = true;
+        self.up = Some(candidate);
         self.observations.push((candidate, value));
         Ok(())
+    }
+
+    /// The candidate that ran last runs no more: the next trial pays for a boot, of whichever it is.
+    pub fn end_session(&mut self) {
+        self.up = None;
     }
 
     /// Takes a candidate out of those that can be measured; it may still be the culprit.
@@ -306,7 +318,7 @@ impl Bisection {
         }
         if self.trials() >= self.options.most_trials as usize {
             let reason = format!("{} trials did not decide it", self.trials());
-            return Next::Undecidable { reason, credible: self.credible(&belief) };
+            return Next::Undecidable { reason, credible: self.credible_of(&belief) };
         }
         match choose::best(self, &belief) {
             Some(best) if best.bits >= LEAST_INFORMATION_BITS => Next::Measure {
@@ -317,7 +329,7 @@ impl Bisection {
             },
             _ => {
                 let reason = "no further trial would separate the rest".into();
-                Next::Undecidable { reason, credible: self.credible(&belief) }
+                Next::Undecidable { reason, credible: self.credible_of(&belief) }
             }
         }
     }
@@ -366,8 +378,12 @@ impl Bisection {
         None
     }
 
-    /// The most probable candidates up to the wanted confidence, given a step; in order.
-    fn credible(&self, belief: &Posterior) -> Vec<usize> {
+    /// The fewest candidates that hold the culprit with the wanted confidence, given that there is one; in order.
+    pub fn credible(&self) -> Vec<usize> {
+        self.belief().map_or_else(|| (1..self.n).collect(), |belief| self.credible_of(&belief))
+    }
+
+    fn credible_of(&self, belief: &Posterior) -> Vec<usize> {
         let posterior = belief.of_candidates(&self.prior_up_to);
         let total: f64 = posterior.iter().sum();
         let mut order: Vec<usize> = (0..self.n).filter(|&c| posterior[c] > 0.0).collect();
@@ -389,8 +405,7 @@ impl Bisection {
     fn cost_s(&self, candidate: usize, trials: u32) -> f64 {
         let cost = self.cost(candidate);
         let build_s = if self.built[candidate] { 0.0 } else { cost.build_s };
-        let is_up = self.observations.last().is_some_and(|(last, _)| *last == candidate);
-        let boot_s = if is_up { 0.0 } else { cost.boot_s };
+        let boot_s = if self.up == Some(candidate) { 0.0 } else { cost.boot_s };
         build_s + boot_s + f64::from(trials) * cost.run_s
     }
 
@@ -413,7 +428,7 @@ fn check_options(options: &Options) -> Result<(), NoEstimate> {
         "the smallest step is not a share"
     } else if !inside(options.expected_cv, 0.0, 1e3) {
         "the expected coefficient of variation is not above zero"
-    } else if !at_least_zero(options.build_variance_ratio) {
+    } else if options.build_variance_ratio.is_some_and(|ratio| !at_least_zero(ratio)) {
         "the variance ratio of builds is negative or not finite"
     } else if options.outlier_limit.is_some_and(|limit| !inside(limit, 0.5, 1e6)) {
         "the limit of outliers is not above half a sigma"

@@ -12,6 +12,11 @@
 //! Data Analysis", section 3.3). It is averaged over several `k`, because how many σ a step has is not
 //! known, and multiplied by the share of δ in the wanted direction and beyond the smallest step,
 //! after over before the data, which is how a truncated prior comes into it exactly.
+//!
+//! How much builds differ and whether the host drifts is learnt too: the sum goes over several ratios `r` of the variance of
+//! builds to that of trials, and over a straight line in time with a normal prior or none. Trials of a candidate weigh
+//! `n/(1 + rn)` together; the line is projected out of values and steps alike (ridge regression). Each pair brings the factor
+//! `Π(1 + rn)^−½ · W^−½ · (1 + κT)^−½` with the squares `T` of the times, which all hypotheses of the pair share.
 
 use super::{Direction, Options};
 use crate::students_t;
@@ -28,6 +33,12 @@ const SHAPE: f64 = 1.0;
 /// The share of a step's prior that lies in the direction not looked for.
 const WRONG_SHARE: f64 = 0.1;
 
+/// Variances between builds over those of trials, with their prior.
+const BUILD_RATIOS: [(f64, f64); 4] = [(0.0, 0.6), (0.3, 0.15), (1.5, 0.15), (6.0, 0.1)];
+
+/// Variances of a drift from the first trial to the last, over those of trials, with their prior.
+const DRIFTS: [(f64, f64); 2] = [(0.0, 0.8), (10.0, 0.2)];
+
 /// How often the weights of outliers are set anew.
 const WEIGHT_ROUNDS: usize = 3;
 
@@ -37,10 +48,13 @@ pub(super) struct Point {
     pub(super) candidate: usize,
     /// Sum of the weights of its trials.
     pub(super) trials: f64,
-    /// Precision of its mean, in 1/σ²: smaller than `trials` where builds differ.
-    weight: f64,
     pub(super) mean: f64,
+    /// Mean of their times, from −½ for the first trial of all to ½ for the last.
+    time: f64,
+    /// Around both means: squares of values, of times, and their products.
     squares: f64,
+    squares_of_time: f64,
+    products: f64,
 }
 
 /// A level as it is believed: where a noiseless trial would lie.
@@ -73,6 +87,9 @@ pub(super) struct Posterior {
     pub(super) no_step: f64,
     pub(super) level: Level,
     pub(super) noise: f64,
+    /// The variance between builds over that of trials: its mean, so that while it is not known other candidates are worth
+    /// more than the same one again.
+    pub(super) ratio: f64,
 }
 
 impl Posterior {
@@ -93,12 +110,13 @@ impl Posterior {
         let mut weights = vec![1.0; values.len()];
         if let Some(limit) = options.outlier_limit {
             for _ in 0..WEIGHT_ROUNDS {
-                let model = Model { points: points(&values, &weights, options), trials: values.len(), options };
+                let points = points(&values, &weights);
+                let ratio = options.build_variance_ratio.unwrap_or(0.0);
+                let model = Model { points: &points, trials: values.len(), options, ratio, drift: 0.0 };
                 weights = outlier_weights(&values, model.likeliest_gap(prior_up_to)?, limit, options);
             }
         }
-        let model = Model { points: points(&values, &weights, options), trials: values.len(), options };
-        model.posterior(prior_up_to)
+        mixture(points(&values, &weights), values.len(), prior_up_to, options)
     }
 
     pub(super) fn wrong_direction(&self) -> f64 {
@@ -135,19 +153,97 @@ impl Posterior {
 }
 
 /// Trials summed for each candidate.
-fn points(values: &[(usize, f64)], weights: &[f64], options: &Options) -> Vec<Point> {
-    let mut by_candidate: BTreeMap<usize, Vec<(f64, f64)>> = BTreeMap::new();
-    for ((candidate, y), weight) in values.iter().zip(weights) {
-        by_candidate.entry(*candidate).or_default().push((*y, *weight));
+fn points(values: &[(usize, f64)], weights: &[f64]) -> Vec<Point> {
+    let mut by_candidate: BTreeMap<usize, Vec<(f64, f64, f64)>> = BTreeMap::new();
+    let last = (values.len() - 1).max(1) as f64;
+    for (i, ((candidate, y), weight)) in values.iter().zip(weights).enumerate() {
+        by_candidate.entry(*candidate).or_default().push((*y, i as f64 / last - 0.5, *weight));
     }
-    let point = |(candidate, of): (usize, Vec<(f64, f64)>)| {
-        let trials: f64 = of.iter().map(|(_, w)| w).sum();
-        let mean = of.iter().map(|(y, w)| w * y).sum::<f64>() / trials;
-        let squares = of.iter().map(|(y, w)| w * (y - mean) * (y - mean)).sum();
-        let weight = 1.0 / (options.build_variance_ratio + 1.0 / trials);
-        Point { candidate, trials, weight, mean, squares }
+    let point = |(candidate, of): (usize, Vec<(f64, f64, f64)>)| {
+        let sum = |f: &dyn Fn(f64, f64) -> f64| of.iter().map(|(y, t, w)| w * f(*y, *t)).sum::<f64>();
+        let trials = sum(&|_, _| 1.0);
+        let (mean, time) = (sum(&|y, _| y) / trials, sum(&|_, t| t) / trials);
+        Point {
+            candidate,
+            trials,
+            mean,
+            time,
+            squares: sum(&|y, _| (y - mean) * (y - mean)),
+            squares_of_time: sum(&|_, t| (t - time) * (t - time)),
+            products: sum(&|y, t| (y - mean) * (t - time)),
+        }
     };
     by_candidate.into_iter().map(point).collect()
+}
+
+/// The posterior over gaps, summed over what is believed of builds and drift.
+fn mixture(points: Vec<Point>, trials: usize, prior_up_to: &[f64], options: &Options) -> Option<Posterior> {
+    let ratios = options.build_variance_ratio.map_or(BUILD_RATIOS.to_vec(), |ratio| vec![(ratio, 1.0)]);
+    let drifts = if options.may_drift { &DRIFTS[..] } else { &[(0.0, 1.0)] };
+    let pairs = ratios.iter().flat_map(|ratio| drifts.iter().map(move |drift| (ratio, drift)));
+    let parts: Vec<Part<'_>> = pairs
+        .map(|((ratio, p), (drift, q))| {
+            let model = Model { points: &points, trials, options, ratio: *ratio, drift: *drift };
+            let splits = model.splits();
+            let log = (p * q).ln() + model.log_shared();
+            let steps = model.step_logs(&splits, prior_up_to);
+            let no_step =
+                options.no_step_prior.ln() + splits.first().map_or(f64::MIN, |s| model.log_likelihood(s, 0.0));
+            Part { model, splits, log, steps, no_step }
+        })
+        .collect();
+    let most = parts.iter().map(Part::most).fold(f64::MIN, f64::max);
+    let total: f64 = parts.iter().map(|part| part.sum(most)).sum();
+    if !(most.is_finite() && most > f64::MIN && total.is_finite()) {
+        return None;
+    }
+    let steady = parts.iter().filter(|part| part.model.drift == 0.0);
+    let likeliest = steady.max_by(|a, b| a.sum(most).total_cmp(&b.sum(most)))?;
+    let first = likeliest.splits.first()?;
+    let gap = |(at, pair): (usize, &[Point])| {
+        let sum = |read: fn(&Tails) -> f64| {
+            let of =
+                parts.iter().flat_map(|part| part.steps[at].iter().map(move |t| (read(t) + part.log - most).exp()));
+            of.sum::<f64>() / total
+        };
+        let (up, down) = (sum(|t| t.up), sum(|t| t.down));
+        let (probability, wrong) = match options.direction {
+            Direction::Any => (up + down, 0.0),
+            Direction::Up => (up, down),
+            Direction::Down => (down, up),
+        };
+        let (before, after, noise) = likeliest.model.levels(&likeliest.splits[at], &likeliest.steps[at]);
+        Gap { from: pair[0].candidate, to: pair[1].candidate, probability, wrong, before, after, noise }
+    };
+    let gaps = points.windows(2).enumerate().map(gap).collect();
+    let no_step = parts.iter().map(|part| (part.no_step + part.log - most).exp()).sum::<f64>() / total;
+    let noise = likeliest.model.rate(first, 0.0) / (likeliest.model.shape() - 1.0);
+    let all = first.before + first.after;
+    let mean = first.mean_before + first.after / all * first.difference;
+    let level = Level { mean, variance: noise / all };
+    let ratio = parts.iter().map(|part| part.model.ratio * part.sum(most)).sum::<f64>() / total;
+    Some(Posterior { gaps, no_step, level, noise, ratio, points })
+}
+
+/// What one belief of builds and drift says.
+struct Part<'a> {
+    model: Model<'a>,
+    splits: Vec<Split>,
+    /// Its own weight.
+    log: f64,
+    steps: Vec<[Tails; STEP_VARIANCES.len()]>,
+    no_step: f64,
+}
+
+impl Part<'_> {
+    fn most(&self) -> f64 {
+        self.log + self.steps.iter().flatten().fold(self.no_step, |most, t| most.max(t.up).max(t.down))
+    }
+
+    fn sum(&self, most: f64) -> f64 {
+        let weight = |log: f64| (log + self.log - most).exp();
+        weight(self.no_step) + self.steps.iter().flatten().map(|t| weight(t.up) + weight(t.down)).sum::<f64>()
+    }
 }
 
 /// Less weight for what is far from both levels: the limit over the distance, squared.
@@ -163,7 +259,7 @@ fn outlier_weights(values: &[(usize, f64)], split: usize, limit: f64, options: &
     // guess, because a median of few is small by chance often enough.
     let n = values.len() as f64;
     let spread = ((absolute / 0.6745).powi(2) * n + 2.0 * SHAPE * options.expected_cv.powi(2)) / (n + 2.0 * SHAPE);
-    let reach = limit * (spread * (1.0 + options.build_variance_ratio)).sqrt();
+    let reach = limit * (spread * (1.0 + options.build_variance_ratio.unwrap_or(0.0))).sqrt();
     let (low, high) = (before.min(after), before.max(after));
     let weight = |y: f64| {
         let nearest = if y < low {
@@ -190,16 +286,12 @@ struct Split {
     before: f64,
     after: f64,
     mean_before: f64,
+    /// Of the two means, with the drift taken off.
     difference: f64,
+    /// Variance of the difference, in σ².
+    variance: f64,
     /// Sum of squares around the two means.
     squares: f64,
-}
-
-impl Split {
-    /// Variance of the difference, in σ².
-    fn variance(&self) -> f64 {
-        1.0 / self.before + 1.0 / self.after
-    }
 }
 
 /// Logarithms of the weights of steps up and down.
@@ -209,13 +301,57 @@ struct Tails {
     down: f64,
 }
 
+/// Sums over the weights of points: of one, values, times, their squares and products.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sums {
+    w: f64,
+    y: f64,
+    t: f64,
+    yy: f64,
+    tt: f64,
+    ty: f64,
+}
+
+impl Sums {
+    fn add(&mut self, weight: f64, p: &Point) {
+        self.w += weight;
+        self.y += weight * p.mean;
+        self.t += weight * p.time;
+        self.yy += weight * p.mean * p.mean + p.squares;
+        self.tt += weight * p.time * p.time + p.squares_of_time;
+        self.ty += weight * p.time * p.mean + p.products;
+    }
+}
+
 struct Model<'a> {
-    points: Vec<Point>,
+    points: &'a [Point],
     trials: usize,
     options: &'a Options,
+    /// Variance between builds over that of trials.
+    ratio: f64,
+    /// Variance of the drift over that of trials.
+    drift: f64,
 }
 
 impl Model<'_> {
+    fn weight(&self, point: &Point) -> f64 {
+        1.0 / (self.ratio + 1.0 / point.trials)
+    }
+
+    fn sums(&self) -> Sums {
+        let mut all = Sums::default();
+        self.points.iter().for_each(|p| all.add(self.weight(p), p));
+        all
+    }
+
+    /// The factor of the likelihood that all hypotheses share, as a logarithm.
+    fn log_shared(&self) -> f64 {
+        let all = self.sums();
+        let squares_of_time = all.tt - all.t * all.t / all.w;
+        let of_builds: f64 = self.points.iter().map(|p| (1.0 + self.ratio * p.trials).ln()).sum();
+        -0.5 * (of_builds + all.w.ln() + (1.0 + self.drift * squares_of_time).ln())
+    }
+
     fn shape(&self) -> f64 {
         SHAPE + (self.trials - 1) as f64 / 2.0
     }
@@ -226,35 +362,37 @@ impl Model<'_> {
 
     /// Rate of σ² after the data.
     fn rate(&self, split: &Split, k: f64) -> f64 {
-        self.prior_rate() + (split.squares + split.difference.powi(2) / (split.variance() + k)) / 2.0
+        self.prior_rate() + (split.squares + split.difference.powi(2) / (split.variance + k)) / 2.0
     }
 
     fn log_likelihood(&self, split: &Split, k: f64) -> f64 {
-        let v = split.variance();
+        let v = split.variance;
         0.5 * (v / (v + k)).ln() - self.shape() * self.rate(split, k).ln()
     }
 
     /// One split for each gap.
     fn splits(&self) -> Vec<Split> {
-        let within: f64 = self.points.iter().map(|p| p.squares).sum();
-        let total = self.points.iter().fold((0.0, 0.0, 0.0), |(w, wy, wyy), p| {
-            (w + p.weight, wy + p.weight * p.mean, wyy + p.weight * p.mean * p.mean)
-        });
-        let (mut w, mut wy, mut wyy) = (0.0, 0.0, 0.0);
+        let all = self.sums();
+        let (mean, time) = (all.y / all.w, all.t / all.w);
+        // Around the means, so that what the line takes off is taken off the step too.
+        let (yy, tt, ty) = (all.yy - all.y * mean, all.tt - all.t * time, all.ty - all.t * mean);
+        let ridge = if self.drift > 0.0 { 1.0 / (tt + 1.0 / self.drift) } else { 0.0 };
+        let mut so_far = Sums::default();
         let mut splits = Vec::with_capacity(self.points.len() - 1);
         for p in &self.points[..self.points.len() - 1] {
-            w += p.weight;
-            wy += p.weight * p.mean;
-            wyy += p.weight * p.mean * p.mean;
-            let (w_after, wy_after, wyy_after) = (total.0 - w, total.1 - wy, total.2 - wyy);
-            let (mean_before, mean_after) = (wy / w, wy_after / w_after);
-            let between = (wyy - wy * mean_before).max(0.0) + (wyy_after - wy_after * mean_after).max(0.0);
+            so_far.add(self.weight(p), p);
+            let (before, after) = (so_far.w, all.w - so_far.w);
+            let step_y = (all.y - so_far.y) - after * mean;
+            let step_t = (all.t - so_far.t) - after * time;
+            let step_step = before * after / all.w - step_t * step_t * ridge;
+            let product = step_y - step_t * ty * ridge;
             splits.push(Split {
-                before: w,
-                after: w_after,
-                mean_before,
-                difference: mean_after - mean_before,
-                squares: within + between,
+                before,
+                after,
+                mean_before: so_far.y / before,
+                difference: product / step_step,
+                variance: 1.0 / step_step,
+                squares: (yy - ty * ty * ridge - product * product / step_step).max(0.0),
             });
         }
         splits
@@ -301,7 +439,7 @@ impl Model<'_> {
             if base.is_nan() || base < most - 60.0 {
                 return Tails { up: f64::MIN, down: f64::MIN };
             }
-            let (k, v) = (STEP_VARIANCES[i].0, split.variance());
+            let (k, v) = (STEP_VARIANCES[i].0, split.variance);
             let scale = (self.rate(split, k) / self.shape() * v * k / (v + k)).sqrt();
             let (up, down) = self.tails(split.difference * k / (v + k), scale, self.shape());
             let log = |share: f64, tail: f64| finite_or_never(base + (share * tail / prior_tail[i]).ln());
@@ -312,42 +450,12 @@ impl Model<'_> {
         splits.iter().zip(&bases).map(of_gap).collect()
     }
 
-    fn posterior(self, prior_up_to: &[f64]) -> Option<Posterior> {
-        let splits = self.splits();
-        let first = splits.first()?;
-        let logs = self.step_logs(&splits, prior_up_to);
-        let no_step_log = self.options.no_step_prior.ln() + self.log_likelihood(first, 0.0);
-        let most = logs.iter().flatten().fold(no_step_log, |m, t| m.max(t.up).max(t.down));
-        if !most.is_finite() {
-            return None;
-        }
-        let weight = |log: f64| (log - most).exp();
-        let total = weight(no_step_log) + logs.iter().flatten().map(|t| weight(t.up) + weight(t.down)).sum::<f64>();
-        let gaps = splits.iter().zip(&logs).zip(self.points.windows(2)).map(|((split, logs), pair)| {
-            let up = logs.iter().map(|t| weight(t.up)).sum::<f64>() / total;
-            let down = logs.iter().map(|t| weight(t.down)).sum::<f64>() / total;
-            let (probability, wrong) = match self.options.direction {
-                Direction::Any => (up + down, 0.0),
-                Direction::Up => (up, down),
-                Direction::Down => (down, up),
-            };
-            let (before, after, noise) = self.levels(split, logs);
-            Gap { from: pair[0].candidate, to: pair[1].candidate, probability, wrong, before, after, noise }
-        });
-        let gaps = gaps.collect();
-        let noise = self.rate(first, 0.0) / (self.shape() - 1.0);
-        let all = first.before + first.after;
-        let mean = first.mean_before + first.after / all * first.difference;
-        let level = Level { mean, variance: noise / all };
-        Some(Posterior { gaps, no_step: weight(no_step_log) / total, level, noise, points: self.points })
-    }
-
     /// The levels before and after, and the noise, if the culprit is in this gap: means over the
     /// variances and the directions of the step.
     fn levels(&self, split: &Split, logs: &[Tails]) -> (Level, Level, f64) {
         let most = logs.iter().fold(f64::MIN, |m, t| m.max(t.up).max(t.down));
         let least = self.options.min_step.ln_1p();
-        let (all, v) = (split.before + split.after, split.variance());
+        let (all, v) = (split.before + split.after, split.variance);
         let (mut total, mut noise) = (0.0, 0.0);
         let mut sums = [(0.0, 0.0, 0.0); 2];
         for ((k, _), tails) in STEP_VARIANCES.into_iter().zip(logs) {

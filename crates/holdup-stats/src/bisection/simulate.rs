@@ -38,13 +38,15 @@ pub struct World {
     pub tail: Tail,
     /// The share of candidates, ends aside, that cannot be built.
     pub skipped_share: f64,
+    /// By how much the logarithm grows from trial to trial.
+    pub drift: f64,
 }
 
 impl World {
     /// `n` candidates that cost the same and all build, normal noise.
     pub fn new(n: usize, step: f64, cv: f64) -> Self {
         let candidates = Candidates::alike(n);
-        World { candidates, step, cv, build_cv: 0.0, tail: Tail::Normal, skipped_share: 0.0 }
+        World { candidates, step, cv, build_cv: 0.0, tail: Tail::Normal, skipped_share: 0.0, drift: 0.0 }
     }
 }
 
@@ -65,23 +67,38 @@ pub struct Outcome {
     pub cost_s: f64,
 }
 
-struct Dice {
+/// A history of a world, whose trials are drawn as they are asked for.
+#[derive(Debug)]
+pub struct History<'a> {
+    world: &'a World,
     random: Noise,
     builds: Vec<Option<f64>>,
     culprit: Option<usize>,
+    trials: usize,
 }
 
-impl Dice {
+impl<'a> History<'a> {
     /// The culprit is drawn first, so that the same seed has the same one in every kind of search.
-    fn new(world: &World, seed: u64) -> Self {
-        let mut dice = Dice { random: Noise::new(seed), builds: vec![None; world.candidates.n], culprit: None };
+    pub fn new(world: &'a World, seed: u64) -> Self {
+        let mut dice = History {
+            world,
+            random: Noise::new(seed),
+            builds: vec![None; world.candidates.n],
+            culprit: None,
+            trials: 0,
+        };
         let place = 1 + (dice.random.uniform() * (world.candidates.n.saturating_sub(1)) as f64) as usize;
         dice.culprit = (world.step != 0.0).then_some(place);
         dice
     }
 
-    fn noise(&mut self, tail: Tail) -> f64 {
-        match tail {
+    /// The candidate that brought the step.
+    pub fn culprit(&self) -> Option<usize> {
+        self.culprit
+    }
+
+    fn noise(&mut self) -> f64 {
+        match self.world.tail {
             Tail::Normal => self.random.normal(),
             Tail::StudentT { df } => {
                 let df = df.clamp(3, 1000);
@@ -96,14 +113,18 @@ impl Dice {
         }
     }
 
-    fn log_value(&mut self, world: &World, candidate: usize) -> f64 {
+    /// One more trial of a candidate: the logarithm of its value.
+    pub fn log_value(&mut self, candidate: usize) -> f64 {
+        let world = self.world;
         let build = match self.builds[candidate] {
             Some(build) => build,
             None => world.build_cv * self.random.normal(),
         };
         self.builds[candidate] = Some(build);
         let step = if self.culprit.is_some_and(|c| candidate >= c) { world.step.ln_1p() } else { 0.0 };
-        1000.0_f64.ln() + step + build + world.cv * self.noise(world.tail)
+        self.trials += 1;
+        let drift = world.drift * self.trials as f64;
+        1000.0_f64.ln() + step + build + drift + world.cv * self.noise()
     }
 }
 
@@ -113,32 +134,35 @@ impl Dice {
 /// Candidates or options that [`Bisection::new`] refuses, and a world whose values have no logarithm.
 pub fn simulate_search(world: &World, seed: u64, options: &Options) -> Result<Outcome, NoEstimate> {
     let mut search = Bisection::new(world.candidates.clone(), *options)?;
-    let mut dice = Dice::new(world, seed);
+    let mut dice = History::new(world, seed);
     for candidate in 1..world.candidates.n - 1 {
         if world.skipped_share > 0.0 && dice.random.uniform() < world.skipped_share {
             search.skip(candidate)?;
         }
     }
-    loop {
+    let end = loop {
         match search.next() {
-            Next::Measure { candidate, .. } => search.observe(candidate, dice.log_value(world, candidate).exp())?,
-            end => {
-                let named = match &end {
-                    Next::Done(Finding::Culprit { candidates, .. }) => Some(candidates),
-                    _ => None,
-                };
-                let hit = named.is_some_and(|named| dice.culprit.is_some_and(|c| named.contains(&c)));
-                let none = dice.culprit.is_none() && matches!(end, Next::Done(Finding::NoStep { .. }));
-                return Ok(Outcome {
-                    culprit: dice.culprit,
-                    found: hit || none,
-                    false_accusation: named.is_some() && !hit,
-                    trials: search.trials(),
-                    cost_s: search.spent_s(),
-                    end,
-                });
-            }
+            Next::Measure { candidate, .. } => search.observe(candidate, dice.log_value(candidate).exp())?,
+            end => break end,
         }
+    };
+    Ok(outcome(&dice, end, &search))
+}
+
+fn outcome(dice: &History<'_>, end: Next, search: &Bisection) -> Outcome {
+    let named = match &end {
+        Next::Done(Finding::Culprit { candidates, .. }) => Some(candidates),
+        _ => None,
+    };
+    let hit = named.is_some_and(|named| dice.culprit.is_some_and(|c| named.contains(&c)));
+    let none = dice.culprit.is_none() && matches!(end, Next::Done(Finding::NoStep { .. }));
+    Outcome {
+        culprit: dice.culprit,
+        found: hit || none,
+        false_accusation: named.is_some() && !hit,
+        trials: search.trials(),
+        cost_s: search.spent_s(),
+        end,
     }
 }
 
@@ -155,11 +179,11 @@ pub fn simulate_binary_search(world: &World, seed: u64, repeats: u32) -> Result<
     }
     // Only its books are used: what was built, and what it cost.
     let mut books = Bisection::new(world.candidates.clone(), Options::default())?;
-    let mut dice = Dice::new(world, seed);
-    let mut mean = |candidate: usize, dice: &mut Dice| -> Result<f64, NoEstimate> {
+    let mut dice = History::new(world, seed);
+    let mut mean = |candidate: usize, dice: &mut History<'_>| -> Result<f64, NoEstimate> {
         let mut sum = 0.0;
         for _ in 0..repeats {
-            let log = dice.log_value(world, candidate);
+            let log = dice.log_value(candidate);
             books.observe(candidate, log.exp())?;
             sum += log;
         }
