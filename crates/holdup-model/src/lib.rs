@@ -27,6 +27,7 @@ pub mod preempt;
 pub mod problem;
 pub mod profile;
 pub mod progress;
+pub mod search;
 pub mod sections;
 pub mod semantics;
 pub mod sparse;

@@ -5,7 +5,7 @@
 //!
 //! Start at `formats/`: one file for each format of a bundle. By default the terminal has one screen (`screen`), with a
 //! forest plot (`forest`); `--details` has everything. `page/` makes the parts of the HTML page, whose charts `web/` draws.
-//! `explain`, `check`, `predict`, `packets`, `history` and `dry_run` render the answers of the commands of these names,
+//! `explain`, `check`, `predict`, `packets`, `history`, `search` and `dry_run` render the answers of the commands of these names,
 //! `profile` exports settings, `stacks` and `trace` evidence for other tools.
 #![forbid(unsafe_code)]
 
@@ -24,6 +24,7 @@ mod page;
 mod predict;
 pub mod profile;
 mod screen;
+mod search;
 mod series;
 pub mod stacks;
 mod tables;
@@ -46,4 +47,5 @@ pub use merge::{Choice, profile as stack_profile, timeline};
 pub use packets::{counts_terminal, flow_line, flows, packets_html, packets_json, packets_terminal};
 pub use predict::{predict_json, predict_terminal};
 pub use screen::list;
+pub use search::{search_answer, search_log, search_undecided, search_without_change};
 pub use trace::perfetto;

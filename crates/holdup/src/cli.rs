@@ -1,8 +1,8 @@
 //! The command line. Each command declares its arguments beside what it does; here is what several of them share.
 
 use crate::commands::{
-    agent, apply, calibrate, check, compare, explain, export, import, kernels, list, packets, postgres, predict,
-    record, report, restore, run, verify,
+    agent, apply, bisect, calibrate, check, compare, explain, export, import, kernels, list, packets, postgres,
+    predict, record, report, restore, run, verify,
 };
 use clap::{Args, Parser, Subcommand};
 use holdup_target::GuestOptions;
@@ -40,6 +40,7 @@ pub(crate) enum Command {
     Explain(explain::Args),
     Compare(compare::Args),
     Report(report::Args),
+    Bisect(bisect::Args),
     Packets(packets::Args),
     Predict(predict::Args),
     Calibrate(calibrate::Args),
@@ -105,6 +106,16 @@ pub(crate) struct GuestSource {
 }
 
 impl GuestSource {
+    /// What kernels are fetched with.
+    pub(crate) fn kernel_options(&self) -> holdup_kernels::Options {
+        holdup_kernels::Options { mirror: self.mirror.clone(), offline: self.offline, ..Default::default() }
+    }
+
+    /// The folder of what is fetched and built.
+    pub(crate) fn cache(&self) -> PathBuf {
+        self.cache.clone().unwrap_or_else(holdup_kernels::Cache::default_root)
+    }
+
     pub(crate) fn options(&self, parallel: u32) -> GuestOptions {
         GuestOptions { cache: self.cache.clone(), mirror: self.mirror.clone(), offline: self.offline, parallel }
     }

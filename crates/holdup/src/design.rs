@@ -6,7 +6,7 @@ use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, Subcommand};
 use holdup_model::plan::CollectOptions;
 use holdup_model::{Parameter, ParameterKind, Plan, Problem};
 use holdup_plan::Overrides;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 type KeyValue = (String, String);
 
@@ -26,24 +26,36 @@ impl<const SIMULATED: bool> Planned<SIMULATED> {
     /// # Errors
     /// Everything that is wrong with it.
     pub(crate) fn plan(&self, design: &Design, changes: Overrides, world: &World) -> Result<(Plan, String), Problem> {
-        let overrides = design.overrides(changes);
-        match (&self.file, &self.workload) {
-            (Some(file), Some(chosen)) => {
-                let what = format!("{} and {}", file.display(), chosen.id);
-                Err(Problem::usage(what, "a run takes a plan or a workload, not both"))
-            }
-            (None, Some(chosen)) => Ok(world.with(&overrides, |inputs| {
-                holdup_plan::from_command_line(&chosen.id, &chosen.options, &chosen.commands, &design.metric, inputs)
-            })?),
-            (Some(file), None) => {
-                let text = read_plan(file)?;
-                let name = file.display().to_string();
-                let plan = world.with(&overrides, |inputs| holdup_plan::check(&name, &text, inputs))?;
-                Ok((plan, text))
-            }
-            (None, None) => Err(Problem::usage("nothing to run", "give a plan or a workload")
-                .hint("for example plans/demo.toml; `holdup run -h` lists the workloads")),
+        plan_of((self.file.as_deref(), self.workload.as_ref()), &design.metric, &design.overrides(changes), world)
+    }
+}
+
+/// The checked plan of a file or a workload, and its TOML.
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub(crate) fn plan_of<const SIMULATED: bool>(
+    planned: (Option<&Path>, Option<&Chosen<SIMULATED>>),
+    metrics: &[String],
+    overrides: &Overrides,
+    world: &World,
+) -> Result<(Plan, String), Problem> {
+    match planned {
+        (Some(file), Some(chosen)) => {
+            let what = format!("{} and {}", file.display(), chosen.id);
+            Err(Problem::usage(what, "a run takes a plan or a workload, not both"))
         }
+        (None, Some(chosen)) => Ok(world.with(overrides, |inputs| {
+            holdup_plan::from_command_line(&chosen.id, &chosen.options, &chosen.commands, metrics, inputs)
+        })?),
+        (Some(file), None) => {
+            let text = read_plan(file)?;
+            let name = file.display().to_string();
+            let plan = world.with(overrides, |inputs| holdup_plan::check(&name, &text, inputs))?;
+            Ok((plan, text))
+        }
+        (None, None) => Err(Problem::usage("nothing to run", "give a plan or a workload")
+            .hint("for example plans/demo.toml; `holdup run -h` lists the workloads")),
     }
 }
 
@@ -169,7 +181,7 @@ pub(crate) struct Design {
     /// Add a metric of `command`: NAME=regex:…, NAME=json:/pointer or
     /// NAME=duration, then :higher or :lower
     #[arg(long, value_name = "DEF", global = true, hide_short_help = true)]
-    metric: Vec<String>,
+    pub(crate) metric: Vec<String>,
     /// Run these collectors; `none` for none
     #[arg(long, value_name = "ID,…", value_delimiter = ',', global = true)]
     collect: Option<Vec<String>>,
@@ -197,7 +209,7 @@ impl Sampling {
 
 impl Design {
     /// What the options change, added to `changes`, whose `set` comes after that of the options.
-    fn overrides(&self, changes: Overrides) -> Overrides {
+    pub(crate) fn overrides(&self, changes: Overrides) -> Overrides {
         Overrides {
             set: self.set.iter().cloned().chain(changes.set).collect(),
             vary: self.vary.clone(),

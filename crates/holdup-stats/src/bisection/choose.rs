@@ -152,8 +152,8 @@ pub(super) fn best(search: &Bisection, belief: &Posterior) -> Option<Best> {
     let batches = if has_fixed_costs { &BATCHES[..] } else { &BATCHES[..1] };
     for &trials in batches {
         let densities = Densities::new(
-            part(belief.no_step, &belief.level, belief.noise, belief.ratio, trials),
-            &belief.gaps.iter().map(|gap| pair(gap, belief.ratio, trials)).collect::<Vec<_>>(),
+            part(belief.no_step, &belief.level, belief.noise, belief.ratio + belief.session_ratio, trials),
+            &belief.gaps.iter().map(|gap| pair(gap, belief.ratio + belief.session_ratio, trials)).collect::<Vec<_>>(),
         );
         let mut fixed = densities.first();
         for gap in 0..belief.gaps.len() {
@@ -243,7 +243,7 @@ fn bits_at_point(belief: &Posterior, index: usize, trials: u32) -> f64 {
     let point = &belief.points[index];
     let prior_ratio = belief.ratio;
     let known = point.trials * prior_ratio / (1.0 + point.trials * prior_ratio);
-    let ratio = prior_ratio / (1.0 + point.trials * prior_ratio);
+    let ratio = prior_ratio / (1.0 + point.trials * prior_ratio) + belief.session_ratio;
     let seen = |weight: f64, level: &Level, noise: f64| {
         let mean = (1.0 - known) * level.mean + known * point.mean;
         part(weight, &Level { mean, variance: (1.0 - known).powi(2) * level.variance }, noise, ratio, trials)

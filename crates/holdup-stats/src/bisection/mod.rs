@@ -179,6 +179,15 @@ pub enum Finding {
     },
 }
 
+/// A trial.
+#[derive(Debug, Clone, Copy)]
+struct Observation {
+    candidate: usize,
+    /// Trials in a row of one candidate are one session.
+    session: usize,
+    log_value: f64,
+}
+
 /// A search under way.
 #[derive(Debug, Clone)]
 pub struct Bisection {
@@ -188,8 +197,10 @@ pub struct Bisection {
     costs: Costs,
     options: Options,
     skipped: Vec<bool>,
-    /// Candidate and log value, in the order observed.
-    observations: Vec<(usize, f64)>,
+    /// In the order observed.
+    observations: Vec<Observation>,
+    /// How many sessions there were.
+    sessions: usize,
     built: Vec<bool>,
     /// The candidate that runs now.
     up: Option<usize>,
@@ -220,6 +231,7 @@ impl Bisection {
             options,
             skipped: vec![false; n],
             observations: Vec::new(),
+            sessions: 0,
             built: vec![false; n],
             up: None,
             spent_s: 0.0,
@@ -238,8 +250,9 @@ impl Bisection {
         let value = log(value)?;
         self.spent_s += self.cost_s(candidate, 1);
         self.built[candidate] = true;
+        self.sessions += usize::from(self.up != Some(candidate));
         self.up = Some(candidate);
-        self.observations.push((candidate, value));
+        self.observations.push(Observation { candidate, session: self.sessions, log_value: value });
         Ok(())
     }
 
@@ -336,7 +349,7 @@ impl Bisection {
 
     /// The end that lacks first trials; they take turns, so that a drift does not look like a step.
     fn end_to_measure(&self) -> Option<usize> {
-        let count = |end: usize| self.observations.iter().filter(|(c, _)| *c == end).count();
+        let count = |end: usize| self.observations.iter().filter(|o| o.candidate == end).count();
         let (good, bad) = (count(0), count(self.n - 1));
         let wanted = self.options.end_trials as usize;
         (good.min(bad) < wanted).then_some(if good <= bad { 0 } else { self.n - 1 })

@@ -18,7 +18,7 @@
 //! `n/(1 + rn)` together; the line is projected out of values and steps alike (ridge regression). Each pair brings the factor
 //! `Π(1 + rn)^−½ · W^−½ · (1 + κT)^−½` with the squares `T` of the times, which all hypotheses of the pair share.
 
-use super::{Direction, Options};
+use super::{Direction, Observation, Options};
 use crate::students_t;
 use statrs::function::erf::erfc;
 use std::collections::BTreeMap;
@@ -36,6 +36,9 @@ const WRONG_SHARE: f64 = 0.1;
 /// Variances between builds over those of trials, with their prior.
 const BUILD_RATIOS: [(f64, f64); 4] = [(0.0, 0.6), (0.3, 0.15), (1.5, 0.15), (6.0, 0.1)];
 
+/// Variances between sessions of one build over those of trials, with their prior.
+const SESSION_RATIOS: [(f64, f64); 2] = [(0.0, 0.7), (1.0, 0.3)];
+
 /// Variances of a drift from the first trial to the last, over those of trials, with their prior.
 const DRIFTS: [(f64, f64); 2] = [(0.0, 0.8), (10.0, 0.2)];
 
@@ -46,7 +49,7 @@ const WEIGHT_ROUNDS: usize = 3;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Point {
     pub(super) candidate: usize,
-    /// Sum of the weights of its trials.
+    /// Sum of the weights of its trials; less where those of a session are alike.
     pub(super) trials: f64,
     pub(super) mean: f64,
     /// Mean of their times, from −½ for the first trial of all to ½ for the last.
@@ -55,6 +58,8 @@ pub(super) struct Point {
     squares: f64,
     squares_of_time: f64,
     products: f64,
+    /// What its sessions add to the logarithm of the determinant.
+    log_sessions: f64,
 }
 
 /// A level as it is believed: where a noiseless trial would lie.
@@ -90,33 +95,37 @@ pub(super) struct Posterior {
     /// The variance between builds over that of trials: its mean, so that while it is not known other candidates are worth
     /// more than the same one again.
     pub(super) ratio: f64,
+    /// The same between sessions of one build.
+    pub(super) session_ratio: f64,
 }
 
 impl Posterior {
     /// `None` before both ends are measured.
     pub(super) fn of(
-        observations: &[(usize, f64)],
+        observations: &[Observation],
         n: usize,
         prior_up_to: &[f64],
         options: &Options,
     ) -> Option<Posterior> {
-        let has = |end: usize| observations.iter().any(|(c, _)| *c == end);
+        let has = |end: usize| observations.iter().any(|o| o.candidate == end);
         if !(has(0) && has(n - 1)) {
             return None;
         }
         // Means are taken from one of the values on, so that squares keep their digits.
-        let origin = observations[0].1;
-        let values: Vec<(usize, f64)> = observations.iter().map(|(c, y)| (*c, y - origin)).collect();
+        let origin = observations[0].log_value;
+        let values: Vec<(usize, f64)> = observations.iter().map(|o| (o.candidate, o.log_value - origin)).collect();
+        let sessions: Vec<usize> = observations.iter().map(|o| o.session).collect();
         let mut weights = vec![1.0; values.len()];
         if let Some(limit) = options.outlier_limit {
             for _ in 0..WEIGHT_ROUNDS {
-                let points = points(&values, &weights);
+                let points = points(&values, &sessions, &weights, 0.0);
                 let ratio = options.build_variance_ratio.unwrap_or(0.0);
                 let model = Model { points: &points, trials: values.len(), options, ratio, drift: 0.0 };
                 weights = outlier_weights(&values, model.likeliest_gap(prior_up_to)?, limit, options);
             }
         }
-        mixture(points(&values, &weights), values.len(), prior_up_to, options)
+        let points = SESSION_RATIOS.map(|(ratio, _)| points(&values, &sessions, &weights, ratio));
+        mixture(points, values.len(), prior_up_to, options)
     }
 
     pub(super) fn wrong_direction(&self) -> f64 {
@@ -152,44 +161,58 @@ impl Posterior {
     }
 }
 
-/// Trials summed for each candidate.
-fn points(values: &[(usize, f64)], weights: &[f64]) -> Vec<Point> {
-    let mut by_candidate: BTreeMap<usize, Vec<(f64, f64, f64)>> = BTreeMap::new();
+/// Trials summed for each session, and these for each candidate.
+fn points(values: &[(usize, f64)], sessions: &[usize], weights: &[f64], ratio: f64) -> Vec<Point> {
+    let mut of_session: BTreeMap<(usize, usize), Sums> = BTreeMap::new();
     let last = (values.len() - 1).max(1) as f64;
     for (i, ((candidate, y), weight)) in values.iter().zip(weights).enumerate() {
-        by_candidate.entry(*candidate).or_default().push((*y, i as f64 / last - 0.5, *weight));
+        of_session.entry((*candidate, sessions[i])).or_default().add(*weight, *y, i as f64 / last - 0.5, [0.0; 3]);
     }
-    let point = |(candidate, of): (usize, Vec<(f64, f64, f64)>)| {
-        let sum = |f: &dyn Fn(f64, f64) -> f64| of.iter().map(|(y, t, w)| w * f(*y, *t)).sum::<f64>();
-        let trials = sum(&|_, _| 1.0);
-        let (mean, time) = (sum(&|y, _| y) / trials, sum(&|_, t| t) / trials);
+    let mut of_candidate: BTreeMap<usize, (Sums, f64)> = BTreeMap::new();
+    for ((candidate, _), all) in of_session {
+        let (sums, log) = of_candidate.entry(candidate).or_default();
+        sums.add(1.0 / (ratio + 1.0 / all.w), all.y / all.w, all.t / all.w, all.around_means());
+        *log += (1.0 + ratio * all.w).ln();
+    }
+    let point = |(candidate, (all, log_sessions)): (usize, (Sums, f64))| {
+        let [squares, squares_of_time, products] = all.around_means();
         Point {
             candidate,
-            trials,
-            mean,
-            time,
-            squares: sum(&|y, _| (y - mean) * (y - mean)),
-            squares_of_time: sum(&|_, t| (t - time) * (t - time)),
-            products: sum(&|y, t| (y - mean) * (t - time)),
+            trials: all.w,
+            mean: all.y / all.w,
+            time: all.t / all.w,
+            squares,
+            squares_of_time,
+            products,
+            log_sessions,
         }
     };
-    by_candidate.into_iter().map(point).collect()
+    of_candidate.into_iter().map(point).collect()
 }
 
 /// The posterior over gaps, summed over what is believed of builds and drift.
-fn mixture(points: Vec<Point>, trials: usize, prior_up_to: &[f64], options: &Options) -> Option<Posterior> {
+fn mixture(
+    points: [Vec<Point>; SESSION_RATIOS.len()],
+    trials: usize,
+    prior_up_to: &[f64],
+    options: &Options,
+) -> Option<Posterior> {
     let ratios = options.build_variance_ratio.map_or(BUILD_RATIOS.to_vec(), |ratio| vec![(ratio, 1.0)]);
     let drifts = if options.may_drift { &DRIFTS[..] } else { &[(0.0, 1.0)] };
-    let pairs = ratios.iter().flat_map(|ratio| drifts.iter().map(move |drift| (ratio, drift)));
-    let parts: Vec<Part<'_>> = pairs
-        .map(|((ratio, p), (drift, q))| {
-            let model = Model { points: &points, trials, options, ratio: *ratio, drift: *drift };
+    let sessions = || points.iter().zip(SESSION_RATIOS);
+    let beliefs = ratios.iter().flat_map(|ratio| {
+        let with_drift = move |drift| sessions().map(move |(points, session)| (ratio, drift, points, session));
+        drifts.iter().flat_map(with_drift)
+    });
+    let parts: Vec<Part<'_>> = beliefs
+        .map(|((ratio, p), (drift, q), points, (session_ratio, r))| {
+            let model = Model { points, trials, options, ratio: *ratio, drift: *drift };
             let splits = model.splits();
-            let log = (p * q).ln() + model.log_shared();
+            let log = (p * q * r).ln() + model.log_shared();
             let steps = model.step_logs(&splits, prior_up_to);
             let no_step =
                 options.no_step_prior.ln() + splits.first().map_or(f64::MIN, |s| model.log_likelihood(s, 0.0));
-            Part { model, splits, log, steps, no_step }
+            Part { model, session_ratio, splits, log, steps, no_step }
         })
         .collect();
     let most = parts.iter().map(Part::most).fold(f64::MIN, f64::max);
@@ -215,19 +238,22 @@ fn mixture(points: Vec<Point>, trials: usize, prior_up_to: &[f64], options: &Opt
         let (before, after, noise) = likeliest.model.levels(&likeliest.splits[at], &likeliest.steps[at]);
         Gap { from: pair[0].candidate, to: pair[1].candidate, probability, wrong, before, after, noise }
     };
-    let gaps = points.windows(2).enumerate().map(gap).collect();
+    let gaps = likeliest.model.points.windows(2).enumerate().map(gap).collect();
     let no_step = parts.iter().map(|part| (part.no_step + part.log - most).exp()).sum::<f64>() / total;
     let noise = likeliest.model.rate(first, 0.0) / (likeliest.model.shape() - 1.0);
     let all = first.before + first.after;
     let mean = first.mean_before + first.after / all * first.difference;
     let level = Level { mean, variance: noise / all };
-    let ratio = parts.iter().map(|part| part.model.ratio * part.sum(most)).sum::<f64>() / total;
-    Some(Posterior { gaps, no_step, level, noise, ratio, points })
+    let mean_of =
+        |read: fn(&Part<'_>) -> f64| parts.iter().map(|part| read(part) * part.sum(most)).sum::<f64>() / total;
+    let (ratio, session_ratio) = (mean_of(|part| part.model.ratio), mean_of(|part| part.session_ratio));
+    Some(Posterior { gaps, no_step, level, noise, ratio, session_ratio, points: likeliest.model.points.to_vec() })
 }
 
 /// What one belief of builds and drift says.
 struct Part<'a> {
     model: Model<'a>,
+    session_ratio: f64,
     splits: Vec<Split>,
     /// Its own weight.
     log: f64,
@@ -313,13 +339,19 @@ struct Sums {
 }
 
 impl Sums {
-    fn add(&mut self, weight: f64, p: &Point) {
-        self.w += weight;
-        self.y += weight * p.mean;
-        self.t += weight * p.time;
-        self.yy += weight * p.mean * p.mean + p.squares;
-        self.tt += weight * p.time * p.time + p.squares_of_time;
-        self.ty += weight * p.time * p.mean + p.products;
+    /// Adds a mean of values at a mean time, with the squares of values and of times, and their products, around both.
+    fn add(&mut self, w: f64, mean: f64, time: f64, around: [f64; 3]) {
+        self.w += w;
+        self.y += w * mean;
+        self.t += w * time;
+        self.yy += w * mean * mean + around[0];
+        self.tt += w * time * time + around[1];
+        self.ty += w * time * mean + around[2];
+    }
+
+    fn around_means(&self) -> [f64; 3] {
+        let (mean, time) = (self.y / self.w, self.t / self.w);
+        [(self.yy - self.y * mean).max(0.0), (self.tt - self.t * time).max(0.0), self.ty - self.t * mean]
     }
 }
 
@@ -338,17 +370,21 @@ impl Model<'_> {
         1.0 / (self.ratio + 1.0 / point.trials)
     }
 
+    fn add(&self, sums: &mut Sums, p: &Point) {
+        sums.add(self.weight(p), p.mean, p.time, [p.squares, p.squares_of_time, p.products]);
+    }
+
     fn sums(&self) -> Sums {
         let mut all = Sums::default();
-        self.points.iter().for_each(|p| all.add(self.weight(p), p));
+        self.points.iter().for_each(|p| self.add(&mut all, p));
         all
     }
 
     /// The factor of the likelihood that all hypotheses share, as a logarithm.
     fn log_shared(&self) -> f64 {
         let all = self.sums();
-        let squares_of_time = all.tt - all.t * all.t / all.w;
-        let of_builds: f64 = self.points.iter().map(|p| (1.0 + self.ratio * p.trials).ln()).sum();
+        let [_, squares_of_time, _] = all.around_means();
+        let of_builds: f64 = self.points.iter().map(|p| (1.0 + self.ratio * p.trials).ln() + p.log_sessions).sum();
         -0.5 * (of_builds + all.w.ln() + (1.0 + self.drift * squares_of_time).ln())
     }
 
@@ -375,12 +411,12 @@ impl Model<'_> {
         let all = self.sums();
         let (mean, time) = (all.y / all.w, all.t / all.w);
         // Around the means, so that what the line takes off is taken off the step too.
-        let (yy, tt, ty) = (all.yy - all.y * mean, all.tt - all.t * time, all.ty - all.t * mean);
+        let [yy, tt, ty] = all.around_means();
         let ridge = if self.drift > 0.0 { 1.0 / (tt + 1.0 / self.drift) } else { 0.0 };
         let mut so_far = Sums::default();
         let mut splits = Vec::with_capacity(self.points.len() - 1);
         for p in &self.points[..self.points.len() - 1] {
-            so_far.add(self.weight(p), p);
+            self.add(&mut so_far, p);
             let (before, after) = (so_far.w, all.w - so_far.w);
             let step_y = (all.y - so_far.y) - after * mean;
             let step_t = (all.t - so_far.t) - after * time;

@@ -139,7 +139,8 @@ struct Settings {
 
 impl Settings {
     fn read(parameters: &Parameters) -> Result<Self, Problem> {
-        let declared::Parameters { command, timeout, expect_exit, holdfast, directory } = declared::Parameters::read(parameters)?;
+        let declared::Parameters { command, timeout, expect_exit, holdfast, directory } =
+            declared::Parameters::read(parameters)?;
         let timeout = timeout.map(Duration::from_nanos);
         Ok(Settings { arguments: command, timeout, expect_exit: expect_exit.into(), holdfast, directory })
     }

@@ -2,6 +2,7 @@
 
 pub(crate) mod agent;
 pub(crate) mod apply;
+pub(crate) mod bisect;
 mod boots;
 pub(crate) mod calibrate;
 pub(crate) mod check;
@@ -31,6 +32,7 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<u8> {
     match command {
         Command::Agent(_) => agent::run(),
         Command::Apply(args) => apply::run(args),
+        Command::Bisect(args) => bisect::run(args),
         Command::Calibrate(args) => calibrate::run(args),
         Command::Check(args) => check::run(args),
         Command::Compare(args) => compare::run(args),

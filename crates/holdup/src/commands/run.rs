@@ -6,9 +6,9 @@ use crate::progress::Progress;
 use crate::world::World;
 use crate::{bundles, output, signals};
 use holdup_host::Host;
-use holdup_load::PostgresOptions;
+use holdup_load::{Cancel, PostgresOptions};
 use holdup_model::bundle::Ending;
-use holdup_model::{Plan, Problem, Schedule};
+use holdup_model::{Observer, Plan, Problem, Schedule};
 use holdup_plan::Overrides;
 use holdup_target::{RunOutcome, RunRequest, SessionRequest, Target};
 use std::path::{Path, PathBuf};
@@ -51,16 +51,23 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE.toml", global = true, hide_short_help = true)]
     save_plan: Option<PathBuf>,
     #[command(flatten)]
-    wait: Wait,
-    #[command(flatten)]
     design: Design,
+    #[command(flatten)]
+    place: Place,
+}
+
+// Where trials run, and when.
+#[derive(Debug, clap::Args)]
+pub(super) struct Place {
+    #[command(flatten)]
+    wait: Wait,
     #[command(flatten, next_help_heading = "Host options")]
-    place: TargetArgs,
+    target: TargetArgs,
     #[command(flatten)]
     guests: Guests,
 }
 
-// Where trials run.
+// The target and its server.
 #[derive(Debug, clap::Args)]
 struct TargetArgs {
     /// Run on this target: local, qemu or sim[:MACHINE]
@@ -77,13 +84,85 @@ struct TargetArgs {
     workdir: Option<PathBuf>,
 }
 
-impl TargetArgs {
+/// What is to be run.
+pub(super) struct Run<'a> {
+    pub(super) plan: &'a Plan,
+    /// As TOML.
+    pub(super) source: &'a str,
+    pub(super) schedule: &'a Schedule,
+    /// For the log of the bundle.
+    pub(super) notes: Vec<String>,
+}
+
+impl Place {
     fn postgres(&self) -> PostgresOptions {
-        PostgresOptions { bin: self.pg_bin.clone(), url: self.pg.clone(), ..PostgresOptions::default() }
+        PostgresOptions { bin: self.target.pg_bin.clone(), url: self.target.pg.clone(), ..PostgresOptions::default() }
+    }
+
+    /// What kernels are fetched with.
+    pub(super) fn kernel_options(&self) -> holdup_kernels::Options {
+        self.guests.source.kernel_options()
+    }
+
+    /// The folder of what is fetched and built.
+    pub(super) fn cache(&self) -> PathBuf {
+        self.guests.source.cache()
+    }
+
+    /// What the options change in a plan.
+    pub(super) fn changes(&self) -> Overrides {
+        let servers = self.guests.pg_deb.as_ref().map(|majors| {
+            let servers: Vec<String> = majors.split(',').map(|major| format!("deb:{}", major.trim())).collect();
+            (holdup_model::guest::POSTGRES_SERVER.to_owned(), servers.join(","))
+        });
+        Overrides {
+            set: servers.into_iter().collect(),
+            target: self.target.target.clone(),
+            accel: self.guests.source.accel.clone(),
+            ..Overrides::default()
+        }
     }
 
     fn workdir(&self) -> PathBuf {
-        self.workdir.clone().unwrap_or_else(std::env::temp_dir)
+        self.target.workdir.clone().unwrap_or_else(std::env::temp_dir)
+    }
+
+    /// Runs what is planned, and writes its bundle.
+    ///
+    /// # Errors
+    /// As for [`holdup_target::run`].
+    pub(super) fn run(
+        &self,
+        planned: Run<'_>,
+        (host, world): (&Host, &World),
+        out: &Path,
+        cancel: Cancel,
+        observer: &mut dyn Observer,
+    ) -> Result<RunOutcome, Problem> {
+        let Run { plan, source, schedule, notes } = planned;
+        if self.guests.parallel > 1 && plan.guest.is_none() {
+            return Err(Problem::usage("--parallel", format!("target {} boots no guests", plan.target)));
+        }
+        let request = RunRequest {
+            host,
+            plan,
+            plan_source: source,
+            schedule,
+            machine: match &plan.guest {
+                Some(guest) => guest.machine(),
+                None => holdup_target::machine_of(host, &plan.target)?.unwrap_or(world.machine),
+            },
+            out,
+            command: std::env::args().collect(),
+            notes,
+            postgres: self.postgres(),
+            workdir: self.workdir(),
+            guests: self.guests.source.options(self.guests.parallel),
+            wait: self.wait.longest(),
+            cancel,
+            is_decided: &holdup_analysis::is_decided,
+        };
+        holdup_target::run(&request, observer)
     }
 }
 
@@ -104,7 +183,7 @@ struct Guests {
 pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     let host = Host::real();
     let world = World::here(&host);
-    let (plan, source) = args.planned.plan(&args.design, changes(args), &world)?;
+    let (plan, source) = args.planned.plan(&args.design, args.place.changes(), &world)?;
     if let Some(path) = &args.save_plan {
         save_plan(path, &source)?;
     }
@@ -115,30 +194,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
         notes.iter().for_each(|note| output::say(note));
         return dry_run(args, &host, &plan, &schedule);
     }
-    if args.guests.parallel > 1 && plan.guest.is_none() {
-        return Err(Problem::usage("--parallel", format!("target {} boots no guests", plan.target)).into());
-    }
     let out = args.out.clone().unwrap_or_else(|| bundles::free_name(&plan.name));
-    let request = RunRequest {
-        host: &host,
-        plan: &plan,
-        plan_source: &source,
-        schedule: &schedule,
-        machine: match &plan.guest {
-            Some(guest) => guest.machine(),
-            None => holdup_target::machine_of(&host, &plan.target)?.unwrap_or(world.machine),
-        },
-        out: &out,
-        command: std::env::args().collect(),
-        notes,
-        postgres: args.place.postgres(),
-        workdir: args.place.workdir(),
-        guests: args.guests.source.options(args.guests.parallel),
-        wait: args.wait.longest(),
-        cancel: signals::cancel_on_signals()?,
-        is_decided: &holdup_analysis::is_decided,
-    };
-    let outcome = holdup_target::run(&request, &mut Progress::new(args.quiet))?;
+    let planned = Run { plan: &plan, source: &source, schedule: &schedule, notes };
+    let cancel = signals::cancel_on_signals()?;
+    let outcome = args.place.run(planned, (&host, &world), &out, cancel, &mut Progress::new(args.quiet))?;
     if !args.quiet {
         verdicts(&out, args.details)?;
     }
@@ -184,7 +243,8 @@ fn end(out: &Path, outcome: &RunOutcome) -> u8 {
 
 fn dry_run(args: &Args, host: &Host, plan: &Plan, schedule: &Schedule) -> anyhow::Result<u8> {
     let target = target(plan)?;
-    let (postgres, guests) = (args.place.postgres(), args.guests.source.options(args.guests.parallel));
+    let guests = args.place.guests.source.options(args.place.guests.parallel);
+    let postgres = args.place.postgres();
     let request = SessionRequest {
         host,
         plan,
@@ -208,19 +268,6 @@ fn dry_run(args: &Args, host: &Host, plan: &Plan, schedule: &Schedule) -> anyhow
 pub(super) fn target(plan: &Plan) -> Result<&'static dyn Target, Problem> {
     holdup_target::find(&plan.target)
         .ok_or_else(|| Problem::usage(format!("target `{}`", plan.target), "there is no such target"))
-}
-
-fn changes(args: &Args) -> Overrides {
-    let servers = args.guests.pg_deb.as_ref().map(|majors| {
-        let servers: Vec<String> = majors.split(',').map(|major| format!("deb:{}", major.trim())).collect();
-        (holdup_model::guest::POSTGRES_SERVER.to_owned(), servers.join(","))
-    });
-    Overrides {
-        set: servers.into_iter().collect(),
-        target: args.place.target.clone(),
-        accel: args.guests.source.accel.clone(),
-        ..Overrides::default()
-    }
 }
 
 fn save_plan(path: &Path, source: &str) -> Result<(), Problem> {

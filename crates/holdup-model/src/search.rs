@@ -1,0 +1,142 @@
+//! The log of a search: a file of lines, each an entry as JSON, of which the first is [`Entry::Begin`].
+//!
+//! What a search knows is a function of its log: it is continued from there after any end.
+
+use crate::{Direction, Estimate};
+use serde::{Deserialize, Serialize};
+
+/// The version of the log's format.
+pub const FORMAT: u32 = 1;
+
+/// One of the things among which the change is searched.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Candidate {
+    /// The value that stands for it: the hash of a commit, a kernel, a number.
+    pub name: String,
+    /// For people: the subject of a commit; may be empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub about: String,
+    /// The author's date of a commit, as git writes it (ISO 8601, strict).
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub date: String,
+}
+
+/// How a search began.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Begin {
+    /// [`FORMAT`].
+    pub format: u32,
+    /// The command line, word by word.
+    pub command: Vec<String>,
+    /// The folder that it was given in.
+    pub folder: String,
+    /// ns since 1970.
+    pub began_unix_ns: i64,
+    /// The plan that each trial is one of, as TOML.
+    pub plan: String,
+    /// The metric.
+    pub metric: String,
+    /// Its unit.
+    pub unit: String,
+    /// Which way it is better.
+    pub better: Direction,
+    /// What of the plan the candidates are values of.
+    pub key: String,
+    /// In order: the first is the good end, the last the bad one.
+    pub candidates: Vec<Candidate>,
+}
+
+/// A line of the log.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "entry")]
+pub enum Entry {
+    /// The search began.
+    Begin(Begin),
+    /// The host that the trials from here on are of; trials of another host count no more.
+    Host {
+        /// Its CPUs, memory and kernel.
+        host: String,
+    },
+    /// A candidate was built.
+    Built {
+        /// Its name.
+        candidate: String,
+        /// How long that took.
+        build_s: f64,
+    },
+    /// A candidate does not build, boot or run.
+    Skipped {
+        /// Its name.
+        candidate: String,
+        /// Why.
+        why: String,
+    },
+    /// A trial that counts.
+    Trial {
+        /// The candidate's name.
+        candidate: String,
+        /// The metric, in its unit.
+        value: f64,
+        /// The bundle that holds the trial, beneath the folder of the search.
+        bundle: String,
+        /// From the end of the trial before in the same bundle, or from its begin, to the end of this one.
+        spent_s: f64,
+        /// The end of it, ns since 1970.
+        ended_unix_ns: i64,
+    },
+    /// The search ended with this sentence.
+    Answer {
+        /// The answer.
+        sentence: String,
+    },
+}
+
+/// What a search found, and what fresh trials say of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answer {
+    /// In order; several where those between could not be measured.
+    pub candidates: Vec<Candidate>,
+    /// The one before them.
+    pub parent: Candidate,
+    /// Among how many it was searched.
+    pub of: usize,
+    /// The metric's id.
+    pub metric: String,
+    /// Which way it is better.
+    pub better: Direction,
+    /// What of the plan the candidates are values of.
+    pub key: String,
+    /// Whether they are commits.
+    pub is_commit: bool,
+    /// The probability that the search ended with.
+    pub probability: f64,
+    /// The last candidate over the parent, from fresh, interleaved blocks.
+    pub ratio: Option<Estimate>,
+    /// Whether the interval excludes 1.
+    pub is_confirmed: bool,
+    /// The bad end without the culprit over the bad end.
+    pub reverted: Option<Estimate>,
+    /// Why there is none.
+    pub not_reverted: Option<String>,
+    /// The range of what a merge brought, if the culprit is one.
+    pub merged: Option<String>,
+    /// Trials of the search.
+    pub trials: usize,
+    /// Candidates that were measured.
+    pub measured: usize,
+    /// The bundle of the fresh trials.
+    pub bundle: String,
+}
+
+/// A candidate as it stands in a search.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Measured {
+    /// Which one.
+    pub candidate: Candidate,
+    /// Its trials that count, in the metric's unit.
+    pub values: Vec<f64>,
+    /// Why it is skipped.
+    pub skipped: Option<String>,
+    /// The probability that it brought the change.
+    pub probability: f64,
+}

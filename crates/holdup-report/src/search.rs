@@ -1,0 +1,186 @@
+//! The answers of `holdup bisect`, and its log.
+
+use crate::formats::terminal::TerminalOptions;
+use crate::text::{self, clean, wrap};
+use holdup_model::search::{Answer, Begin, Candidate, Entry, Measured};
+use holdup_model::{Direction, Estimate};
+
+const WIDTH: usize = 80;
+/// Candidates that are listed.
+const SHOWN: usize = 12;
+
+/// How people call a candidate: a hash is shortened.
+fn name(candidate: &Candidate) -> String {
+    let is_hash = candidate.name.len() >= 40 && candidate.name.chars().all(|c| c.is_ascii_hexdigit());
+    clean(if is_hash { &candidate.name[..12] } else { &candidate.name })
+}
+
+fn change(ratio: &Estimate) -> String {
+    let way = if ratio.value >= 1.0 { "raises" } else { "lowers" };
+    let [low, high] = if ratio.value >= 1.0 { [ratio.low, ratio.high] } else { [ratio.high, ratio.low] };
+    let share = |x: f64| format!("{:.1}", (x - 1.0).abs() * 100.0);
+    format!("{way} {{}} by {} % ({}–{} %)", share(ratio.value), share(low), share(high))
+}
+
+/// The answer of a search that found something: its first line can be pasted into a report.
+pub fn search_answer(answer: &Answer, _options: &TerminalOptions) -> String {
+    let names: Vec<String> = answer.candidates.iter().map(name).collect();
+    let culprit = match names.as_slice() {
+        [one] => one.clone(),
+        several => format!("one of {}", several.join(", ")),
+    };
+    let metric = clean(&answer.metric);
+    let parent = name(&answer.parent);
+    let mut out = String::new();
+    match &answer.ratio {
+        Some(ratio) if answer.is_confirmed => {
+            let worse = (answer.better == Direction::Lower) == (ratio.value > 1.0);
+            let verdict = if worse { "worse" } else { "better" };
+            let line = format!("{culprit} {}, which is {verdict}.", change(ratio).replace("{}", &metric));
+            out.push_str(&wrap(&line, WIDTH, "", "  "));
+        }
+        Some(ratio) => {
+            let line = format!(
+                "Not confirmed: the search ended at {culprit}, and fresh blocks do not tell it from {parent} ({metric}: ratio {}).",
+                text::ratio(ratio)
+            );
+            out.push_str(&wrap(&line, WIDTH, "", "  "));
+        }
+        None => out.push_str(&wrap(
+            &format!("Not confirmed: {culprit} could not be compared with {parent}."),
+            WIDTH,
+            "",
+            "  ",
+        )),
+    }
+    for candidate in answer.candidates.iter().filter(|c| !c.about.is_empty()) {
+        let line = format!("{} {} ({})", name(candidate), clean(&candidate.about), clean(&candidate.date));
+        out.push_str(&wrap(&line, WIDTH, "  ", "    "));
+    }
+    if let Some(ratio) = &answer.ratio {
+        let before = if answer.is_commit { "its parent " } else { "" };
+        let line = format!(
+            "measured against {before}{parent} in {} fresh, interleaved blocks: ratio {}",
+            ratio.n,
+            text::ratio(ratio)
+        );
+        out.push_str(&wrap(&line, WIDTH, "  ", "    "));
+    }
+    match (&answer.reverted, &answer.not_reverted) {
+        (Some(ratio), _) => {
+            let line = format!("the bad end without it over the bad end: ratio {}", text::ratio(ratio));
+            out.push_str(&wrap(&line, WIDTH, "  ", "    "));
+        }
+        (None, Some(why)) => out.push_str(&wrap(&format!("not reverted: {}", clean(why)), WIDTH, "  ", "    ")),
+        (None, None) => {}
+    }
+    if let Some(range) = &answer.merged {
+        let line = format!("it is a merge; what it brought is searched with --range {}", clean(range));
+        out.push_str(&wrap(&line, WIDTH, "  ", "    "));
+    }
+    let line = format!(
+        "the search took {} of {} of {} candidates and ended with a probability of {}; blocks: {}",
+        text::count(answer.trials, "trial"),
+        answer.measured,
+        answer.of,
+        text::percent(answer.probability),
+        clean(&answer.bundle)
+    );
+    out.push_str(&wrap(&line, WIDTH, "  ", "    "));
+    out
+}
+
+/// The answer of a search that found no change.
+pub fn search_without_change(begin: &Begin, probability: f64, least: f64, trials: usize) -> String {
+    let [first, .., last] = begin.candidates.as_slice() else { return String::new() };
+    let line = format!(
+        "No change: {} is the same from {} to {}, with a probability of {} ({}; changes far below {} are not looked for).",
+        clean(&begin.metric),
+        name(first),
+        name(last),
+        text::percent(probability),
+        text::count(trials, "trial"),
+        text::percent(least)
+    );
+    wrap(&line, WIDTH, "", "  ")
+}
+
+/// The answer of a search that did not end with one.
+pub fn search_undecided(begin: &Begin, reason: &str, left: &[&Candidate]) -> String {
+    let line = format!(
+        "Undecided: {}. The change of {}, if there is one, is among {} of {}.",
+        clean(reason),
+        clean(&begin.metric),
+        text::count(left.len(), "candidate"),
+        begin.candidates.len()
+    );
+    let mut out = wrap(&line, WIDTH, "", "  ");
+    for candidate in left.iter().take(SHOWN) {
+        out.push_str(&wrap(&format!("{} {}", name(candidate), clean(&candidate.about)), WIDTH, "  ", "    "));
+    }
+    if left.len() > SHOWN {
+        out.push_str(&format!("  … and {} more\n", left.len() - SHOWN));
+    }
+    out
+}
+
+/// What a search has measured, candidate by candidate in their order, with what it believes.
+pub fn search_log(
+    begin: &Begin,
+    entries: &[Entry],
+    measured: &[Measured],
+    no_change: f64,
+    options: &TerminalOptions,
+) -> String {
+    let trials: usize = measured.iter().map(|m| m.values.len()).sum();
+    let answer = entries.iter().rev().find_map(|entry| match entry {
+        Entry::Answer { sentence } => Some(sentence.lines().next().unwrap_or_default().to_owned()),
+        _ => None,
+    });
+    let likeliest = measured.iter().max_by(|a, b| a.probability.total_cmp(&b.probability));
+    let mut out = match (answer, likeliest) {
+        (Some(answer), _) => format!("{}\n", clean(&answer)),
+        (None, Some(likeliest)) => wrap(
+            &format!(
+                "Under way: {} after {}; likeliest {} ({}), no change {}.",
+                clean(&begin.metric),
+                text::count(trials, "trial"),
+                name(&likeliest.candidate),
+                text::percent(likeliest.probability),
+                text::percent(no_change)
+            ),
+            WIDTH,
+            "",
+            "  ",
+        ),
+        (None, None) => String::new(),
+    };
+    out.push_str(&format!("began {}: {}\n\n", text::moment(begin.began_unix_ns), clean(&text::shell(&begin.command))));
+    let mut rows = vec![vec![
+        "candidate".to_owned(),
+        "trials".into(),
+        format!("mean {}", begin.unit),
+        "culprit".into(),
+        String::new(),
+    ]];
+    let mut between = 0.0;
+    for candidate in measured {
+        between += candidate.probability;
+        if candidate.values.is_empty() && candidate.skipped.is_none() {
+            continue;
+        }
+        let n = candidate.values.len();
+        let mean = (candidate.values.iter().map(|v| v.ln()).sum::<f64>() / n.max(1) as f64).exp();
+        rows.push(vec![
+            name(&candidate.candidate),
+            n.to_string(),
+            if n == 0 { "–".into() } else { text::number(mean) },
+            format!("{:>5.1} %", between * 100.0),
+            clean(candidate.skipped.as_ref().map_or(&candidate.candidate.about, |why| why)).chars().take(40).collect(),
+        ]);
+        between = 0.0;
+    }
+    out.push_str(&text::align(&rows, &[0, 4], "  "));
+    out.push_str("\nculprit: the probability of this candidate and those since the row before it\n");
+    if options.details { out } else { crate::screen::cut(out) }
+}

@@ -1,0 +1,306 @@
+//! Commits as candidates: their order, their trees, their builds.
+//!
+//! A range is searched along first parents, as `git bisect --first-parent` does: a merge is one candidate, with all that it
+//! brought. Each commit is checked out into a tree of its own (git-worktree(1)), so the user's work tree is never touched.
+
+use holdup_kernels::Options;
+use holdup_kernels::build::{Call, run_builder};
+use holdup_model::search::Candidate;
+use holdup_model::{Observer, Problem, ProblemKind};
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::Instant;
+
+/// More trees than a search has.
+const MOST_TREES: usize = 100_000;
+
+/// A repository, and where its trees go.
+#[derive(Debug, Clone)]
+pub struct Repository {
+    dir: PathBuf,
+    /// The folder of the search.
+    folder: PathBuf,
+}
+
+impl Repository {
+    /// The repository at or above a folder.
+    ///
+    /// # Errors
+    /// When git is missing or there is none.
+    pub fn open(dir: &Path, folder: &Path) -> Result<Repository, Problem> {
+        let repository = Repository { dir: dir.to_owned(), folder: absolute(folder) };
+        repository.ask(["rev-parse", "--git-dir"]).map_err(|p| p.hint("--git DIR names the repository"))?;
+        Ok(repository)
+    }
+
+    fn git<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(&self, args: I) -> Result<Output, Problem> {
+        // Hooks and aliases of the user must not run, and nothing may wait for an editor.
+        let mut command = Command::new("git");
+        command.arg("-C").arg(&self.dir).args(["-c", "core.hooksPath=/dev/null", "-c", "advice.detachedHead=false"]);
+        command.args(args).env("LC_ALL", "C").env("GIT_EDITOR", "true").stdin(std::process::Stdio::null());
+        command.output().map_err(|e| Problem::host("git", e.to_string()).hint("install git"))
+    }
+
+    /// The output of a call that must succeed.
+    fn ask<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(&self, args: I) -> Result<String, Problem> {
+        let output = self.git(args)?;
+        if output.status.success() {
+            return Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned());
+        }
+        let why = String::from_utf8_lossy(&output.stderr);
+        Err(Problem::usage(format!("repository {}", self.dir.display()), why.trim().replace('\n', "; ")))
+    }
+
+    /// The hash of a commit.
+    ///
+    /// # Errors
+    /// When there is no such commit.
+    pub fn commit(&self, name: &str) -> Result<String, Problem> {
+        let full = format!("{name}^{{commit}}");
+        self.ask(["rev-parse", "--verify", "--quiet", "--end-of-options", &full]).map_err(|_| {
+            Problem::usage(format!("commit {name}"), format!("{} has none of this name", self.dir.display()))
+        })
+    }
+
+    fn is_ancestor(&self, old: &str, new: &str) -> Result<bool, Problem> {
+        Ok(self.git(["merge-base", "--is-ancestor", old, new])?.status.success())
+    }
+
+    /// The candidates of a range `GOOD..BAD`: the good commit, then all along first parents up to the bad one.
+    ///
+    /// # Errors
+    /// When it is no range, a commit is missing, or the good one is no ancestor of the bad one.
+    pub fn range(&self, range: &str) -> Result<Vec<Candidate>, Problem> {
+        let what = || format!("--range {range}");
+        let (good, bad) = range
+            .split_once("..")
+            .filter(|(good, bad)| !good.is_empty() && !bad.is_empty() && !bad.starts_with('.'))
+            .ok_or_else(|| Problem::usage(what(), "it is not GOOD..BAD").hint("for example --range v1.0..HEAD"))?;
+        let (good, bad) = (self.commit(good)?, self.commit(bad)?);
+        if good == bad {
+            return Err(Problem::usage(what(), "both ends are the same commit"));
+        }
+        if !self.is_ancestor(&good, &bad)? {
+            let problem = Problem::usage(what(), "the good commit is no ancestor of the bad one");
+            return Err(if self.is_ancestor(&bad, &good)? {
+                problem.hint(
+                    "the older commit stands first: turn the range round; --look-for better searches an improvement",
+                )
+            } else {
+                problem.hint("the commit where both branches part is `git merge-base GOOD BAD`")
+            });
+        }
+        let format = "--format=%H%x00%aI%x00%s";
+        let first = self.ask(["log", "-1", format, &good])?;
+        let others = self.ask(["log", "--first-parent", "--reverse", format, &format!("{good}..{bad}")])?;
+        let candidate = |line: &str| {
+            let mut parts = line.splitn(3, '\0').map(str::to_owned);
+            let mut next = || parts.next().unwrap_or_default();
+            Candidate { name: next(), date: next(), about: next() }
+        };
+        Ok(first.lines().chain(others.lines()).map(candidate).collect())
+    }
+
+    /// The good and the bad commit that `git bisect start` was given.
+    ///
+    /// # Errors
+    /// When git does not bisect here, or lacks one of them.
+    pub fn bisected(&self) -> Result<(String, String), Problem> {
+        let path = self.dir.join(self.ask(["rev-parse", "--git-path", "BISECT_LOG"])?);
+        let none = |why: &str| Problem::usage("git bisect", why).hint("`git bisect start BAD GOOD` comes first");
+        let log = holdup_files::read_text_input(&path).map_err(|_| none("it is not under way here"))?;
+        let first = |word: &str| {
+            let mut lines =
+                log.lines().filter_map(|line| line.strip_prefix("# ")?.strip_prefix(word)?.split(['[', ']']).nth(1));
+            lines.next().map(str::to_owned).ok_or_else(|| none(&format!("it has no {word} commit")))
+        };
+        Ok((first("good")?, first("bad")?))
+    }
+
+    /// A folder beneath git's own.
+    ///
+    /// # Errors
+    /// When git fails.
+    pub fn private(&self, name: &str) -> Result<PathBuf, Problem> {
+        Ok(absolute(&self.dir.join(self.ask(["rev-parse", "--git-path", name])?)))
+    }
+
+    /// The range of what a merge brought; `None` for a commit with one parent.
+    ///
+    /// # Errors
+    /// When git fails.
+    pub fn merged(&self, hash: &str) -> Result<Option<String>, Problem> {
+        let parents = self.ask(["log", "-1", "--format=%P", hash])?;
+        let mut parents = parents.split_ascii_whitespace();
+        let (Some(first), Some(second)) = (parents.next(), parents.next()) else { return Ok(None) };
+        let base = self.ask(["merge-base", first, second])?;
+        Ok(Some(format!("{}..{}", short(&base), short(second))))
+    }
+
+    /// Refuses a disk on which the trees of both ends do not fit.
+    ///
+    /// # Errors
+    /// When they do not, with both sizes.
+    pub fn check_room(&self, hash: &str) -> Result<(), Problem> {
+        let sizes = self.ask(["ls-tree", "-r", "--format=%(objectsize)", hash])?;
+        // A build is taken to be no larger than its sources.
+        let needed = 4 * sizes.lines().filter_map(|size| size.trim().parse::<u64>().ok()).sum::<u64>();
+        let above = self.folder.parent().unwrap_or(Path::new("/"));
+        let Ok(stat) = rustix::fs::statvfs(above) else { return Ok(()) };
+        let free = stat.f_bavail.saturating_mul(stat.f_frsize);
+        if free >= needed {
+            return Ok(());
+        }
+        let why = format!("two trees and their builds need about {} MB, and {} MB are free", needed >> 20, free >> 20);
+        Err(Problem::host(format!("folder {}", above.display()), why).hint("--state DIR names a place with more room"))
+    }
+
+    /// The folder of a commit's tree.
+    pub fn tree(&self, name: &str) -> PathBuf {
+        self.folder.join("trees").join(short(name))
+    }
+
+    /// Checks a commit out and builds it, unless that was done before; seconds that it took.
+    ///
+    /// # Errors
+    /// When it cannot be checked out, or the build fails (with its error lines and its log).
+    pub fn build(
+        &self,
+        hash: &str,
+        build: Option<&str>,
+        options: &Options,
+        observer: &mut dyn Observer,
+    ) -> Result<Option<f64>, Problem> {
+        let tree = self.tree(hash);
+        if self.is_built(&tree) {
+            return Ok(None);
+        }
+        let begun = Instant::now();
+        self.remove(&tree)?;
+        self.check_out(&tree, hash)?;
+        self.make(&tree, hash, build, options, observer)?;
+        Ok(Some(begun.elapsed().as_secs_f64()))
+    }
+
+    /// The tip without one commit, built; `None` where the commit does not revert cleanly.
+    ///
+    /// # Errors
+    /// As [`Repository::build`].
+    pub fn build_reverted(
+        &self,
+        tip: &str,
+        hash: &str,
+        build: Option<&str>,
+        options: &Options,
+        observer: &mut dyn Observer,
+    ) -> Result<Option<PathBuf>, Problem> {
+        let tree = self.tree("reverted");
+        if self.is_built(&tree) {
+            return Ok(Some(tree));
+        }
+        self.remove(&tree)?;
+        self.check_out(&tree, tip)?;
+        let inside = Repository { dir: tree.clone(), folder: self.folder.clone() };
+        let mainline: &[&str] = if self.merged(hash)?.is_some() { &["-m", "1"] } else { &[] };
+        let args = ["revert", "--no-commit"].iter().chain(mainline).copied().chain([hash]);
+        if !inside.git(args)?.status.success() {
+            self.remove(&tree)?;
+            return Ok(None);
+        }
+        self.make(&tree, &format!("{} without {}", short(tip), short(hash)), build, options, observer)?;
+        Ok(Some(tree))
+    }
+
+    /// Built means: its log ends well. A tree that a killed search left half made has no such mark.
+    fn is_built(&self, tree: &Path) -> bool {
+        tree.is_dir() && mark(tree).is_file()
+    }
+
+    fn check_out(&self, tree: &Path, hash: &str) -> Result<(), Problem> {
+        let args = ["worktree", "add", "--force", "--detach", "--quiet"].map(OsStr::new);
+        self.ask(args.into_iter().chain([tree.as_os_str(), OsStr::new(hash)])).map(drop)
+    }
+
+    fn make(
+        &self,
+        tree: &Path,
+        what: &str,
+        build: Option<&str>,
+        options: &Options,
+        observer: &mut dyn Observer,
+    ) -> Result<(), Problem> {
+        if let Some(build) = build {
+            let mut command = Command::new("sh");
+            command.args(["-c", &build.replace("{dir}", &tree.display().to_string())]).current_dir(tree);
+            let log = tree.with_extension("log");
+            let what = format!("building {}", if what.len() >= 40 && !what.contains(' ') { short(what) } else { what });
+            run_builder(command, &Call { what: &what, log: &log, options }, observer).map_err(|problem| {
+                // What does not build is skipped.
+                let kind = if problem.kind == ProblemKind::Host { ProblemKind::Trial } else { problem.kind };
+                problem.of_kind(kind)
+            })?;
+        }
+        holdup_files::write_output(&mark(tree), b"")
+            .map_err(|e| Problem::host(format!("tree {}", tree.display()), e.to_string()))
+    }
+
+    fn remove(&self, tree: &Path) -> Result<(), Problem> {
+        let failed = |e: std::io::Error| Problem::host(format!("tree {}", tree.display()), e.to_string());
+        let above = tree.parent().unwrap_or(Path::new("/"));
+        if !above.is_dir() {
+            holdup_files::Folder::open(&self.folder)
+                .and_then(|folder| folder.create_folder("trees", 0o755))
+                .map_err(failed)?;
+        }
+        let folder = holdup_files::Folder::open(above).map_err(failed)?;
+        if mark(tree).exists() {
+            folder.remove(mark(tree).file_name().unwrap_or_default()).map_err(failed)?;
+        }
+        if tree.exists() {
+            folder.remove_tree(tree.file_name().unwrap_or_default()).map_err(failed)?;
+        }
+        self.ask(["worktree", "prune"]).map(drop)
+    }
+
+    /// Removes the trees of all commits but these.
+    ///
+    /// # Errors
+    /// When one cannot be removed.
+    pub fn clear_but(&self, kept: &[&str]) -> Result<(), Problem> {
+        let trees = holdup_files::Folder::open(&self.folder.join("trees")).and_then(|trees| trees.list(MOST_TREES));
+        for entry in trees.unwrap_or_default() {
+            let name = entry.name.to_string_lossy().into_owned();
+            let is_kept = kept.iter().any(|hash| name.starts_with(short(hash)));
+            if !is_kept && !name.contains('.') {
+                self.remove(&self.tree(&name))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes all trees and what git knows of them.
+    ///
+    /// # Errors
+    /// When something cannot be removed.
+    pub fn clear(&self) -> Result<(), Problem> {
+        let failed = |e: std::io::Error| Problem::host(format!("trees of {}", self.folder.display()), e.to_string());
+        if self.folder.join("trees").is_dir() {
+            holdup_files::Folder::open(&self.folder).and_then(|folder| folder.remove_tree("trees")).map_err(failed)?;
+        }
+        self.ask(["worktree", "prune"]).map(drop)
+    }
+}
+
+fn mark(tree: &Path) -> PathBuf {
+    tree.with_extension("built")
+}
+
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
+
+/// As much of a hash as people read.
+fn short(hash: &str) -> &str {
+    hash.get(..12).unwrap_or(hash)
+}

@@ -1,0 +1,182 @@
+//! The log of a search: appended to, synced after each line, read back as a whole.
+
+use holdup_files::{Folder, read_text_input};
+use holdup_model::Problem;
+use holdup_model::search::{Begin, Candidate, Entry, FORMAT};
+use std::fs::File;
+use std::io::{Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+const NAME: &str = "search.log";
+
+/// An open log, locked against a second search.
+#[derive(Debug)]
+pub struct Log {
+    folder: PathBuf,
+    file: File,
+    begin: Begin,
+    entries: Vec<Entry>,
+}
+
+impl Log {
+    /// Makes the folder of a search, and its log with the first line.
+    ///
+    /// # Errors
+    /// When the folder exists or cannot be written.
+    pub fn create(folder: &Path, begin: Begin) -> Result<Log, Problem> {
+        let failed = |e: std::io::Error| Problem::usage(format!("search {}", folder.display()), e.to_string());
+        let (above, name) = (folder.parent().unwrap_or(Path::new("")), folder.file_name().unwrap_or_default());
+        let above = if above.as_os_str().is_empty() { Path::new(".") } else { above };
+        let made = Folder::open(above)
+            .and_then(|above| above.create_folder(&name.to_string_lossy(), 0o755))
+            .and_then(|made| made.create_file(NAME, 0o644))
+            .map_err(|e| {
+                failed(e).hint("--state DIR names a folder that does not exist; --continue DIR goes on with one")
+            })?;
+        let mut log = Log { folder: folder.to_owned(), file: made, begin: begin.clone(), entries: Vec::new() };
+        log.lock()?;
+        log.write(&Entry::Begin(begin))?;
+        Ok(log)
+    }
+
+    /// Opens the log of a search that goes on. A last line that was cut (the power failed) is taken off.
+    ///
+    /// # Errors
+    /// When there is none, it is damaged or of another version, or another process has it.
+    pub fn open(folder: &Path) -> Result<Log, Problem> {
+        let (begin, entries, whole) = load(folder)?;
+        let failed = |e: std::io::Error| Problem::host(format!("search {}", folder.display()), e.to_string());
+        let file = Folder::open(folder).and_then(|folder| folder.open_to_write(NAME)).map_err(failed)?;
+        let mut log = Log { folder: folder.to_owned(), file, begin, entries };
+        log.lock()?;
+        log.file.set_len(whole).and_then(|()| log.file.seek(SeekFrom::End(0))).map_err(failed)?;
+        Ok(log)
+    }
+
+    /// What a log says, without going on with its search.
+    ///
+    /// # Errors
+    /// When there is none, or it is damaged or of another version.
+    pub fn read(folder: &Path) -> Result<(Begin, Vec<Entry>), Problem> {
+        load(folder).map(|(begin, entries, _)| (begin, entries))
+    }
+
+    /// The folder of the search.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// How it began.
+    pub fn begin(&self) -> &Begin {
+        &self.begin
+    }
+
+    /// Searches among other candidates than those it began with; their names find the trials that are there already.
+    pub fn search_among(&mut self, candidates: Vec<Candidate>) {
+        self.begin.candidates = candidates;
+    }
+
+    /// All lines but the first.
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// Adds a line. It is on the disk when this returns.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn add(&mut self, entry: Entry) -> Result<(), Problem> {
+        self.write(&entry)?;
+        self.entries.push(entry);
+        Ok(())
+    }
+
+    fn write(&mut self, entry: &Entry) -> Result<(), Problem> {
+        let failed = |why: String| Problem::host(format!("log of the search {}", self.folder.display()), why);
+        let mut line = serde_json::to_string(entry).map_err(|e| failed(e.to_string()))?;
+        line.push('\n');
+        self.file.write_all(line.as_bytes()).and_then(|()| self.file.sync_data()).map_err(|e| failed(e.to_string()))
+    }
+
+    fn lock(&self) -> Result<(), Problem> {
+        self.file.try_lock().map_err(|_| {
+            Problem::host(format!("search {}", self.folder.display()), "another process is at it")
+                .hint("wait for it to end")
+        })
+    }
+}
+
+/// The first line, the others, and how many bytes of the file are whole lines.
+fn load(folder: &Path) -> Result<(Begin, Vec<Entry>, u64), Problem> {
+    let what = || format!("search {}", folder.display());
+    let text = read_text_input(&folder.join(NAME)).map_err(|e| {
+        Problem::usage(what(), e.to_string()).hint("name the folder of a search, as `holdup bisect` printed it")
+    })?;
+    let whole = text.rfind('\n').map_or(0, |end| end + 1);
+    let mut entries = Vec::new();
+    for (number, line) in text[..whole].lines().enumerate() {
+        let entry: Entry = serde_json::from_str(line)
+            .map_err(|e| Problem::usage(what(), format!("line {} of its log is damaged: {e}", number + 1)))?;
+        entries.push(entry);
+    }
+    match entries.first().cloned() {
+        Some(Entry::Begin(begin)) if begin.format == FORMAT => Ok((begin, entries.split_off(1), whole as u64)),
+        Some(Entry::Begin(begin)) => {
+            let why = format!("its log is of format {}, this holdup reads {FORMAT}", begin.format);
+            Err(Problem::usage(what(), why).hint("use the holdup that began it"))
+        }
+        _ => Err(Problem::usage(what(), "its log has no beginning").hint("begin the search anew")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use holdup_model::Direction;
+
+    fn begin() -> Begin {
+        Begin {
+            format: FORMAT,
+            command: vec!["holdup".into()],
+            folder: "/".into(),
+            began_unix_ns: 1,
+            plan: String::new(),
+            metric: "duration_s".into(),
+            unit: "s".into(),
+            better: Direction::Lower,
+            key: "directory".into(),
+            candidates: Vec::new(),
+        }
+    }
+
+    fn skipped(candidate: &str) -> Entry {
+        Entry::Skipped { candidate: candidate.into(), why: "it does not compile".into() }
+    }
+
+    #[test]
+    fn a_log_is_read_back_without_a_line_that_was_cut() {
+        let above = tempfile::tempdir().unwrap();
+        let folder = above.path().join("s");
+        let mut log = Log::create(&folder, begin()).unwrap();
+        log.add(skipped("a")).unwrap();
+        assert!(Log::open(&folder).unwrap_err().why.contains("another process"));
+        assert!(Log::create(&folder, begin()).unwrap_err().hint.unwrap().contains("--continue"));
+        log.file.write_all(b"{\"entry\":\"ski").unwrap();
+        drop(log);
+        let mut log = Log::open(&folder).unwrap();
+        assert_eq!(log.entries(), [skipped("a")]);
+        log.add(skipped("b")).unwrap();
+        assert_eq!(Log::read(&folder).unwrap(), (begin(), vec![skipped("a"), skipped("b")]));
+    }
+
+    #[test]
+    fn a_log_of_another_version_or_with_a_damaged_line_is_refused() {
+        let above = tempfile::tempdir().unwrap();
+        let folder = above.path().join("s");
+        drop(Log::create(&folder, Begin { format: FORMAT + 1, ..begin() }).unwrap());
+        assert!(Log::open(&folder).unwrap_err().why.contains("format"));
+        std::fs::write(folder.join(NAME), "{}\n").unwrap();
+        assert!(Log::open(&folder).unwrap_err().why.contains("line 1"));
+        assert!(Log::open(above.path()).unwrap_err().hint.unwrap().contains("folder of a search"));
+    }
+}

@@ -1,0 +1,292 @@
+//! Carries out the steps of a search: builds candidates, makes the plan of a step, runs it.
+
+use super::{Args, FORMAT, candidates, unix_ns};
+use crate::commands::run::Run;
+use crate::design::plan_of;
+use crate::signals;
+use crate::world::World;
+use holdup_host::Host;
+use holdup_kernels::Options;
+use holdup_load::Cancel;
+use holdup_model::bundle::Ending;
+use holdup_model::search::{Begin, Candidate, Entry};
+use holdup_model::{Event, Metric, Observer, Plan, Problem, Schedule, Trial, TrialStatus};
+use holdup_plan::Overrides;
+use holdup_search::{Hands, Log, Repository};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// What a search runs its trials with.
+pub(super) struct Worker<'a> {
+    pub(super) args: &'a Args,
+    pub(super) host: &'a Host,
+    world: &'a World,
+    pub(super) folder: PathBuf,
+    pub(super) repository: Option<Repository>,
+    pub(super) options: Options,
+    cancel: Cancel,
+    /// What of the plan the candidates are values of.
+    pub(super) key: String,
+    metric: Metric,
+}
+
+/// A plan and all that follows from it.
+pub(super) struct Laid {
+    pub(super) plan: Plan,
+    pub(super) source: String,
+    pub(super) schedule: Schedule,
+}
+
+impl<'a> Worker<'a> {
+    /// Checks all that can be known before anything runs.
+    pub(super) fn new(args: &'a Args, host: &'a Host, world: &'a World, folder: &Path) -> Result<Self, Problem> {
+        let cancel = signals::cancel_on_signals()?;
+        let options = Options { cancel: Some(cancel.flag()), ..args.place.kernel_options() };
+        let git = args.search.git.as_deref();
+        let repository = git.map(|dir| Repository::open(dir, folder)).transpose()?;
+        let mut worker = Worker {
+            args,
+            host,
+            world,
+            folder: folder.to_owned(),
+            repository,
+            options,
+            cancel,
+            key: String::new(),
+            metric: Metric {
+                id: String::new(),
+                unit: String::new(),
+                better: holdup_model::Direction::Lower,
+                summary: String::new(),
+            },
+        };
+        let laid = worker.lay(&[], |_| {})?;
+        worker.key = candidates::key(args, &laid.plan)?;
+        worker.metric = candidates::metric(args, &laid.plan)?;
+        Ok(worker)
+    }
+
+    /// The plan with the candidates at these values: one for a step, several to compare them.
+    pub(super) fn lay(&self, values: &[String], change: impl Fn(&mut Overrides)) -> Result<Laid, Problem> {
+        let args = self.args;
+        let mut overrides = args.design.overrides(args.place.changes());
+        if !overrides.vary.is_empty() {
+            return Err(Problem::usage("--vary", "a search varies its candidates and nothing else").hint("--set KEY=V"));
+        }
+        let escaped = |value: &String| value.replace(',', "\\,");
+        if !values.is_empty() {
+            let pair = (self.key.clone(), values.iter().map(escaped).collect::<Vec<_>>().join(","));
+            match values.len() {
+                1 => overrides.set.push(pair),
+                _ => overrides.vary.push(pair),
+            }
+        }
+        change(&mut overrides);
+        let (plan, source) = plan_of((args.file(), args.workload()), &args.design.metric, &overrides, self.world)?;
+        let schedule = holdup_plan::schedule(&plan)?;
+        Ok(Laid { plan, source, schedule })
+    }
+
+    /// One arm, this many trials.
+    fn step(&self, value: String, trials: u32) -> Result<Laid, Problem> {
+        let laid = self.lay(&[value], |overrides| {
+            overrides.set.push(("aa".to_owned(), "false".to_owned()));
+            overrides.max_blocks = None;
+            overrides.blocks = Some(trials);
+            overrides.sessions = Some(1);
+        })?;
+        if laid.schedule.arms.len() > 1 {
+            let why = format!("it has {} arms, and a search varies its candidates alone", laid.schedule.arms.len());
+            return Err(Problem::usage("the plan", why).hint("--set KEY=V chooses one value of what it varies"));
+        }
+        Ok(laid)
+    }
+
+    /// The first line of the log: the candidates, and what is measured of them.
+    pub(super) fn begin(&self, command: Vec<String>) -> Result<Begin, Problem> {
+        self.begin_with(candidates::all(self)?, command)
+    }
+
+    /// The first line of a log with these candidates.
+    pub(super) fn begin_with(&self, all: Vec<Candidate>, command: Vec<String>) -> Result<Begin, Problem> {
+        // A plan that cannot be is refused before anything is built.
+        let laid = self.step(self.value(&all[0]), 1)?;
+        let folder = std::env::current_dir().map_err(|e| Problem::host("this folder", e.to_string()))?;
+        Ok(Begin {
+            format: FORMAT,
+            command,
+            folder: folder.display().to_string(),
+            began_unix_ns: unix_ns(),
+            plan: laid.source,
+            metric: self.metric.id.clone(),
+            unit: self.metric.unit.clone(),
+            better: self.metric.better,
+            key: self.key.clone(),
+            candidates: all,
+        })
+    }
+
+    /// What stands for a candidate in a plan.
+    pub(super) fn value(&self, candidate: &Candidate) -> String {
+        match &self.repository {
+            Some(repository) => self.value_of_tree(&repository.tree(&candidate.name)),
+            None => candidate.name.clone(),
+        }
+    }
+
+    /// What stands for a tree in a plan.
+    pub(super) fn value_of_tree(&self, tree: &Path) -> String {
+        let of_server = if self.key == holdup_catalogue::pgbench::BUILD { "dir:" } else { "" };
+        format!("{of_server}{}", tree.display())
+    }
+
+    /// Notes down which host this is, unless the trials so far are of the same.
+    pub(super) fn note_host(&self, log: &mut Log, observer: &mut dyn Observer) -> Result<(), Problem> {
+        let kernel = self.host.read_text("/proc/sys/kernel/osrelease").unwrap_or_default();
+        let machine = self.world.machine;
+        let now = format!("{} CPUs, {} MB, Linux {}", machine.cpus, machine.memory_bytes >> 20, kernel.trim());
+        let last = log.entries().iter().rev().find_map(|entry| match entry {
+            Entry::Host { host } => Some(host.clone()),
+            _ => None,
+        });
+        if last.as_ref() == Some(&now) {
+            return Ok(());
+        }
+        if let Some(last) = last {
+            let trials = log.entries().iter().filter(|entry| matches!(entry, Entry::Trial { .. })).count();
+            observer.event(Event::Note(&format!("the host changed ({last}; now {now}): {trials} trials are void")));
+        }
+        log.add(Entry::Host { host: now })
+    }
+
+    /// Runs what is laid out; the trials that count go to `seen`.
+    pub(super) fn run(&self, laid: &Laid, out: &Path, observer: &mut dyn Observer) -> Result<(), Problem> {
+        let run = Run { plan: &laid.plan, source: &laid.source, schedule: &laid.schedule, notes: Vec::new() };
+        let outcome = self.args.place.run(run, (self.host, self.world), out, self.cancel.clone(), observer)?;
+        if !outcome.left.is_empty() {
+            let kind = holdup_model::ProblemKind::NotRestored;
+            return Err(Problem::new(kind, "what the search changed", outcome.left.join("; ")));
+        }
+        match outcome.ending {
+            Ending::Interrupted => {
+                let hint = format!("holdup bisect --continue {}", self.folder.display());
+                Err(Problem::interrupted("the search").hint(hint))
+            }
+            Ending::Failed { reason } => Err(Problem::trial("the run ended early", reason)),
+            _ => Ok(()),
+        }
+    }
+
+    /// A bundle beneath the folder of the search that does not exist.
+    pub(super) fn free_bundle(&self, name: &str) -> PathBuf {
+        let path = |n: u32| self.folder.join(format!("{name}-{n}.holdup"));
+        (1..).map(path).find(|path| !path.exists()).expect("one of four thousand million names is free")
+    }
+
+    /// Removes what was built, but for these commits.
+    pub(super) fn clear_but(&self, kept: &[&str]) -> Result<(), Problem> {
+        self.repository.as_ref().map_or(Ok(()), |repository| repository.clear_but(kept))
+    }
+
+    /// Removes what was built.
+    pub(super) fn clear(&self) -> Result<(), Problem> {
+        self.repository.as_ref().map_or(Ok(()), Repository::clear)
+    }
+}
+
+/// Adds each trial that counts to the log when it ends.
+struct Recorder<'a> {
+    log: &'a mut Log,
+    observer: &'a mut dyn Observer,
+    candidate: &'a str,
+    metric: &'a str,
+    bundle: String,
+    since: Instant,
+    counted: u32,
+    /// Why the last trial does not count, or cannot be written down.
+    void: Option<Problem>,
+    unwritable: Option<Problem>,
+}
+
+impl Recorder<'_> {
+    fn take(&mut self, trial: &Trial) {
+        if let TrialStatus::Void { reason } = &trial.status {
+            self.void = Some(Problem::trial("the trial", reason.clone()));
+            return;
+        }
+        let Some(value) = trial.metric(self.metric).filter(|value| *value > 0.0 && value.is_finite()) else {
+            let why = "it is absent, zero or negative here; a search compares ratios";
+            self.void = Some(Problem::trial(format!("metric {}", self.metric), why));
+            return;
+        };
+        let entry = Entry::Trial {
+            candidate: self.candidate.to_owned(),
+            value,
+            bundle: self.bundle.clone(),
+            spent_s: self.since.elapsed().as_secs_f64(),
+            ended_unix_ns: trial.ended_unix_ns,
+        };
+        self.since = Instant::now();
+        self.counted += 1;
+        if let Err(problem) = self.log.add(entry) {
+            self.unwritable = Some(problem);
+        }
+    }
+}
+
+impl Observer for Recorder<'_> {
+    fn event(&mut self, event: Event<'_>) {
+        match event {
+            Event::TrialEnd { trial, .. } => self.take(trial),
+            // Each step is a run, but not one of the user's.
+            Event::Begin { .. } | Event::TrialBegin { .. } | Event::End => {}
+            Event::Step(_) | Event::Note(_) => self.observer.event(event),
+        }
+    }
+}
+
+impl Hands for Worker<'_> {
+    fn prepare(&mut self, candidate: &Candidate, observer: &mut dyn Observer) -> Result<Option<f64>, Problem> {
+        match &self.repository {
+            Some(repository) => {
+                repository.build(&candidate.name, self.args.search.build.as_deref(), &self.options, observer)
+            }
+            None => Ok(None),
+        }
+    }
+
+    fn measure(
+        &mut self,
+        candidate: &Candidate,
+        trials: u32,
+        log: &mut Log,
+        observer: &mut dyn Observer,
+    ) -> Result<(), Problem> {
+        let laid = self.step(self.value(candidate), trials)?;
+        let out = self.free_bundle("step");
+        let bundle = out.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let mut recorder = Recorder {
+            log,
+            observer,
+            candidate: &candidate.name,
+            metric: &self.metric.id,
+            bundle,
+            since: Instant::now(),
+            counted: 0,
+            void: None,
+            unwritable: None,
+        };
+        let ran = self.run(&laid, &out, &mut recorder);
+        let Recorder { counted, void, unwritable, .. } = recorder;
+        match (unwritable, ran) {
+            (Some(problem), _) => Err(problem),
+            // What was measured before a session broke counts.
+            (None, Err(problem)) if problem.kind == holdup_model::ProblemKind::Trial && counted > 0 => Ok(()),
+            (None, Err(problem)) => Err(problem),
+            (None, Ok(())) if counted == 0 => {
+                Err(void.unwrap_or_else(|| Problem::trial(format!("candidate {}", candidate.name), "no trial counts")))
+            }
+            (None, Ok(())) => Ok(()),
+        }
+    }
+}

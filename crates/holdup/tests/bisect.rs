@@ -1,0 +1,218 @@
+//! `holdup bisect` over repositories that the tests make.
+
+#![allow(clippy::unwrap_used, reason = "test code")]
+
+mod common;
+
+use common::{Sandbox, refused, signal, wait_for};
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::process::{Child, Command, Stdio};
+
+/// A program that takes CPU time in proportion to a number.
+fn busy(rounds: u32) -> String {
+    format!("#!/bin/sh\nexec awk 'BEGIN {{ for (i = 0; i < {rounds}; i++) s += i * i }}'\n")
+}
+
+/// A program that prints a cost, with noise of about 1 % from the trial's seed.
+fn noisy(cost: f64) -> String {
+    format!(
+        "#!/bin/sh\nawk -v s=\"$HOLDUP_SEED\" 'BEGIN {{ srand(s % 1000003); r = rand() + rand() + rand(); \
+         printf \"cost=%.6f\\n\", {cost} * (1 + 0.02 * (r - 1.5)) }}'\n"
+    )
+}
+
+const COST: [&str; 2] = ["--metric", "cost=regex:cost=([0-9.]+):lower"];
+
+/// A repository in `r` with a commit for each number; `of` gives its program and whether it builds.
+fn repository(place: &Sandbox, commits: usize, of: impl Fn(usize) -> (String, bool)) {
+    let git = |args: &[&str]| {
+        let mut command = Command::new("git");
+        command.current_dir(place.path("")).args(args).stdin(Stdio::piped()).stdout(Stdio::null());
+        command.spawn().unwrap()
+    };
+    assert!(git(&["init", "-q", "-b", "main", "r"]).wait().unwrap().success());
+    let mut stream = String::new();
+    for i in 0..commits {
+        let (program, builds) = of(i);
+        let build = if builds { "exit 0\n" } else { "echo 'bench.c:1: error: it does not compile' >&2; exit 1\n" };
+        let who = format!("A U Thor <a@example.org> {} +0000", 1_700_000_000 + i * 60);
+        let message = format!("change {i}");
+        writeln!(stream, "commit refs/heads/main\nauthor {who}\ncommitter {who}\ndata {}\n{message}", message.len())
+            .unwrap();
+        for (mode, name, text) in
+            [("755", "bench", &program), ("755", "build", &build.to_owned()), ("644", "n", &i.to_string())]
+        {
+            writeln!(stream, "M 100{mode} inline {name}\ndata {}\n{text}", text.len()).unwrap();
+        }
+    }
+    let mut import = git(&["-C", "r", "fast-import", "--quiet"]);
+    import.stdin.take().unwrap().write_all(stream.as_bytes()).unwrap();
+    assert!(import.wait().unwrap().success());
+    assert!(git(&["-C", "r", "tag", "good", &format!("main~{}", commits - 1)]).wait().unwrap().success());
+}
+
+/// Arguments of a search from the first commit to the last.
+fn search<'a>(range: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    let head = ["bisect", "command", "--git", "r", "--range", range, "--build", "sh ./build", "--collect", "none"];
+    head.iter().chain(more).copied().chain(["--", "./bench"]).collect()
+}
+
+/// Two loops that keep two CPUs busy.
+struct Load(Vec<Child>);
+
+impl Load {
+    fn start() -> Load {
+        let spin = || Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
+        Load(vec![spin(), spin()])
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _gone = child.kill();
+            let _gone = child.wait();
+        }
+    }
+}
+
+#[test]
+fn a_commit_that_slows_a_program_by_a_twentieth_is_found_under_load() {
+    let place = Sandbox::new();
+    repository(&place, 200, |i| (busy(if i < 137 { 400_000 } else { 420_000 }), true));
+    let _load = Load::start();
+    let (out, err) = place.expect(1, &search("good..main", &["--metric", "user_s"]));
+    assert!(out.contains("change 137 (2023-11-15T00:30:20"), "{out}\n{err}");
+    let first = out.lines().next().unwrap();
+    assert!(first.contains(" raises user_s by ") && first.ends_with("which is worse."), "{out}");
+    assert!(out.contains("fresh, interleaved blocks: ratio 1.0"), "{out}");
+    assert!(out.contains("the bad end without it over the bad end: ratio 0.9"), "{out}");
+    let screen = |text: &str| text.lines().count() <= 24 && text.lines().all(|line| line.chars().count() <= 80);
+    assert!(screen(&out), "{out}");
+    let (log, _) = place.expect(0, &["bisect", "log"]);
+    assert!(log.lines().next().unwrap().contains("raises user_s"), "{log}");
+    assert!(log.lines().count() <= 24, "{log}");
+    // Nothing is left in the user's repository.
+    let listed =
+        Command::new("git").args(["-C", "r", "worktree", "list"]).current_dir(place.path("")).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&listed.stdout).lines().count(), 1);
+    assert!(!place.path("bisect-1/trees").exists());
+}
+
+#[test]
+fn a_range_without_a_change_has_none() {
+    let place = Sandbox::new();
+    repository(&place, 60, |_| (noisy(100.0), true));
+    let (out, _) = place.expect(0, &search("good..main", &COST));
+    assert!(out.starts_with("No change: cost is the same from "), "{out}");
+}
+
+#[test]
+fn ends_that_are_swapped_are_said_to_be() {
+    let place = Sandbox::new();
+    repository(&place, 40, |i| (noisy(if i < 20 { 110.0 } else { 100.0 }), true));
+    refused(&place, 2, &search("good..main", &COST), &["% lower at its end, which is better", "--look-for better"]);
+    let better = [&COST[..], &["--look-for", "better"]].concat();
+    let (out, _) = place.expect(1, &search("good..main", &better));
+    assert!(out.contains("change 20") && out.contains("which is better."), "{out}");
+    refused(&place, 2, &search("main..good", &COST), &["no ancestor", "turn the range round"]);
+}
+
+#[test]
+fn commits_that_do_not_build_or_run_are_skipped_and_stay_suspects() {
+    let place = Sandbox::new();
+    repository(&place, 60, |i| {
+        let program = noisy(if i < 30 { 100.0 } else { 110.0 });
+        // 29 and 30 cannot be measured, one because of its build, one because of its program.
+        (
+            if i == 30 { "#!/bin/sh\nexit 3\n".to_owned() } else { program },
+            i % 7 == 0 || i % 7 == 3 || i == 30 || i == 59,
+        )
+    });
+    let (out, err) = place.expect(1, &search("good..main", &COST));
+    assert!(out.starts_with("one of ") && err.contains("is skipped"), "{out}\n{err}");
+    for suspect in [29, 30, 31] {
+        assert!(out.contains(&format!("change {suspect} ")), "{out}");
+    }
+}
+
+#[test]
+fn a_search_that_was_killed_goes_on_where_it_was() {
+    let place = Sandbox::new();
+    repository(&place, 200, |i| (format!("{}sleep 0.05\n", noisy(if i < 41 { 100.0 } else { 103.0 })), true));
+    let mut child = place.start(&search("good..main", &COST));
+    let log = place.path("bisect-1/search.log");
+    let lines = || std::fs::read_to_string(&log).map_or(0, |text| text.matches("\"trial\"").count());
+    wait_for("ten trials", || lines() >= 10);
+    signal(&child, rustix::process::Signal::KILL);
+    child.wait().unwrap();
+    let before = lines();
+    let (out, _) = place.expect(1, &["bisect", "--continue"]);
+    assert!(out.contains("change 41 "), "{out}");
+    assert!(lines() > before, "the trials from before count");
+    // It has its answer now.
+    assert_eq!(place.expect(0, &["bisect", "--continue", "bisect-1"]).0, out);
+}
+
+#[test]
+fn git_bisect_run_is_told_good_and_bad() {
+    let place = Sandbox::new();
+    repository(&place, 30, |i| (noisy(if i < 17 { 100.0 } else { 110.0 }), i != 12));
+    let git = |args: &[&str]| {
+        let mut command = Command::new("git");
+        command.current_dir(place.path("r")).env("HOLDUP_STATE_DIR", place.path("state")).args(args);
+        command.output().unwrap()
+    };
+    assert!(git(&["reset", "-q", "--hard"]).status.success());
+    assert!(git(&["bisect", "start", "main", "good"]).status.success());
+    let holdup = env!("CARGO_BIN_EXE_holdup");
+    let output = git(&[
+        "bisect",
+        "run",
+        holdup,
+        "bisect",
+        "step",
+        "--build",
+        "sh ./build",
+        "--collect",
+        "none",
+        COST[0],
+        COST[1],
+        "command",
+        "--",
+        "./bench",
+    ]);
+    let (out, err) = common::texts(&output);
+    assert!(out.contains("is the first bad commit") && out.contains("change 17"), "{out}\n{err}");
+}
+
+#[test]
+fn a_threshold_in_a_number_is_found() {
+    let place = Sandbox::new();
+    // On the simulated server the throughput of a lock falls where threads exceed its eight CPUs.
+    let of = |values| {
+        let head = ["bisect", "lock-contention", "--target", "sim:server-8", "--algorithm", "ticket"];
+        let tail = ["--duration", "5ms", "--warmup", "0s", "--values", values];
+        [&head[..], &tail].concat()
+    };
+    let (out, _) = place.expect(1, &of("threads=2..40"));
+    assert!(out.contains("which is worse.") && out.contains("of 39 candidates"), "{out}");
+    refused(&place, 2, &of("threads=7"), &["it is not KEY=A..B"]);
+    refused(&place, 2, &["bisect", "command", "--", "true"], &["the candidates are missing", "--git DIR"]);
+}
+
+#[test]
+fn what_cannot_be_searched_is_said_before_anything_runs() {
+    let place = Sandbox::new();
+    repository(&place, 3, |_| (noisy(100.0), true));
+    refused(&place, 2, &search("good..nowhere", &COST), &["commit nowhere", "none of this name"]);
+    refused(&place, 2, &search("good", &COST), &["it is not GOOD..BAD", "for example"]);
+    refused(&place, 2, &search("main..main", &COST), &["both ends are the same commit"]);
+    let metric = ["--metric", "latency_p99_us"];
+    refused(&place, 2, &search("good..main", &metric), &["latency_p99_us"]);
+    let absent = ["--metric", "speed=regex:speed=([0-9.]+):higher"];
+    refused(&place, 3, &search("good..main", &absent), &["the good end ", "both ends of the range must build and run"]);
+    refused(&place, 2, &["bisect", "log"], &["no search"]);
+    refused(&place, 2, &search("good..main", &["--vary", "timeout=1s,2s"]), &["varies its candidates"]);
+}
