@@ -114,6 +114,8 @@ pub struct Answer {
     pub ratio: Option<Estimate>,
     /// Whether the interval excludes 1.
     pub is_confirmed: bool,
+    /// What speaks against trusting the ratio to its last digit.
+    pub caution: Option<String>,
     /// The bad end without the culprit over the bad end.
     pub reverted: Option<Estimate>,
     /// Why there is none.

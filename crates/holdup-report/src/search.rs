@@ -66,6 +66,9 @@ pub fn search_answer(answer: &Answer, _options: &TerminalOptions) -> String {
         );
         out.push_str(&wrap(&line, WIDTH, "  ", "    "));
     }
+    if let Some(caution) = &answer.caution {
+        out.push_str(&wrap(&format!("caution: {}", clean(caution)), WIDTH, "  ", "    "));
+    }
     match (&answer.reverted, &answer.not_reverted) {
         (Some(ratio), _) => {
             let line = format!("the bad end without it over the bad end: ratio {}", text::ratio(ratio));

@@ -141,11 +141,8 @@ fn cost(entries: &[Entry]) -> TrialCost {
         match entry {
             Entry::Built { build_s, .. } => builds.push(*build_s),
             Entry::Trial { bundle, spent_s, .. } => {
-                if bundle == last {
-                    later.push(*spent_s)
-                } else {
-                    first.push(*spent_s)
-                }
+                let of = if bundle == last { &mut later } else { &mut first };
+                of.push(*spent_s);
                 last = bundle;
             }
             _ => {}

@@ -4,14 +4,18 @@ use super::hands::Worker;
 use holdup_model::search::{Answer, Candidate, Entry};
 use holdup_model::{Arm, Estimate, Event, Observer, Problem, ProblemKind, Verdict};
 use holdup_search::{Hands, Log, state};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The bounds of the number of blocks that the answer may take.
+const LEAST_BLOCKS: u32 = 20;
+const MOST_BLOCKS: u32 = 300;
 
 /// Measures the culprit beside its parent, and the tip with and without it where it reverts cleanly.
 pub(super) fn confirm(
     worker: &mut Worker<'_>,
     log: &mut Log,
     culprits: &[usize],
-    probability: f64,
+    (probability, step): (f64, f64),
     observer: &mut dyn Observer,
 ) -> Result<Answer, Problem> {
     let begin = log.begin().clone();
@@ -25,7 +29,13 @@ pub(super) fn confirm(
     if let Reverted::Built(tree) = &reverted {
         values.extend([worker.value(&all[all.len() - 1]), tree.clone()]);
     }
-    let laid = worker.lay(&values, |_| {})?;
+    let blocks = blocks(log.entries(), step);
+    let laid = worker.lay(&values, |overrides| {
+        // A plan says how many blocks it wants.
+        if worker.args.file().is_none() && overrides.blocks.is_none() && overrides.max_blocks.is_none() {
+            overrides.max_blocks = Some(blocks);
+        }
+    })?;
     let bundle = worker.free_bundle("confirm");
     worker.run(&laid, &bundle, &mut Notes(observer))?;
     let data = holdup_store::read(&bundle)?;
@@ -40,7 +50,12 @@ pub(super) fn confirm(
     let of_revert = compare(2, 3)?.map(|(ratio, _)| ratio);
     let search = state(&begin, log.entries(), &worker.args.options(begin.better))?;
     let measured: BTreeSet<&str> = log.entries().iter().filter_map(measured).collect();
-    let is_confirmed = own.as_ref().is_some_and(|(_, verdict)| *verdict == Verdict::Different);
+    // The search has named it, so the interval decides; a ratio that moved while it was measured is said to have done so.
+    let is_confirmed = own.as_ref().is_some_and(|(ratio, _)| ratio.low > 1.0 || ratio.high < 1.0);
+    let caution = own.as_ref().and_then(|(_, verdict)| match verdict {
+        Verdict::Undecided { reason, .. } if is_confirmed => Some(reason.clone()),
+        _ => None,
+    });
     Ok(Answer {
         candidates: culprits.iter().map(|&i| all[i].clone()).collect(),
         parent: parent.clone(),
@@ -52,6 +67,7 @@ pub(super) fn confirm(
         probability,
         ratio: own.map(|(ratio, _)| ratio),
         is_confirmed,
+        caution,
         reverted: of_revert,
         not_reverted: reverted.why(),
         merged: worker.repository.as_ref().map_or(Ok(None), |repository| repository.merged(&culprit.name))?,
@@ -59,6 +75,27 @@ pub(super) fn confirm(
         measured: measured.len(),
         bundle: bundle.display().to_string(),
     })
+}
+
+/// Blocks at most, of trials that are as noisy as those of the search and of a step of this ratio: so many that nine of ten
+/// such runs see it.
+fn blocks(entries: &[Entry], step: f64) -> u32 {
+    let mut of_candidate: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    for entry in entries {
+        if let Entry::Trial { candidate, value, .. } = entry {
+            of_candidate.entry(candidate).or_default().push(value.ln());
+        }
+    }
+    let (mut squares, mut free) = (0.0, 0.0);
+    for values in of_candidate.values() {
+        let mean = values.iter().sum::<f64>() / values.len() as f64;
+        squares += values.iter().map(|v| (v - mean).powi(2)).sum::<f64>();
+        free += values.len() as f64 - 1.0;
+    }
+    let variance = squares / f64::max(free, 1.0);
+    // Both sides of the ratio are noisy: 2 · (1.96 + 1.28)².
+    let wanted = 21.0 * variance / step.ln().powi(2).max(1e-9);
+    (wanted.ceil() as u32).clamp(LEAST_BLOCKS, MOST_BLOCKS)
 }
 
 fn measured(entry: &Entry) -> Option<&str> {

@@ -224,9 +224,9 @@ fn search(args: &Args, worker: &mut Worker<'_>, log: &mut Log) -> anyhow::Result
     let (state, next) = walk(log, &options, worker, &mut progress)?;
     let begin = log.begin().clone();
     let (sentence, code) = match next {
-        Next::Done(Finding::Culprit { candidates, probability, .. }) => {
+        Next::Done(Finding::Culprit { candidates, probability, step_ratio }) => {
             progress.event(Event::Step("found; now in fresh, interleaved blocks"));
-            let answer = confirm::confirm(worker, log, &candidates, probability, &mut progress)?;
+            let answer = confirm::confirm(worker, log, &candidates, (probability, step_ratio), &mut progress)?;
             let code = if answer.is_confirmed { 1 } else { 3 };
             (holdup_report::search_answer(&answer, &output::terminal(false)), code)
         }
