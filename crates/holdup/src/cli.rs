@@ -32,7 +32,6 @@ pub(crate) struct Cli {
 }
 
 #[derive(Debug, Subcommand)]
-#[expect(clippy::large_enum_variant, reason = "a process has one")]
 pub(crate) enum Command {
     Check(check::Args),
     Run(run::Args),
