@@ -41,7 +41,7 @@ pub fn search_answer(answer: &Answer, _options: &TerminalOptions) -> String {
         }
         Some(ratio) => {
             let line = format!(
-                "Not confirmed: the search ended at {culprit}, and fresh blocks do not tell it from {parent} ({metric}: ratio {}).",
+                "Not confirmed: the search ended at {culprit}, and fresh blocks do not separate it from {parent} ({metric}: ratio {}).",
                 text::ratio(ratio)
             );
             out.push_str(&wrap(&line, WIDTH, "", "  "));

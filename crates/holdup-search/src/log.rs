@@ -31,7 +31,7 @@ impl Log {
             .and_then(|above| above.create_folder(&name.to_string_lossy(), 0o755))
             .and_then(|made| made.create_file(NAME, 0o644))
             .map_err(|e| {
-                failed(e).hint("--state DIR names a folder that does not exist; --continue DIR goes on with one")
+                failed(e).hint("--state DIR names a folder that does not exist; --continue DIR continues one")
             })?;
         let mut log = Log { folder: folder.to_owned(), file: made, begin: begin.clone(), entries: Vec::new() };
         log.lock()?;
@@ -39,7 +39,7 @@ impl Log {
         Ok(log)
     }
 
-    /// Opens the log of a search that goes on. A last line that was cut (the power failed) is taken off.
+    /// Opens the log of a search that continues. A last line that was cut (the power failed) is taken off.
     ///
     /// # Errors
     /// When there is none, it is damaged or of another version, or another process has it.

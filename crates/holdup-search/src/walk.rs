@@ -124,7 +124,7 @@ pub fn state(begin: &Begin, entries: &[Entry], options: &Options) -> Result<Bise
             search.skip(i).map_err(refused)?;
         }
     }
-    // Each step is a run of its own.
+    // Each step is a separate run.
     search.end_session();
     Ok(search)
 }
@@ -237,7 +237,7 @@ mod tests {
                 ended = walk(&mut log, &Options::default(), &mut hands, &mut Silent);
             }
             let Next::Done(Finding::Culprit { candidates, .. }) = ended.unwrap().1 else { panic!("nobody is named") };
-            // 36 does not build, so it cannot be told from 37.
+            // 36 does not build, so it cannot be separated from 37.
             assert_eq!(candidates, [36, 37]);
         }
     }

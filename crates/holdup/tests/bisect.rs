@@ -40,7 +40,7 @@ fn repository(place: &Sandbox, commits: usize, of: impl Fn(usize) -> (String, bo
         let message = format!("change {i}");
         writeln!(stream, "commit refs/heads/main\nauthor {who}\ncommitter {who}\ndata {}\n{message}", message.len())
             .unwrap();
-        // Each commit has a file of its own, so that any of them reverts cleanly.
+        // Each commit adds another file, so that any of them reverts cleanly.
         let (own, text) = (format!("n{i}"), i.to_string());
         for (mode, name, text) in [("755", "bench", program.as_str()), ("755", "build", build), ("644", &own, &text)] {
             writeln!(stream, "M 100{mode} inline {name}\ndata {}\n{text}", text.len()).unwrap();
@@ -153,7 +153,7 @@ fn a_search_that_was_killed_goes_on_where_it_was() {
 }
 
 #[test]
-fn git_bisect_run_is_told_good_and_bad() {
+fn git_bisect_run_ends_at_the_first_bad_commit() {
     let place = Sandbox::new();
     repository(&place, 30, |i| (noisy(if i < 17 { 100.0 } else { 110.0 }), i != 12));
     let git = |args: &[&str]| {

@@ -37,7 +37,7 @@ fn cells_of_the_page_are_found_again() {
         ("sequential", "heavy-tailed, 6", "5 %: blocks used"),
         ("steadiness", "normal, drifts", "20"),
         ("changes", "independent", "no step: any seen"),
-        ("searches", "step of 10 %", "trials"),
+        ("searches", "step of 3", "trials"),
     ];
     for (id, row, column) in picked {
         let table = table(id);

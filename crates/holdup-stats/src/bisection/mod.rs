@@ -99,7 +99,7 @@ pub struct Options {
     /// The variance between builds (or boots) of the same candidate over the variance of trials of one
     /// build. Above zero, repeated trials of one build are not independent. `None`: learnt from the trials.
     pub build_variance_ratio: Option<f64>,
-    /// Whether the host may drift in a straight line while the search goes on.
+    /// Whether the host may drift in a straight line during the search.
     pub may_drift: bool,
     /// Residuals beyond this many σ lose weight, as 1/z² with the excess; `None` takes all noise for normal.
     pub outlier_limit: Option<f64>,

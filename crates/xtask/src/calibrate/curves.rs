@@ -1,9 +1,8 @@
-//! The tables of what looks at curves, distributions, series and searches.
+//! The tables of what looks at curves, distributions and series.
 
 use super::tables::{Cell, Promise, Row};
 use super::worlds::{Dice, seed_of};
 use holdup_model::Histogram;
-use holdup_stats::bisection::{Options, World as Search, simulate_binary_search, simulate_search};
 use holdup_stats::quantile_bands::quantile_shift_over_blocks_from;
 use holdup_stats::scaling::calibrate::{CliffRates, Truth, World as Sweep, cliff_rates};
 use holdup_stats::scaling::{Repairman, Usl};
@@ -11,7 +10,7 @@ use holdup_stats::{ChangeOptions, change_points, quantile_shift};
 
 const LOADS: [f64; 8] = [1.0, 2.0, 4.0, 8.0, 16.0, 24.0, 32.0, 64.0];
 
-fn cell(column: &str, promise: Promise, run: impl Fn() -> f64 + 'static) -> Cell {
+pub(super) fn cell(column: &str, promise: Promise, run: impl Fn() -> f64 + 'static) -> Cell {
     Cell { column: column.to_owned(), run: Box::new(run), promise }
 }
 
@@ -122,40 +121,6 @@ pub(super) fn changes() -> Vec<Row> {
             }));
         }
         rows.push(Row { label: label.to_owned(), cells });
-    }
-    rows
-}
-
-/// Searches for the candidate that brought a step.
-pub(super) fn searches() -> Vec<Row> {
-    let mut rows = Vec::new();
-    let bold = Options { confidence: 0.9, no_step_prior: 0.2, ..Options::default() };
-    let cases =
-        [(0.03, 1_000_u32, None), (0.03, 1_000, Some(bold)), (0.02, 300, None), (0.1, 300, None), (0.0, 300, None)];
-    for (step, experiments, options) in cases {
-        let mut label = if step == 0.0 { "no step".to_owned() } else { format!("step of {} %", step * 100.0) };
-        if options.is_some() {
-            label.push_str(", stop at 90 %, prior of no step 20 %");
-        }
-        let options = options.unwrap_or_default();
-        let outcome = move |by_hand: bool, seed: u64| {
-            let world = Search::new(1_000, step, 0.02);
-            if by_hand { simulate_binary_search(&world, seed, 10) } else { simulate_search(&world, seed, &options) }
-        };
-        let share = move |by_hand: bool, read: fn(&holdup_stats::bisection::Outcome) -> f64| {
-            let sum: f64 =
-                (0..experiments).filter_map(|seed| outcome(by_hand, u64::from(seed)).ok()).map(|o| read(&o)).sum();
-            sum / f64::from(experiments)
-        };
-        let promise = if step == 0.0 { Promise::Error } else { Promise::Free };
-        let cells = vec![
-            cell("right", Promise::Free, move || share(false, |o| if o.found { 100.0 } else { 0.0 })),
-            cell("wrongly accused", promise, move || share(false, |o| if o.false_accusation { 100.0 } else { 0.0 })),
-            cell("trials", Promise::Free, move || share(false, |o| o.trials as f64)),
-            cell("binary search: right", Promise::Free, move || share(true, |o| if o.found { 100.0 } else { 0.0 })),
-            cell("binary search: trials", Promise::Free, move || share(true, |o| o.trials as f64)),
-        ];
-        rows.push(Row { label, cells });
     }
     rows
 }

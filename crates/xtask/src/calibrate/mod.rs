@@ -4,7 +4,9 @@
 //! recomputes some of them.
 
 mod curves;
+mod peers;
 pub mod rules;
+mod searches;
 pub mod tables;
 pub mod worlds;
 

@@ -1,8 +1,8 @@
 //! The tables of docs/calibration.md.
 
-use super::curves;
 use super::rules::{self, MannWhitney};
 use super::worlds::{Dice, SHAPES, Shape, World, seed_of};
+use super::{curves, searches};
 use holdup_model::Verdict;
 use holdup_stats::{BlockPair, Effect, Looks, Question, decide, ratio_bootstrap, unsteady};
 
@@ -163,10 +163,12 @@ pub static ALL: &[Table] = &[
     Table {
         id: "searches",
         title: "Searching the candidate that brought a step",
-        note: "1,000 candidates, 2 % noise, stop at 95 %; 1,000 searches for 3 %, 300 for the others. Beside it binary search that \
-               runs both ends and each step ten times and compares means.",
+        note: "200 candidates, 2 % noise, stop at 95 %, at most 400 trials; 50 histories each. Steps in standard deviations of a trial. An \
+               oracle knows both levels and the noise; *in time* is a right answer within three times its mean number of trials. On the same histories: \
+               git bisect with one and with five runs a step (both ends as often; the nearer end's mean decides), and the rule of \
+               git_bayesect on trials that pass or fail (the limit is half way between five trials of each end; 95 %).",
         corner: "truth",
-        rows: curves::searches,
+        rows: searches::rows,
     },
 ];
 

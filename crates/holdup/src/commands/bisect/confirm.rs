@@ -77,7 +77,7 @@ pub(super) fn confirm(
     })
 }
 
-/// Blocks at most, of trials that are as noisy as those of the search and of a step of this ratio: so many that nine of ten
+/// Blocks at most, of trials that are as noisy as those of the search and of a step of this ratio: enough that nine of ten
 /// such runs see it.
 fn blocks(entries: &[Entry], step: f64) -> u32 {
     let mut of_candidate: BTreeMap<&str, Vec<f64>> = BTreeMap::new();

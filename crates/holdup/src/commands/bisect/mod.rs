@@ -30,7 +30,7 @@ Candidates are commits (--git, --range), kernels of guests (--kernels) or the
 values of a parameter (--values). What does not build or run is skipped. The
 change is searched by a probability for each candidate, then measured in fresh,
 interleaved blocks of the candidate and the one before it: that ratio is the
-answer. A search goes on after Ctrl-C, kill -9 and a reboot with --continue.
+answer. A search continues after Ctrl-C, kill -9 and a reboot with --continue.
 
 Examples:
   holdup bisect command --git . --range v1..v2 --build 'make' -- ./bench
@@ -182,7 +182,7 @@ fn begin(args: &Args) -> anyhow::Result<u8> {
     search(args, &mut worker, &mut log)
 }
 
-/// Goes on with a search, in the folder and with the command line that it was begun with.
+/// Continues a search, in the folder and with the command line that it was begun with.
 fn go_on(folder: Option<&Path>) -> anyhow::Result<u8> {
     let folder = std::path::absolute(folder.map_or_else(newest_folder, |folder| Ok(folder.to_owned()))?)?;
     let mut log = Log::open(&folder)?;
