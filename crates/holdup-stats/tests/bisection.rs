@@ -284,7 +284,7 @@ fn mean_trials(outcomes: &[Outcome]) -> f64 {
 // The shares below are of few searches, so that they are quick; the bounds leave room for that.
 
 #[test]
-fn it_is_right_as_often_as_it_says_with_about_half_the_trials_of_binary_search() {
+fn it_is_right_as_often_as_it_says_with_two_thirds_of_the_trials_of_binary_search() {
     let world = World::new(1000, 0.03, 0.02);
     let ours = play(60, &world, &Options::default());
     let theirs: Vec<Outcome> =
@@ -293,7 +293,7 @@ fn it_is_right_as_often_as_it_says_with_about_half_the_trials_of_binary_search()
     let (found, peer) = (share(&ours, |o| o.found), share(&theirs, |o| o.found));
     assert!(found >= 0.93 && peer < found - 0.05, "{found} against {peer}");
     let (trials, peer) = (mean_trials(&ours), mean_trials(&theirs));
-    assert!((110.0..=120.0).contains(&peer) && trials < 0.6 * peer, "{trials} against {peer}");
+    assert!((110.0..=120.0).contains(&peer) && trials < 0.7 * peer, "{trials} against {peer}");
 }
 
 #[test]

@@ -97,7 +97,8 @@ pub struct Options {
     /// A guess at the coefficient of variation of trials of one build. It weighs as much as two trials.
     pub expected_cv: f64,
     /// The variance between builds (or boots) of the same candidate over the variance of trials of one
-    /// build. Above zero, repeated trials of one build are not independent. `None`: learnt from the trials.
+    /// build. Above zero, repeated trials of one build are not independent. `None`: learnt from the trials, as that between
+    /// sessions of one build is.
     pub build_variance_ratio: Option<f64>,
     /// Whether the host may drift in a straight line during the search.
     pub may_drift: bool,

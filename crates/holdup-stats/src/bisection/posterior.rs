@@ -199,7 +199,9 @@ fn mixture(
 ) -> Option<Posterior> {
     let ratios = options.build_variance_ratio.map_or(BUILD_RATIOS.to_vec(), |ratio| vec![(ratio, 1.0)]);
     let drifts = if options.may_drift { &DRIFTS[..] } else { &[(0.0, 1.0)] };
-    let sessions = || points.iter().zip(SESSION_RATIOS);
+    // Where the ratio of builds is known, sessions are taken to be alike.
+    let known = if options.build_variance_ratio.is_some() { 1 } else { SESSION_RATIOS.len() };
+    let sessions = || points.iter().zip(SESSION_RATIOS).take(known);
     let beliefs = ratios.iter().flat_map(|ratio| {
         let with_drift = move |drift| sessions().map(move |(points, session)| (ratio, drift, points, session));
         drifts.iter().flat_map(with_drift)
