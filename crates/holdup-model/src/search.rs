@@ -88,6 +88,8 @@ pub enum Entry {
     Answer {
         /// The answer.
         sentence: String,
+        /// The exit code that it had.
+        code: u8,
     },
 }
 

@@ -137,7 +137,7 @@ pub fn search_log(
 ) -> String {
     let trials: usize = measured.iter().map(|m| m.values.len()).sum();
     let answer = entries.iter().rev().find_map(|entry| match entry {
-        Entry::Answer { sentence } => Some(sentence.lines().next().unwrap_or_default().to_owned()),
+        Entry::Answer { sentence, .. } => Some(sentence.lines().next().unwrap_or_default().to_owned()),
         _ => None,
     });
     let likeliest = measured.iter().max_by(|a, b| a.probability.total_cmp(&b.probability));

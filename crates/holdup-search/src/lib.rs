@@ -1,7 +1,7 @@
 //! Searches: which of many ordered candidates brought a change.
 //!
 //! A search proposes, the run loop measures: [`walk()`] asks the engine (`holdup_stats::bisection`) what to measure next and
-//! has its [`Hands`] do it. [`Log`] is all that a search remembers; `git` turns a range of commits into candidates, checks
+//! has its [`Steps`] do it. [`Log`] is all that a search remembers; `git` turns a range of commits into candidates, checks
 //! them out and builds them.
 //!
 //! Not here: plans and trials (the crate `holdup` makes the plan of each step), and how an answer reads
@@ -14,4 +14,4 @@ mod walk;
 
 pub use git::Repository;
 pub use log::Log;
-pub use walk::{Hands, state, walk};
+pub use walk::{Steps, state, walk};

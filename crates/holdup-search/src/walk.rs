@@ -7,7 +7,7 @@ use holdup_stats::bisection::{Bisection, Candidates, Costs, Next, Options, Trial
 use std::collections::BTreeMap;
 
 /// What carries out the steps.
-pub trait Hands {
+pub trait Steps {
     /// Makes a candidate ready to be measured; the seconds that it took, if something had to be built.
     ///
     /// # Errors
@@ -37,7 +37,7 @@ const LEAST_S: f64 = 1e-3;
 pub fn walk(
     log: &mut Log,
     options: &Options,
-    hands: &mut dyn Hands,
+    steps: &mut dyn Steps,
     observer: &mut dyn Observer,
 ) -> Result<(Bisection, Next), Problem> {
     loop {
@@ -48,7 +48,7 @@ pub fn walk(
         let is_end = index == 0 || index + 1 == candidates.len();
         let candidate = candidates[index].clone();
         observer.event(Event::Step(&position(&search, &candidate, log.begin())));
-        let stepped = step(&candidate, trials, log, hands, observer);
+        let stepped = step(&candidate, trials, log, steps, observer);
         match stepped {
             Ok(()) => {}
             Err(problem) if problem.kind == ProblemKind::Trial && !is_end => {
@@ -70,13 +70,13 @@ fn step(
     candidate: &Candidate,
     trials: u32,
     log: &mut Log,
-    hands: &mut dyn Hands,
+    steps: &mut dyn Steps,
     observer: &mut dyn Observer,
 ) -> Result<(), Problem> {
-    if let Some(build_s) = hands.prepare(candidate, observer)? {
+    if let Some(build_s) = steps.prepare(candidate, observer)? {
         log.add(Entry::Built { candidate: candidate.name.clone(), build_s })?;
     }
-    hands.measure(candidate, trials, log, observer)
+    steps.measure(candidate, trials, log, observer)
 }
 
 /// Where the search stands, in a line.
@@ -184,7 +184,7 @@ mod tests {
         stop_at: usize,
     }
 
-    impl Hands for Made {
+    impl Steps for Made {
         fn prepare(&mut self, candidate: &Candidate, _: &mut dyn Observer) -> Result<Option<f64>, Problem> {
             let index: usize = candidate.name[1..].parse().unwrap();
             match index % 4 == 2 || index == 36 {
@@ -226,15 +226,15 @@ mod tests {
         let above = tempfile::tempdir().unwrap();
         for stop_at in [0, 1, 5, 9, usize::MAX] {
             let folder = above.path().join(stop_at.to_string());
-            let mut hands = Made { trials: 0, stop_at };
+            let mut steps = Made { trials: 0, stop_at };
             let mut log = Log::create(&folder, begin(101)).unwrap();
-            let mut ended = walk(&mut log, &Options::default(), &mut hands, &mut Silent);
+            let mut ended = walk(&mut log, &Options::default(), &mut steps, &mut Silent);
             if stop_at < usize::MAX {
                 assert_eq!(ended.unwrap_err().kind, ProblemKind::Interrupted);
                 drop(log);
-                hands.stop_at = usize::MAX;
+                steps.stop_at = usize::MAX;
                 log = Log::open(&folder).unwrap();
-                ended = walk(&mut log, &Options::default(), &mut hands, &mut Silent);
+                ended = walk(&mut log, &Options::default(), &mut steps, &mut Silent);
             }
             let Next::Done(Finding::Culprit { candidates, .. }) = ended.unwrap().1 else { panic!("nobody is named") };
             // 36 does not build, so it cannot be separated from 37.
@@ -246,8 +246,8 @@ mod tests {
     fn an_end_that_does_not_build_is_an_error() {
         let above = tempfile::tempdir().unwrap();
         let mut log = Log::create(&above.path().join("s"), begin(103)).unwrap();
-        let mut hands = Made { trials: 0, stop_at: usize::MAX };
-        let problem = walk(&mut log, &Options::default(), &mut hands, &mut Silent).unwrap_err();
+        let mut steps = Made { trials: 0, stop_at: usize::MAX };
+        let problem = walk(&mut log, &Options::default(), &mut steps, &mut Silent).unwrap_err();
         assert!(problem.what.starts_with("the bad end c102"), "{problem}");
     }
 

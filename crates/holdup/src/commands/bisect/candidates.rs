@@ -1,7 +1,7 @@
 //! What is searched: the candidates, what of the plan they are values of, and the metric.
 
 use super::Args;
-use super::hands::Worker;
+use super::worker::Worker;
 use crate::progress::Progress;
 use holdup_catalogue::pgbench::BUILD;
 use holdup_kernels::{Available, Cache};

@@ -1,9 +1,9 @@
 //! The answer: the culprit and the candidate before it in fresh, interleaved blocks.
 
-use super::hands::Worker;
+use super::worker::Worker;
 use holdup_model::search::{Answer, Candidate, Entry};
 use holdup_model::{Arm, Estimate, Event, Observer, Problem, ProblemKind, Verdict};
-use holdup_search::{Hands, Log, state};
+use holdup_search::{Log, Steps, state};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The bounds of the number of blocks that the answer may take.
@@ -30,16 +30,16 @@ pub(super) fn confirm(
         values.extend([worker.value(&all[all.len() - 1]), tree.clone()]);
     }
     let blocks = blocks(log.entries(), step);
-    let laid = worker.lay(&values, |overrides| {
+    let planned = worker.plan_for(&values, |overrides| {
         // A plan says how many blocks it wants.
         if worker.args.file().is_none() && overrides.blocks.is_none() && overrides.max_blocks.is_none() {
             overrides.max_blocks = Some(blocks);
         }
     })?;
     let bundle = worker.free_bundle("confirm");
-    worker.run(&laid, &bundle, &mut Notes(observer))?;
+    worker.run(&planned, &bundle, &mut Notes(observer))?;
     let data = holdup_store::read(&bundle)?;
-    let arms: Vec<&Arm> = laid.schedule.arms.iter().filter(|arm| arm.replica.is_none()).collect();
+    let arms: Vec<&Arm> = planned.schedule.arms.iter().filter(|arm| arm.replica.is_none()).collect();
     let compare = |a: usize, b: usize| -> Result<Option<(Estimate, Verdict)>, Problem> {
         let (Some(a), Some(b)) = (arms.get(a), arms.get(b)) else { return Ok(None) };
         let analysis = holdup_analysis::compare_arms(&data, &a.label, &b.label)?;
@@ -77,8 +77,7 @@ pub(super) fn confirm(
     })
 }
 
-/// Blocks at most, of trials that are as noisy as those of the search and of a step of this ratio: enough that nine of ten
-/// such runs see it.
+/// The most blocks, of trials that are as noisy as those of the search: nine of ten such runs see a step of this ratio.
 fn blocks(entries: &[Entry], step: f64) -> u32 {
     let mut of_candidate: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     for entry in entries {

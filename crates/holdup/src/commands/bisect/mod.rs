@@ -2,9 +2,9 @@
 
 mod candidates;
 mod confirm;
-mod hands;
 mod log;
 mod step;
+mod worker;
 
 use crate::cli::Cli;
 use crate::design::{Chosen, Design};
@@ -12,7 +12,6 @@ use crate::output;
 use crate::progress::Progress;
 use crate::world::World;
 use clap::Parser;
-use hands::Worker;
 use holdup_host::Host;
 use holdup_model::search::{Begin, Candidate, Entry, FORMAT};
 use holdup_model::{Direction, Event, Observer, Problem};
@@ -20,6 +19,7 @@ use holdup_search::{Log, walk};
 use holdup_stats::bisection::{self, Finding, Next, Options};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
+use worker::Worker;
 
 /// Find which commit, kernel or value brought a change
 #[derive(Debug, clap::Args)]
@@ -186,9 +186,11 @@ fn begin(args: &Args) -> anyhow::Result<u8> {
 fn go_on(folder: Option<&Path>) -> anyhow::Result<u8> {
     let folder = std::path::absolute(folder.map_or_else(newest_folder, |folder| Ok(folder.to_owned()))?)?;
     let mut log = Log::open(&folder)?;
-    if let Some(Entry::Answer { sentence }) = log.entries().iter().rev().find(|e| matches!(e, Entry::Answer { .. })) {
+    if let Some(Entry::Answer { sentence, code }) =
+        log.entries().iter().rev().find(|e| matches!(e, Entry::Answer { .. }))
+    {
         output::data(sentence)?;
-        return Ok(0);
+        return Ok(*code);
     }
     let begun = log.begin().clone();
     let what = || format!("folder {}", begun.folder);
@@ -245,7 +247,7 @@ fn search(args: &Args, worker: &mut Worker<'_>, log: &mut Log) -> anyhow::Result
         Next::Measure { .. } => return Err(Problem::internal("the search", "it ended before its end").into()),
     };
     progress.event(Event::End);
-    log.add(Entry::Answer { sentence: sentence.clone() })?;
+    log.add(Entry::Answer { sentence: sentence.clone(), code })?;
     worker.clear()?;
     output::data(&sentence)?;
     Ok(code)

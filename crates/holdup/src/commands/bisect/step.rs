@@ -3,7 +3,7 @@
 //! A step is a search among three: the good end, the commit that git has checked out, the bad end. Trials of the ends are
 //! kept for the steps that follow, in a folder beneath `.git`.
 
-use super::hands::Worker;
+use super::worker::Worker;
 use super::{Args as All, short};
 use crate::design::Chosen;
 use crate::output;

@@ -12,7 +12,7 @@ use holdup_model::bundle::Ending;
 use holdup_model::search::{Begin, Candidate, Entry};
 use holdup_model::{Event, Metric, Observer, Plan, Problem, Schedule, Trial, TrialStatus};
 use holdup_plan::Overrides;
-use holdup_search::{Hands, Log, Repository};
+use holdup_search::{Log, Repository, Steps};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -31,7 +31,7 @@ pub(super) struct Worker<'a> {
 }
 
 /// A plan and all that follows from it.
-pub(super) struct Laid {
+pub(super) struct StepPlan {
     pub(super) plan: Plan,
     pub(super) source: String,
     pub(super) schedule: Schedule,
@@ -60,14 +60,14 @@ impl<'a> Worker<'a> {
                 summary: String::new(),
             },
         };
-        let laid = worker.lay(&[], |_| {})?;
-        worker.key = candidates::key(args, &laid.plan)?;
-        worker.metric = candidates::metric(args, &laid.plan)?;
+        let planned = worker.plan_for(&[], |_| {})?;
+        worker.key = candidates::key(args, &planned.plan)?;
+        worker.metric = candidates::metric(args, &planned.plan)?;
         Ok(worker)
     }
 
     /// The plan with the candidates at these values: one for a step, several to compare them.
-    pub(super) fn lay(&self, values: &[String], change: impl Fn(&mut Overrides)) -> Result<Laid, Problem> {
+    pub(super) fn plan_for(&self, values: &[String], change: impl Fn(&mut Overrides)) -> Result<StepPlan, Problem> {
         let args = self.args;
         let mut overrides = args.design.overrides(args.place.changes());
         if !overrides.vary.is_empty() {
@@ -84,22 +84,22 @@ impl<'a> Worker<'a> {
         change(&mut overrides);
         let (plan, source) = plan_of((args.file(), args.workload()), &args.design.metric, &overrides, self.world)?;
         let schedule = holdup_plan::schedule(&plan)?;
-        Ok(Laid { plan, source, schedule })
+        Ok(StepPlan { plan, source, schedule })
     }
 
     /// One arm, this many trials.
-    fn step(&self, value: String, trials: u32) -> Result<Laid, Problem> {
-        let laid = self.lay(&[value], |overrides| {
+    fn step(&self, value: String, trials: u32) -> Result<StepPlan, Problem> {
+        let planned = self.plan_for(&[value], |overrides| {
             overrides.set.push(("aa".to_owned(), "false".to_owned()));
             overrides.max_blocks = None;
             overrides.blocks = Some(trials);
             overrides.sessions = Some(1);
         })?;
-        if laid.schedule.arms.len() > 1 {
-            let why = format!("it has {} arms, and a search varies its candidates alone", laid.schedule.arms.len());
+        if planned.schedule.arms.len() > 1 {
+            let why = format!("it has {} arms, and a search varies its candidates alone", planned.schedule.arms.len());
             return Err(Problem::usage("the plan", why).hint("--set KEY=V chooses one value of what it varies"));
         }
-        Ok(laid)
+        Ok(planned)
     }
 
     /// The first line of the log: the candidates, and what is measured of them.
@@ -110,14 +110,14 @@ impl<'a> Worker<'a> {
     /// The first line of a log with these candidates.
     pub(super) fn begin_with(&self, all: Vec<Candidate>, command: Vec<String>) -> Result<Begin, Problem> {
         // A plan that cannot be is refused before anything is built.
-        let laid = self.step(self.value(&all[0]), 1)?;
+        let planned = self.step(self.value(&all[0]), 1)?;
         let folder = std::env::current_dir().map_err(|e| Problem::host("this folder", e.to_string()))?;
         Ok(Begin {
             format: FORMAT,
             command,
             folder: folder.display().to_string(),
             began_unix_ns: unix_ns(),
-            plan: laid.source,
+            plan: planned.source,
             metric: self.metric.id.clone(),
             unit: self.metric.unit.clone(),
             better: self.metric.better,
@@ -159,9 +159,9 @@ impl<'a> Worker<'a> {
         log.add(Entry::Host { host: now })
     }
 
-    /// Runs what is laid out; the trials that count go to `seen`.
-    pub(super) fn run(&self, laid: &Laid, out: &Path, observer: &mut dyn Observer) -> Result<(), Problem> {
-        let run = Run { plan: &laid.plan, source: &laid.source, schedule: &laid.schedule, notes: Vec::new() };
+    /// Runs what is planned, and writes its bundle to `out`.
+    pub(super) fn run(&self, planned: &StepPlan, out: &Path, observer: &mut dyn Observer) -> Result<(), Problem> {
+        let run = Run { plan: &planned.plan, source: &planned.source, schedule: &planned.schedule, notes: Vec::new() };
         let outcome = self.args.place.run(run, (self.host, self.world), out, self.cancel.clone(), observer)?;
         if !outcome.left.is_empty() {
             let kind = holdup_model::ProblemKind::NotRestored;
@@ -245,7 +245,7 @@ impl Observer for Recorder<'_> {
     }
 }
 
-impl Hands for Worker<'_> {
+impl Steps for Worker<'_> {
     fn prepare(&mut self, candidate: &Candidate, observer: &mut dyn Observer) -> Result<Option<f64>, Problem> {
         match &self.repository {
             Some(repository) => {
@@ -262,7 +262,7 @@ impl Hands for Worker<'_> {
         log: &mut Log,
         observer: &mut dyn Observer,
     ) -> Result<(), Problem> {
-        let laid = self.step(self.value(candidate), trials)?;
+        let planned = self.step(self.value(candidate), trials)?;
         let out = self.free_bundle("step");
         let bundle = out.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let mut recorder = Recorder {
@@ -276,7 +276,7 @@ impl Hands for Worker<'_> {
             void: None,
             unwritable: None,
         };
-        let ran = self.run(&laid, &out, &mut recorder);
+        let ran = self.run(&planned, &out, &mut recorder);
         let Recorder { counted, void, unwritable, .. } = recorder;
         match (unwritable, ran) {
             (Some(problem), _) => Err(problem),
