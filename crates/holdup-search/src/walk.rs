@@ -83,7 +83,8 @@ fn step(
 fn position(search: &Bisection, candidate: &Candidate, begin: &Begin) -> String {
     let of = begin.candidates.len();
     let left = search.credible().len();
-    let name: String = candidate.name.chars().take(12).collect();
+    // A hash is shortened, a kernel's name is not.
+    let name: String = candidate.name.chars().take(if begin.key == "kernel" { usize::MAX } else { 12 }).collect();
     let trials = search.trials();
     match trials {
         0 => format!("{of} candidates; first both ends: {name}"),

@@ -134,7 +134,10 @@ fn kernels(worker: &Worker<'_>, range: &str) -> Result<Vec<String>, Problem> {
         return Err(Problem::usage(what(), format!("the archive has {} of them, and two are needed", found.len()))
             .hint("`holdup kernels list --available` shows what there is"));
     }
-    Ok(found.into_iter().map(|(_, kernel)| kernel.spec()).collect())
+    // Builds of one release have one name, which stands for the newest of them.
+    let mut specs: Vec<String> = found.into_iter().map(|(_, kernel)| kernel.spec()).collect();
+    specs.dedup();
+    Ok(specs)
 }
 
 /// The numbers at the head of a version: `6.19.14+deb13-amd64` is 6, 19, 14.

@@ -81,6 +81,11 @@ impl<'a> Worker<'a> {
                 _ => overrides.vary.push(pair),
             }
         }
+        // A plan of guests names a kernel.
+        if let (true, Some(range)) = (values.is_empty(), &args.search.kernels) {
+            let first = range.split("..").next().unwrap_or_default();
+            overrides.set.push((holdup_model::guest::KERNEL.to_owned(), first.to_owned()));
+        }
         change(&mut overrides);
         let (plan, source) = plan_of((args.file(), args.workload()), &args.design.metric, &overrides, self.world)?;
         let schedule = holdup_plan::schedule(&plan)?;
