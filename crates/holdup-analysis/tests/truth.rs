@@ -62,6 +62,24 @@ fn a_wrong_direction_is_caught() {
 }
 
 #[test]
+fn more_clients_may_raise_throughput_and_latency() {
+    let mut bundle = Maker { clients: vec![2, 64], histograms: false, ..Maker::default() }.make();
+    let many: Vec<u32> = bundle.schedule.arms.iter().filter(|a| a.label.contains("clients=64")).map(|a| a.id).collect();
+    assert!(!many.is_empty());
+    for trial in bundle.trials.iter_mut().filter(|trial| many.contains(&trial.arm)) {
+        for (metric, times) in [("tps", 1.5), ("latency_mean_us", 20.0)] {
+            let value = trial.metric(metric).expect("measured");
+            let of = trial.measurements.iter_mut().find(|m| m.metric == metric).expect("there");
+            of.value = Measured::Value(value * times);
+        }
+    }
+    let analysis = analyse(&bundle);
+    let rose = |c: &&Comparison| matches!(c.contrast, Contrast::Axis { .. }) && c.verdict == Verdict::Different;
+    assert!(analysis.comparisons.iter().filter(rose).count() >= 2, "the clients are compared");
+    assert!(analysis.findings.iter().all(|f| f.analysis != "direction"), "{:?}", analysis.findings);
+}
+
+#[test]
 fn nothing_induced_is_seldom_different() {
     let runs = 500;
     let (mut pooled, mut cells, mut equivalent) = (0, 0, 0);

@@ -3,7 +3,7 @@
 use super::{Context, note};
 use crate::analyses::effect::subject;
 use crate::words;
-use holdup_model::outcome::FindingVerdict;
+use holdup_model::outcome::{Contrast, FindingVerdict};
 use holdup_model::{Comparison, Direction as Better, Finding, Meta, Verdict};
 
 /// What this analysis says about itself.
@@ -21,8 +21,10 @@ pub static META: Meta = Meta {
 pub(super) fn run(context: &Context<'_>) -> Vec<Finding> {
     let mut findings = turned(context);
     let all = context.comparisons;
+    // More clients are another loop: both may rise.
+    let is_one_loop = |c: &&Comparison| !matches!(&c.contrast, Contrast::Axis { axis, .. } if axis == "clients");
     let is_throughput = |c: &&Comparison| c.metric.id == "tps" && c.verdict == Verdict::Different;
-    findings.extend(all.iter().filter(is_throughput).filter_map(|throughput| {
+    findings.extend(all.iter().filter(is_one_loop).filter(is_throughput).filter_map(|throughput| {
         let same_place = |c: &&Comparison| {
             c.metric.id.starts_with("latency_mean")
                 && (&c.contrast, &c.workload, &c.cell, c.pooled)
