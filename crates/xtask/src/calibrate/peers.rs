@@ -1,6 +1,7 @@
 //! Other searches, on the histories on which ours is measured: one that knows what ours has to learn, and git_bayesect's rule.
 
 use holdup_stats::bisection::{History, World};
+use statrs::function::beta::ln_beta;
 
 /// How a peer's search ended.
 pub(super) struct End {
@@ -83,7 +84,7 @@ fn beliefs(fails: &[f64], passes: &[f64]) -> Vec<Belief> {
     let mut all: Vec<Belief> = Vec::with_capacity(fails.len());
     for c in 0..fails.len() {
         let (after_f, after_p) = (all_fails - f, all_passes - p);
-        let log = log_beta(BEFORE.0 + f, BEFORE.1 + p) + log_beta(AFTER.0 + after_f, AFTER.1 + after_p);
+        let log = ln_beta(BEFORE.0 + f, BEFORE.1 + p) + ln_beta(AFTER.0 + after_f, AFTER.1 + after_p);
         all.push(Belief {
             probability: if c == 0 { f64::NEG_INFINITY } else { log },
             fails_before: (BEFORE.0 + f) / (1.0 + f + p),
@@ -117,19 +118,4 @@ fn least_entropy(beliefs: &[Belief]) -> usize {
         }
     }
     best.1
-}
-
-/// The logarithm of the beta function, by Stirling's series for the gamma function above 8 (Abramowitz, Stegun, 6.1.41).
-fn log_beta(a: f64, b: f64) -> f64 {
-    fn log_gamma(mut x: f64) -> f64 {
-        let mut shift = 0.0;
-        while x < 8.0 {
-            shift += x.ln();
-            x += 1.0;
-        }
-        let square = 1.0 / (x * x);
-        let series = (1.0 / 12.0 - square * (1.0 / 360.0 - square / 1260.0)) / x;
-        (x - 0.5) * x.ln() - x + 0.5 * std::f64::consts::TAU.ln() + series - shift
-    }
-    log_gamma(a) + log_gamma(b) - log_gamma(a + b)
 }
