@@ -21,6 +21,12 @@ pub struct Candidate {
     pub date: String,
 }
 
+/// What people read of a name: twelve digits of the hash of a commit, else all of it.
+pub fn short(name: &str) -> &str {
+    let is_hash = name.len() >= 40 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if is_hash { &name[..12] } else { name }
+}
+
 /// How a search began.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Begin {
@@ -106,16 +112,12 @@ pub struct Answer {
     pub metric: String,
     /// Which way it is better.
     pub better: Direction,
-    /// What of the plan the candidates are values of.
-    pub key: String,
     /// Whether they are commits.
     pub is_commit: bool,
     /// The probability that the search ended with.
     pub probability: f64,
     /// The last candidate over the parent, from fresh, interleaved blocks.
     pub ratio: Option<Estimate>,
-    /// Whether the interval excludes 1.
-    pub is_confirmed: bool,
     /// What speaks against trusting the ratio to its last digit.
     pub caution: Option<String>,
     /// The bad end without the culprit over the bad end.
@@ -130,6 +132,13 @@ pub struct Answer {
     pub measured: usize,
     /// The bundle of the fresh trials.
     pub bundle: String,
+}
+
+impl Answer {
+    /// Whether the interval of the fresh blocks excludes 1: the search has named the culprit, so it decides.
+    pub fn is_confirmed(&self) -> bool {
+        self.ratio.as_ref().is_some_and(|ratio| ratio.low > 1.0 || ratio.high < 1.0)
+    }
 }
 
 /// A candidate as it stands in a search.

@@ -2,17 +2,16 @@
 
 use crate::formats::terminal::TerminalOptions;
 use crate::text::{self, clean, wrap};
-use holdup_model::search::{Answer, Begin, Candidate, Entry, Measured};
+use holdup_model::search::{Answer, Begin, Candidate, Entry, Measured, short};
 use holdup_model::{Direction, Estimate};
 
 const WIDTH: usize = 80;
 /// Candidates that are listed.
 const SHOWN: usize = 12;
 
-/// How people call a candidate: a hash is shortened.
+/// How people call a candidate.
 fn name(candidate: &Candidate) -> String {
-    let is_hash = candidate.name.len() >= 40 && candidate.name.chars().all(|c| c.is_ascii_hexdigit());
-    clean(if is_hash { &candidate.name[..12] } else { &candidate.name })
+    clean(short(&candidate.name))
 }
 
 fn change(ratio: &Estimate) -> String {
@@ -23,7 +22,7 @@ fn change(ratio: &Estimate) -> String {
 }
 
 /// The answer of a search that found something: its first line can be pasted into a report.
-pub fn search_answer(answer: &Answer, _options: &TerminalOptions) -> String {
+pub fn search_answer(answer: &Answer) -> String {
     let names: Vec<String> = answer.candidates.iter().map(name).collect();
     let culprit = match names.as_slice() {
         [one] => one.clone(),
@@ -33,7 +32,7 @@ pub fn search_answer(answer: &Answer, _options: &TerminalOptions) -> String {
     let parent = name(&answer.parent);
     let mut out = String::new();
     match &answer.ratio {
-        Some(ratio) if answer.is_confirmed => {
+        Some(ratio) if answer.is_confirmed() => {
             let worse = (answer.better == Direction::Lower) == (ratio.value > 1.0);
             let verdict = if worse { "worse" } else { "better" };
             let line = format!("{culprit} {}, which is {verdict}.", change(ratio).replace("{}", &metric));
@@ -66,7 +65,8 @@ pub fn search_answer(answer: &Answer, _options: &TerminalOptions) -> String {
         );
         out.push_str(&wrap(&line, WIDTH, "  ", "    "));
     }
-    if let Some(caution) = &answer.caution {
+    // Where nothing is confirmed, there is nothing to be cautious about.
+    if let (true, Some(caution)) = (answer.is_confirmed(), &answer.caution) {
         out.push_str(&wrap(&format!("caution: {}", clean(caution)), WIDTH, "  ", "    "));
     }
     match (&answer.reverted, &answer.not_reverted) {

@@ -5,7 +5,7 @@
 
 use holdup_kernels::Options;
 use holdup_kernels::build::{Call, run_builder};
-use holdup_model::search::Candidate;
+use holdup_model::search::{Candidate, short};
 use holdup_model::{Observer, Problem, ProblemKind};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -234,7 +234,7 @@ impl Repository {
             let mut command = Command::new("sh");
             command.args(["-c", &build.replace("{dir}", &tree.display().to_string())]).current_dir(tree);
             let log = tree.with_extension("log");
-            let what = format!("building {}", if what.len() >= 40 && !what.contains(' ') { short(what) } else { what });
+            let what = format!("building {}", short(what));
             run_builder(command, &Call { what: &what, log: &log, options }, observer).map_err(|problem| {
                 // What does not build is skipped.
                 let kind = if problem.kind == ProblemKind::Host { ProblemKind::Trial } else { problem.kind };
@@ -298,9 +298,4 @@ fn mark(tree: &Path) -> PathBuf {
 
 fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
-}
-
-/// As much of a hash as people read.
-fn short(hash: &str) -> &str {
-    hash.get(..12).unwrap_or(hash)
 }

@@ -130,11 +130,11 @@ fn load(folder: &Path) -> Result<(Begin, Vec<Entry>, u64), Problem> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use holdup_model::Direction;
 
-    fn begin() -> Begin {
+    pub(crate) fn begin() -> Begin {
         Begin {
             format: FORMAT,
             command: vec!["holdup".into()],

@@ -1,7 +1,7 @@
 //! The walk of a search: ask the engine, measure, note it down, until it is decided.
 
 use crate::log::Log;
-use holdup_model::search::{Begin, Candidate, Entry};
+use holdup_model::search::{Begin, Candidate, Entry, short};
 use holdup_model::{Event, Observer, Problem, ProblemKind};
 use holdup_stats::bisection::{Bisection, Candidates, Costs, Next, Options, TrialCost};
 use std::collections::BTreeMap;
@@ -83,8 +83,7 @@ fn step(
 fn position(search: &Bisection, candidate: &Candidate, begin: &Begin) -> String {
     let of = begin.candidates.len();
     let left = search.credible().len();
-    // A hash is shortened, a kernel's name is not.
-    let name: String = candidate.name.chars().take(if begin.key == "kernel" { usize::MAX } else { 12 }).collect();
+    let name = short(&candidate.name);
     let trials = search.trials();
     match trials {
         0 => format!("{of} candidates; first both ends: {name}"),
@@ -158,25 +157,12 @@ fn cost(entries: &[Entry]) -> TrialCost {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use holdup_model::Direction;
     use holdup_model::progress::Silent;
-    use holdup_model::search::FORMAT;
     use holdup_stats::bisection::Finding;
 
     fn begin(n: usize) -> Begin {
         let candidate = |i: usize| Candidate { name: format!("c{i}"), about: String::new(), date: String::new() };
-        Begin {
-            format: FORMAT,
-            command: Vec::new(),
-            folder: String::new(),
-            began_unix_ns: 0,
-            plan: String::new(),
-            metric: "duration_s".into(),
-            unit: "s".into(),
-            better: Direction::Lower,
-            key: "directory".into(),
-            candidates: (0..n).map(candidate).collect(),
-        }
+        Begin { candidates: (0..n).map(candidate).collect(), ..crate::log::tests::begin() }
     }
 
     /// A world in which candidate 37 slows the program by 5 %; every fourth does not build, nor does 36.

@@ -40,6 +40,7 @@ pub use session::{Closed, GuestOptions, Readiness, Session, SessionRequest, Targ
 pub use sim::{CalibrateRequest, PredictRequest, Wanted, calibrate, calibrate_guest, predict};
 pub use vocabulary::vocabulary;
 pub use watching::Watching;
+pub use window::unix_ns;
 
 /// The target that a plan names, as `ID` or as `ID:ARGUMENT`.
 pub fn find(name: &str) -> Option<&'static dyn Target> {

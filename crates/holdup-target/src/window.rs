@@ -16,7 +16,7 @@ const CLOCK_JUMP_NS: u64 = 5_000_000;
 pub(crate) const VIRTUAL_BEGIN_UNIX_NS: i64 = 0;
 
 /// ns since 1970.
-pub(crate) fn unix_ns() -> i64 {
+pub fn unix_ns() -> i64 {
     match SystemTime::now().duration_since(UNIX_EPOCH) {
         Ok(since) => i64::try_from(since.as_nanos()).unwrap_or(i64::MAX),
         Err(before) => -i64::try_from(before.duration().as_nanos()).unwrap_or(i64::MAX),

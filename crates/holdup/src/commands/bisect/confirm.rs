@@ -3,7 +3,8 @@
 use super::worker::Worker;
 use holdup_model::search::{Answer, Candidate, Entry};
 use holdup_model::{Arm, Estimate, Event, Observer, Problem, ProblemKind, Verdict};
-use holdup_search::{Log, Steps, state};
+use holdup_search::{Log, Steps};
+use holdup_stats::bisection::Bisection;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The bounds of the number of blocks that the answer may take.
@@ -13,9 +14,9 @@ const MOST_BLOCKS: u32 = 300;
 /// Measures the culprit beside its parent, and the tip with and without it where it reverts cleanly.
 pub(super) fn confirm(
     worker: &mut Worker<'_>,
-    log: &mut Log,
-    culprits: &[usize],
-    (probability, step): (f64, f64),
+    log: &Log,
+    search: &Bisection,
+    (culprits, probability, step): (&[usize], f64, f64),
     observer: &mut dyn Observer,
 ) -> Result<Answer, Problem> {
     let begin = log.begin().clone();
@@ -48,12 +49,10 @@ pub(super) fn confirm(
     };
     let own = compare(0, 1)?;
     let of_revert = compare(2, 3)?.map(|(ratio, _)| ratio);
-    let search = state(&begin, log.entries(), &worker.args.options(begin.better))?;
     let measured: BTreeSet<&str> = log.entries().iter().filter_map(measured).collect();
-    // The search has named it, so the interval decides; a ratio that moved while it was measured is said to have done so.
-    let is_confirmed = own.as_ref().is_some_and(|(ratio, _)| ratio.low > 1.0 || ratio.high < 1.0);
+    // A ratio that moved while it was measured is said to have done so.
     let caution = own.as_ref().and_then(|(_, verdict)| match verdict {
-        Verdict::Undecided { reason, .. } if is_confirmed => Some(reason.clone()),
+        Verdict::Undecided { reason, .. } => Some(reason.clone()),
         _ => None,
     });
     Ok(Answer {
@@ -62,11 +61,9 @@ pub(super) fn confirm(
         of: all.len(),
         metric: begin.metric.clone(),
         better: begin.better,
-        key: begin.key.clone(),
         is_commit: worker.repository.is_some(),
         probability,
         ratio: own.map(|(ratio, _)| ratio),
-        is_confirmed,
         caution,
         reverted: of_revert,
         not_reverted: reverted.why(),

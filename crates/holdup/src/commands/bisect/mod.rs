@@ -13,19 +13,16 @@ use crate::progress::Progress;
 use crate::world::World;
 use clap::Parser;
 use holdup_host::Host;
-use holdup_model::search::{Begin, Candidate, Entry, FORMAT};
+use holdup_model::search::{Begin, Candidate, Entry, FORMAT, short};
 use holdup_model::{Direction, Event, Observer, Problem};
 use holdup_search::{Log, walk};
 use holdup_stats::bisection::{self, Finding, Next, Options};
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 use worker::Worker;
 
 /// Find which commit, kernel or value brought a change
 #[derive(Debug, clap::Args)]
-#[command(
-    args_conflicts_with_subcommands = false,
-    after_long_help = "\
+#[command(after_long_help = "\
 Candidates are commits (--git, --range), kernels of guests (--kernels) or the
 values of a parameter (--values). What does not build or run is skipped. The
 change is searched by a probability for each candidate, then measured in fresh,
@@ -47,8 +44,7 @@ Exit codes:
   3  undecided, or this host cannot do it
   4  interrupted, host restored
   5  host not fully restored
-step has those of git-bisect(1): 0 good, 1 bad, 125 skip, 128 to end"
-)]
+step has those of git-bisect(1): 0 good, 1 bad, 125 skip, 128 to end")]
 pub(crate) struct Args {
     /// The plan of a trial
     #[arg(value_name = "PLAN.toml", hide_short_help = true)]
@@ -142,12 +138,10 @@ impl Args {
 
     /// What the engine is asked, of a metric that is better this way.
     fn options(&self, better: Direction) -> Options {
-        let worse = match better {
-            Direction::Higher => bisection::Direction::Down,
-            Direction::Lower => bisection::Direction::Up,
+        let (worse, better) = match better {
+            Direction::Higher => (bisection::Direction::Down, bisection::Direction::Up),
+            Direction::Lower => (bisection::Direction::Up, bisection::Direction::Down),
         };
-        let better =
-            if worse == bisection::Direction::Up { bisection::Direction::Down } else { bisection::Direction::Up };
         Options {
             direction: match self.search.look_for.as_str() {
                 "any" => bisection::Direction::Any,
@@ -228,9 +222,9 @@ fn search(args: &Args, worker: &mut Worker<'_>, log: &mut Log) -> anyhow::Result
     let (sentence, code) = match next {
         Next::Done(Finding::Culprit { candidates, probability, step_ratio }) => {
             progress.event(Event::Step("found; now in fresh, interleaved blocks"));
-            let answer = confirm::confirm(worker, log, &candidates, (probability, step_ratio), &mut progress)?;
-            let code = if answer.is_confirmed { 1 } else { 3 };
-            (holdup_report::search_answer(&answer, &output::terminal(false)), code)
+            let answer = confirm::confirm(worker, log, &state, (&candidates, probability, step_ratio), &mut progress)?;
+            let code = if answer.is_confirmed() { 1 } else { 3 };
+            (holdup_report::search_answer(&answer), code)
         }
         Next::Done(Finding::NoStep { probability }) => {
             (holdup_report::search_without_change(&begin, probability, options.min_step, state.trials()), 0)
@@ -257,22 +251,10 @@ fn wrong_way(begin: &Begin, ratio: f64) -> Problem {
     let (good, bad) = (&begin.candidates[0].name, &begin.candidates[begin.candidates.len() - 1].name);
     let way = if ratio > 1.0 { "higher" } else { "lower" };
     let change = (ratio.max(1.0 / ratio) - 1.0) * 100.0;
-    let (found, other) = match (begin.better == Direction::Higher) == (ratio > 1.0) {
-        true => ("better", "better"),
-        false => ("worse", "worse"),
-    };
+    let found = if (begin.better == Direction::Higher) == (ratio > 1.0) { "better" } else { "worse" };
     let why = format!("{} is {change:.1} % {way} at its end, which is {found}", begin.metric);
     Problem::usage(format!("the range {}..{}", short(good), short(bad)), why)
-        .hint(format!("--look-for {other} searches where that came; or good and bad are swapped"))
-}
-
-fn short(name: &str) -> &str {
-    if name.len() >= 40 { &name[..12] } else { name }
-}
-
-fn unix_ns() -> i64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(now.as_nanos()).unwrap_or(i64::MAX)
+        .hint(format!("--look-for {found} searches where that came; or good and bad are swapped"))
 }
 
 fn numbered(n: u32) -> PathBuf {

@@ -3,14 +3,14 @@
 //! A step is a search among three: the good end, the commit that git has checked out, the bad end. Trials of the ends are
 //! kept for the steps that follow, in a folder beneath `.git`.
 
+use super::Args as All;
 use super::worker::Worker;
-use super::{Args as All, short};
 use crate::design::Chosen;
 use crate::output;
 use crate::progress::Progress;
 use crate::world::World;
 use holdup_host::Host;
-use holdup_model::search::Candidate;
+use holdup_model::search::{Candidate, short};
 use holdup_model::{Event, Observer, Problem, ProblemKind};
 use holdup_search::{Log, Repository, walk};
 use holdup_stats::bisection::{Finding, Next};
@@ -40,8 +40,8 @@ pub(super) fn run(args: &All) -> anyhow::Result<u8> {
 
 fn judge(args: &All) -> Result<u8, Problem> {
     let here = args.search.git.as_deref().unwrap_or(Path::new("."));
-    let (good, bad) = Repository::open(here, Path::new("."))?.bisected()?;
     let repository = Repository::open(here, Path::new("."))?;
+    let (good, bad) = repository.bisected()?;
     let head = repository.commit("HEAD")?;
     let folder = repository.private(&format!("holdup-{}-{}", short(&good), short(&bad)))?;
     let plain = |name: &str| Candidate { name: name.to_owned(), about: String::new(), date: String::new() };

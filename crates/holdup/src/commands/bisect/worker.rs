@@ -1,6 +1,7 @@
 //! Carries out the steps of a search: builds candidates, makes the plan of a step, runs it.
 
-use super::{Args, FORMAT, candidates, unix_ns};
+use super::{Args, FORMAT, candidates};
+use crate::bundles;
 use crate::commands::run::Run;
 use crate::design::plan_of;
 use crate::signals;
@@ -121,7 +122,7 @@ impl<'a> Worker<'a> {
             format: FORMAT,
             command,
             folder: folder.display().to_string(),
-            began_unix_ns: unix_ns(),
+            began_unix_ns: holdup_target::unix_ns(),
             plan: planned.source,
             metric: self.metric.id.clone(),
             unit: self.metric.unit.clone(),
@@ -184,8 +185,7 @@ impl<'a> Worker<'a> {
 
     /// A bundle beneath the folder of the search that does not exist.
     pub(super) fn free_bundle(&self, name: &str) -> PathBuf {
-        let path = |n: u32| self.folder.join(format!("{name}-{n}.holdup"));
-        (1..).map(path).find(|path| !path.exists()).expect("one of four thousand million names is free")
+        bundles::free_name(self.folder.join(name))
     }
 
     /// Removes what was built, but for these commits.
