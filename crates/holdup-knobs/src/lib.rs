@@ -6,6 +6,7 @@
 
 pub mod connection;
 mod cpu_group;
+mod dirty_limit;
 mod features;
 mod guc;
 pub mod journal;
@@ -16,6 +17,7 @@ mod refused;
 pub mod sample;
 mod sched_level;
 mod tasks;
+pub mod tunables;
 mod undo;
 
 pub use undo::{Past, Standing};

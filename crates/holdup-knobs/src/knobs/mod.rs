@@ -7,6 +7,8 @@ mod cgroup_cpu_max;
 mod cgroup_cpu_weight;
 mod cpu_dma_latency;
 mod cpu_governor;
+mod dirty_background;
+mod dirty_memory;
 mod hrtick;
 mod huge_pages_reserved;
 mod irq_affinity;
@@ -18,6 +20,7 @@ mod preempt;
 mod rseq_slice_length;
 mod sched_feature;
 mod sched_policy;
+mod swappiness;
 mod transparent_huge_pages;
 
 use crate::Knob;
@@ -37,6 +40,9 @@ pub const ALL: &[&dyn Knob] = &[
     &huge_pages_reserved::HugePagesReserved,
     &transparent_huge_pages::TransparentHugePages,
     &numa_balancing::NumaBalancing,
+    &dirty_memory::KNOB,
+    &dirty_background::KNOB,
+    &swappiness::KNOB,
     &cpu_governor::CpuGovernor,
     &cgroup_cpu_weight::CgroupCpuWeight,
     &cgroup_cpu_max::CgroupCpuMax,
