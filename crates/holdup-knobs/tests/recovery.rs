@@ -406,3 +406,42 @@ fn a_server_that_does_not_answer_keeps_nothing_else_from_coming_back() {
     assert_eq!(world.recover().unwrap().left, []);
     assert_eq!(world.fs.get(JOURNAL), None);
 }
+
+/// The arms of a plan that compares profiles put back what another one set.
+#[test]
+fn one_factor_is_put_back_and_the_others_stay() {
+    for sample in samples() {
+        let other = if sample.factor == "autogroup" { "migration-cost" } else { "autogroup" };
+        if matches!(sample.surface, Surface::RealOnly) {
+            continue;
+        }
+        let world = World::new();
+        let (before, before_other) = (world.state(sample.factor), world.state(other));
+        let mut journal = world.open().unwrap();
+        let set_other = level(other, if other == "autogroup" { "off" } else { "5ms" });
+        journal.apply(&world.context(), other, &set_other).unwrap();
+        journal.put_back_factor(&world.context(), sample.factor).unwrap();
+        for text in sample.levels {
+            journal.apply(&world.context(), sample.factor, &level(sample.factor, text)).unwrap();
+        }
+        journal.put_back_factor(&world.context(), sample.factor).unwrap();
+        assert_eq!(world.state(sample.factor), before, "{}", sample.factor);
+        assert_ne!(world.state(other), before_other, "{other} stays changed");
+        assert_eq!(journal.pending().len(), 1, "{}", sample.factor);
+        // What is back is saved anew when it is set again.
+        journal.apply(&world.context(), sample.factor, &level(sample.factor, sample.levels[0])).unwrap();
+        assert_eq!(journal.restore_all(&world.context()).left, []);
+        assert_eq!((world.state(sample.factor), world.state(other)), (before, before_other));
+    }
+}
+
+#[test]
+fn what_someone_else_changed_is_not_put_back_by_the_next_arm() {
+    let world = World::new();
+    let mut journal = world.open().unwrap();
+    journal.apply(&world.context(), "swappiness", &Value::Integer(1)).unwrap();
+    world.fs.put("/proc/sys/vm/swappiness", "777\n");
+    let problem = journal.put_back_factor(&world.context(), "swappiness").unwrap_err();
+    assert!(problem.why.contains("someone else changed it"), "{problem}");
+    assert_eq!(journal.pending().len(), 1, "the journal still knows");
+}

@@ -3,6 +3,7 @@
 use crate::arm::Arm;
 use crate::guest::{Guest, is_chosen_at_boot};
 use crate::metric::Direction;
+use crate::profile::Profile;
 use crate::semantics::Semantics;
 use crate::value::{Parameters, Value};
 use serde::{Deserialize, Serialize};
@@ -22,6 +23,9 @@ pub struct Plan {
     pub factors: Vec<Factor>,
     /// Knobs and workload factors that are set once for every arm, as `(name, level)`.
     pub settings: Vec<(String, Level)>,
+    /// The profiles that the levels of the factor `profile` name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub profiles: Vec<Profile>,
     /// How arms, blocks and sessions are laid out.
     pub design: Design,
     /// The metrics that the plan names; one is primary.
@@ -263,6 +267,7 @@ impl Plan {
             }],
             factors: Vec::new(),
             settings: Vec::new(),
+            profiles: Vec::new(),
             design: Design {
                 layout: Layout::Factorial,
                 blocks: 1,

@@ -3,6 +3,11 @@
 use crate::plan::Level;
 use serde::{Deserialize, Serialize};
 
+/// The factor of a plan whose levels are profiles.
+pub const FACTOR: &str = "profile";
+/// Its level without one: the host as it is.
+pub const NONE: &str = "none";
+
 /// Values of knobs that belong together: what `holdup apply` puts in force.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Profile {

@@ -28,6 +28,8 @@ pub(crate) struct Checker<'a> {
     /// Whether the target simulates; `None` when there is no such target.
     pub(crate) simulates: Option<bool>,
     machine_of: &'a dyn Fn(&str) -> Result<Option<Machine>, Problem>,
+    /// Reads the file of a profile.
+    pub(crate) read: &'a dyn Fn(&str) -> Result<String, String>,
     /// The names of workloads whose kind is not known: what names them is not wrong for that.
     pub(crate) doubtful: Vec<String>,
 }
@@ -47,6 +49,7 @@ impl<'a> Checker<'a> {
             words,
             complaints,
             machine_of: inputs.machine_of,
+            read: inputs.read_include,
             machine: inputs.machine,
             boots: None,
             simulates: None,
@@ -59,8 +62,9 @@ impl<'a> Checker<'a> {
         let target = self.target(draft);
         let guest = self.guest(draft);
         let workloads = self.workloads(draft);
-        let factors = self.factors(draft, &workloads);
-        let settings = self.settings(draft, &workloads);
+        let mut factors = self.factors(draft, &workloads);
+        let mut settings = self.settings(draft, &workloads);
+        let profiles = self.profiles(draft, &mut factors, &mut settings);
         let (collectors, collect) = self.collect(draft);
         let compares = factors.iter().any(|f| f.levels.len() > 1)
             || workloads.iter().flat_map(|w| &w.used.axes).any(|a| a.levels.len() > 1);
@@ -75,6 +79,7 @@ impl<'a> Checker<'a> {
             workloads: workloads.into_iter().map(|w| w.used).collect(),
             factors,
             settings,
+            profiles,
             design,
             metrics,
             collectors,
@@ -205,11 +210,7 @@ impl<'a> Checker<'a> {
         if node.is_bad() {
             return None;
         }
-        let complaints = &*self.complaints;
-        let file_name = |place: &Location| match place {
-            Location::In { file, .. } => complaints.source_name(*file).to_owned(),
-            Location::Flag(_) => String::new(),
-        };
+        let file_name = |place: &Location| self.file_name(place);
         let against = Against { machine: self.machine, file_name: &file_name, text };
         match against.read(node, kind) {
             Ok(typed) => Some(typed),
@@ -217,6 +218,14 @@ impl<'a> Checker<'a> {
                 self.complain(&node.place, format!("{what} = {}", node.written()), wrong);
                 None
             }
+        }
+    }
+
+    /// The file of a place; empty on the command line.
+    pub(crate) fn file_name(&self, place: &Location) -> String {
+        match place {
+            Location::In { file, .. } => self.complaints.source_name(*file).to_owned(),
+            Location::Flag(_) => String::new(),
         }
     }
 

@@ -95,6 +95,7 @@ impl Checker<'_> {
             Meaning::PostgresSetting(kind) => Some((*kind, TextIs::Setting)),
             Meaning::Boot(words) => self.at_boot(name, words).ok(),
             Meaning::Offered(parameter) => Some((parameter.kind, TextIs::Plain)),
+            Meaning::Profile => Some((ParameterKind::Text, TextIs::Plain)),
             Meaning::Parameter | Meaning::Unknown => {
                 let of = plan.workloads.iter().find(|w| w.axes.iter().any(|a| a.name == name))?;
                 let parameters = self.words.workload(&of.kind)?.parameters;

@@ -25,6 +25,7 @@ mod node;
 mod order;
 mod overrides;
 mod profile;
+mod profiles;
 mod published;
 mod schedule;
 mod source;
@@ -40,6 +41,7 @@ pub use errors::{MOST_ERRORS, PlanError, PlanErrors};
 pub use holdup_model::units::parse_duration_ns;
 pub use profile::check_profile;
 pub use schedule::{Overhead, estimate_ns, notes, schedule};
+pub use toml::{comparing_profiles, profile_toml};
 
 use holdup_model::catalogue::Vocabulary;
 use holdup_model::{Machine, Plan, Problem};
@@ -53,7 +55,7 @@ pub struct Inputs<'a> {
     pub vocabulary: &'a Vocabulary,
     /// A variable of the environment; `None` when it is not set.
     pub environment: &'a dyn Fn(&str) -> Option<String>,
-    /// The text of an included file, or why it cannot be read. The path is that of the including file's folder joined
+    /// The text of an included file or of a profile, or why it cannot be read. The path is that of the including file's folder joined
     /// with what the plan says: `common.toml` in `plans/demo.toml` is asked for as `plans/common.toml`.
     pub read_include: &'a dyn Fn(&str) -> Result<String, String>,
     /// The machine that a target names (`sim:NAME`), which relative sizes are relative to then; `None` for one that names

@@ -143,6 +143,7 @@ impl<'a> Apply<'a> {
                 Some(Target::Factor(kind))
             }
             Meaning::Boot(words) => Some(Target::Factor(&words.values)),
+            Meaning::Profile => Some(Target::Factor(&ParameterKind::Text)),
             Meaning::Offered(parameter) => Some(Target::Factor(&parameter.kind)),
             Meaning::Parameter | Meaning::Unknown => None,
         }

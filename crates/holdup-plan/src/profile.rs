@@ -163,6 +163,11 @@ impl Check<'_> {
                 self.of.complain(&entry.place, what, wrong);
                 return None;
             }
+            Meaning::Profile => {
+                let wrong = Wrong::new("a profile holds no profile").hint("name its knobs");
+                self.of.complain(&entry.place, what, wrong);
+                return None;
+            }
             Meaning::Simulated(_) => {
                 let wrong = Wrong::new("only a simulated machine has it").hint("a plan with target = \"sim\" takes it");
                 self.of.complain(&entry.place, what, wrong);

@@ -2,7 +2,38 @@
 
 use crate::draft::Draft;
 use crate::node::{Data, Entry, Node, unfill};
+use holdup_model::profile::FACTOR;
 use toml_edit::{Array, ArrayOfTables, DocumentMut, InlineTable, Item, Table, Value};
+
+/// The TOML of a plan that compares profiles, if any are given, and nothing else of what it compared before.
+///
+/// # Errors
+/// When the text is no TOML.
+pub fn comparing_profiles(source: &str, profiles: &[String]) -> Result<String, String> {
+    let mut document: DocumentMut = source.parse().map_err(|e: toml_edit::TomlError| e.message().to_owned())?;
+    for key in ["factors", "exclude", "published"] {
+        document.remove(key);
+    }
+    if !profiles.is_empty() {
+        let mut factors = Table::new();
+        factors.insert(FACTOR, Item::Value(Value::Array(profiles.iter().map(String::as_str).collect())));
+        document.insert("factors", Item::Table(factors));
+    }
+    Ok(document.to_string())
+}
+
+/// The TOML of a profile.
+pub fn profile_toml(name: &str, summary: &str, knobs: &[(String, String)]) -> String {
+    let mut document = DocumentMut::new();
+    document.insert("name", Item::Value(Value::from(name)));
+    document.insert("summary", Item::Value(Value::from(summary)));
+    let mut table = Table::new();
+    for (knob, value) in knobs {
+        table.insert(knob, Item::Value(Value::from(value.as_str())));
+    }
+    document.insert("knobs", Item::Table(table));
+    document.to_string()
+}
 
 /// The TOML that reads back as the draft in any environment.
 pub(crate) fn write(draft: &Draft) -> String {

@@ -3,7 +3,7 @@
 use holdup_model::Parameter;
 use holdup_model::ParameterKind;
 use holdup_model::catalogue::{KnobWords, Vocabulary, WorkloadWords};
-use holdup_model::guest;
+use holdup_model::{guest, profile};
 
 /// The prefix of the settings of a PostgreSQL server.
 pub(crate) const POSTGRES: &str = "postgres.";
@@ -21,6 +21,8 @@ pub(crate) enum Meaning<'a> {
     Simulated(&'a ParameterKind),
     /// A factor that some workloads offer.
     Offered(&'a Parameter),
+    /// Files of profiles: values of several knobs.
+    Profile,
     /// A parameter of a workload: an axis, not a factor.
     Parameter,
     /// Nothing.
@@ -59,6 +61,9 @@ impl<'a> Words<'a> {
         if let Some(simulated) = self.all.simulated_factors.iter().find(|k| k.id == name) {
             return Meaning::Simulated(&simulated.values);
         }
+        if name == profile::FACTOR {
+            return Meaning::Profile;
+        }
         let is_parameter = self.all.workloads.iter().any(|w| w.parameters.iter().any(|p| p.name == name));
         if is_parameter { Meaning::Parameter } else { Meaning::Unknown }
     }
@@ -67,7 +72,7 @@ impl<'a> Words<'a> {
     pub(crate) fn acts_on(&self, name: &str, workload: &WorkloadWords) -> bool {
         match self.meaning(name) {
             Meaning::Boot(words) if words.id == guest::POSTGRES_SERVER => workload.has_postgres,
-            Meaning::Knob(_) | Meaning::Boot(_) | Meaning::Simulated(_) => true,
+            Meaning::Knob(_) | Meaning::Boot(_) | Meaning::Simulated(_) | Meaning::Profile => true,
             Meaning::PostgresSetting(_) => workload.has_postgres,
             Meaning::Offered(_) => workload.factors.iter().any(|f| f.name == name),
             Meaning::Parameter | Meaning::Unknown => false,

@@ -284,6 +284,7 @@ impl<'a> Checker<'a> {
             Meaning::PostgresSetting(kind) => Ok((*kind, TextIs::Setting)),
             Meaning::Offered(parameter) => Ok((parameter.kind, TextIs::Plain)),
             Meaning::Boot(words) => self.at_boot(&entry.key, words),
+            Meaning::Profile => Ok((ParameterKind::Text, TextIs::Plain)),
             Meaning::Simulated(_) if self.simulates == Some(false) => Err(self.only_simulated()),
             Meaning::Simulated(kind) => Ok((*kind, TextIs::Plain)),
             Meaning::Parameter => Err(Wrong::new("it is a parameter of a workload")

@@ -56,6 +56,7 @@ prop_compose! {
             workloads,
             factors,
             settings: Vec::new(),
+            profiles: Vec::new(),
             design: Design {
                 layout: if one_at_a_time { Layout::OneAtATime } else { Layout::Factorial },
                 blocks, sessions, seed, aa_pair, unobserved_pair,

@@ -108,6 +108,7 @@ fn plan() -> Plan {
         }],
         factors: Vec::new(),
         settings: Vec::new(),
+        profiles: Vec::new(),
         design: Design {
             layout: Layout::Factorial,
             blocks: 1,

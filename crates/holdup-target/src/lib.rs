@@ -64,6 +64,11 @@ pub fn is_simulated(workload: &str) -> bool {
     holdup_sim::workloads::find(workload).is_some()
 }
 
+/// Whether a simulated machine, or a workload on it, has a factor.
+pub fn is_simulated_factor(name: &str) -> bool {
+    sim::changes(name).is_some()
+}
+
 /// The machine that relative sizes in a plan are relative to, where its target names one: a simulated machine.
 pub fn machine_of(host: &holdup_host::Host, target: &str) -> Result<Option<Machine>, Problem> {
     let argument = target.split_once(':').map_or("", |(_, argument)| argument);

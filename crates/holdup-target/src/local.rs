@@ -12,13 +12,14 @@ use holdup_knobs::journal::{self, Journal};
 use holdup_load::{PrepareContext, Prepared, TrialContext, TrialResult, Workload};
 use holdup_model::bundle::CollectorState;
 use holdup_model::plan::{Level, MetricChoice};
+use holdup_model::profile;
 use holdup_model::text::count;
 use holdup_model::{
     Arm, Availability, Event, Fact, Observer, Parameters, Plan, Problem, ProblemKind, Replica, Trial, TrialSpec,
     TrialStatus, WorkloadUse,
 };
 use holdup_postgres::External;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Puts back what a run that was killed has left changed. Called with the lock held.
 pub(crate) fn recover(host: &Host) -> Result<Vec<String>, Problem> {
@@ -42,28 +43,43 @@ pub(crate) fn workload_of(used: &WorkloadUse) -> Result<&'static dyn Workload, P
     })
 }
 
-/// Leaves out the optional factors whose knob cannot be used here, or not at each of their levels, and says why.
+/// Leaves out the optional factors whose knob cannot be used here, or not at each of their levels, and what profiles go
+/// without; says why.
 pub(crate) fn drop_unavailable_factors(host: &Host, mut plan: Plan) -> (Plan, Vec<String>) {
-    let context = KnobContext { host, postgres: None, pids: vec![std::process::id()] };
     let mut notes = Vec::new();
     plan.factors.retain(|factor| {
-        let knob = holdup_knobs::find(&factor.name).filter(|(knob, _)| factor.optional && !knob.is_of_server());
-        let hindrance = knob.and_then(|(knob, instance)| match knob.probe(&context, instance) {
-            Availability::Unavailable { reason, .. } => Some(reason),
-            // What is no value anywhere is a mistake in the plan, and not left out but refused.
-            _ => factor
-                .levels
-                .iter()
-                .filter(|level| knob.check(instance, &level.value).is_ok())
-                .find_map(|level| Some((level, knob.check_here(&context, instance, &level.value).err()?)))
-                .map(|(level, refused)| format!("{} cannot be set: {}", level.label, refused.why)),
-        });
+        let hindrance = hindrance(host, &factor.name, &factor.levels).filter(|_| factor.optional);
         if let Some(reason) = &hindrance {
             notes.push(format!("factor {} is left out: {reason}", factor.name));
         }
         hindrance.is_none()
     });
+    for profile in &mut plan.profiles {
+        profile.settings.retain(|setting| {
+            let hindrance =
+                hindrance(host, &setting.knob, std::slice::from_ref(&setting.level)).filter(|_| setting.optional);
+            if let Some(reason) = &hindrance {
+                notes.push(format!("profile {} goes without {}: {reason}", profile.name, setting.knob));
+            }
+            hindrance.is_none()
+        });
+    }
     (plan, notes)
+}
+
+/// Why a knob of the host cannot be set to each of these levels.
+fn hindrance(host: &Host, name: &str, levels: &[Level]) -> Option<String> {
+    let context = KnobContext { host, postgres: None, pids: vec![std::process::id()] };
+    let (knob, instance) = holdup_knobs::find(name).filter(|(knob, _)| !knob.is_of_server())?;
+    match knob.probe(&context, instance) {
+        Availability::Unavailable { reason, .. } => Some(reason),
+        // What is no value anywhere is a mistake in the plan, and not left out but refused.
+        _ => levels
+            .iter()
+            .filter(|level| knob.check(instance, &level.value).is_ok())
+            .find_map(|level| Some((level, knob.check_here(&context, instance, &level.value).err()?)))
+            .map(|(level, refused)| format!("{} cannot be set: {}", level.label, refused.why)),
+    }
 }
 
 /// Asks everything that the plan needs whether it can work here. Touches nothing.
@@ -145,15 +161,23 @@ pub(crate) fn metrics_of(
     metrics.into_iter().map(|metric| (used.name.clone(), metric)).collect()
 }
 
-/// The names of all settings and factors of a plan, settings first.
+/// The names of all settings and factors of a plan, settings first, then what profiles set.
 pub(crate) fn names(plan: &Plan) -> impl Iterator<Item = &str> {
-    plan.settings.iter().map(|(name, _)| name.as_str()).chain(plan.factors.iter().map(|f| f.name.as_str()))
+    let own = plan.settings.iter().map(|(name, _)| name.as_str()).chain(plan.factors.iter().map(|f| f.name.as_str()));
+    own.filter(|name| *name != profile::FACTOR).chain(of_profiles(plan))
+}
+
+/// The knobs that profiles of a plan set, each once.
+fn of_profiles(plan: &Plan) -> BTreeSet<&str> {
+    plan.profiles.iter().flat_map(|p| &p.settings).map(|setting| setting.knob.as_str()).collect()
 }
 
 /// Every level that a plan gives to a name.
 pub(crate) fn levels<'a>(plan: &'a Plan, name: &'a str) -> impl Iterator<Item = &'a Level> {
     let fixed = plan.settings.iter().filter(move |(setting, _)| setting == name).map(|(_, level)| level);
-    fixed.chain(plan.factors.iter().filter(move |factor| factor.name == name).flat_map(|factor| &factor.levels))
+    let varied = plan.factors.iter().filter(move |factor| factor.name == name).flat_map(|factor| &factor.levels);
+    let of_profiles = plan.profiles.iter().flat_map(|p| &p.settings).filter(move |s| s.knob == name).map(|s| &s.level);
+    fixed.chain(varied).chain(of_profiles)
 }
 
 fn usable(what: &str, availability: Availability, notes: &mut Vec<String>) -> Result<(), Problem> {
@@ -307,22 +331,27 @@ impl<'a> LocalSession<'a> {
         Ok(())
     }
 
+    /// Puts back what other profiles than that of this arm have set.
+    fn put_back_but(&mut self, group: usize, levels: &BTreeMap<String, Level>) -> Result<(), Problem> {
+        for name in of_profiles(self.request.plan) {
+            if !levels.contains_key(name) {
+                let context = context_of(self.request.host, Some(&self.groups[group]));
+                self.journal.put_back_factor(&context, name)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Puts levels in force through the journal; `group` is whose processes and server are meant.
     fn apply(&mut self, group: Option<usize>, levels: &BTreeMap<String, Level>) -> Result<(), Problem> {
         let group = group.map(|index| &self.groups[index]);
         for (name, level) in levels {
             let Some((knob, _)) = holdup_knobs::find(name) else { continue };
-            let server = group.and_then(|g| g.prepared.postgres());
-            if group.is_some_and(|g| own_factor(&g.kind, name)) || (knob.is_of_server() && server.is_none()) {
+            // Asked anew for each level: a setting before this one may have restarted the server.
+            let context = context_of(self.request.host, group);
+            if group.is_some_and(|g| own_factor(&g.kind, name)) || (knob.is_of_server() && context.postgres.is_none()) {
                 continue;
             }
-            // Asked anew for each level: a setting before this one may have restarted the server.
-            let pids = group.map(|g| g.prepared.scheduled_pids()).filter(|pids| !pids.is_empty());
-            let context = KnobContext {
-                host: self.request.host,
-                postgres: server,
-                pids: pids.unwrap_or_else(|| vec![std::process::id()]),
-            };
             self.journal.apply(&context, name, &level.value)?;
         }
         Ok(())
@@ -350,7 +379,8 @@ impl<'a> LocalSession<'a> {
             .workload(&arm.workload)
             .ok_or_else(|| Problem::internal(format!("workload {}", arm.workload), "it is not in the plan"))?;
         let levels = levels_of(plan, arm);
-        self.apply(Some(group), &levels).map_err(|p| void(p, "the arm could not be set"))?;
+        let set = self.put_back_but(group, &levels).and_then(|()| self.apply(Some(group), &levels));
+        set.map_err(|p| void(p, "the arm could not be set"))?;
         self.groups[group].prepared.set(&levels)?;
         let cancel = self.request.cancel.clone();
         if !window::sleep(design.settle_ns, &|| cancel.is_cancelled()) {
@@ -472,6 +502,16 @@ impl Drop for LocalSession<'_> {
     }
 }
 
+/// What knobs act on: the server and the processes of a group, else holdup itself.
+fn context_of<'a>(host: &'a Host, group: Option<&'a Group>) -> KnobContext<'a> {
+    let pids = group.map(|g| g.prepared.scheduled_pids()).filter(|pids| !pids.is_empty());
+    KnobContext {
+        host,
+        postgres: group.and_then(|g| g.prepared.postgres()),
+        pids: pids.unwrap_or_else(|| vec![std::process::id()]),
+    }
+}
+
 /// Whether a name is one of the workload's own factors (`postgres.pool`), which look like a knob's.
 fn own_factor(kind: &str, name: &str) -> bool {
     holdup_workloads::find(kind).is_some_and(|w| w.factors().iter().any(|f| f.name == name))
@@ -483,7 +523,7 @@ fn settings(plan: &Plan, of_server: bool) -> BTreeMap<String, Level> {
     plan.settings.iter().filter(|(name, _)| is_server(name) == of_server).cloned().collect()
 }
 
-/// The level of everything for an arm: fixed settings, its own levels, and the baseline of the
+/// The level of everything for an arm: fixed settings, its own levels, what its profile sets, and the baseline of the
 /// factors that do not hold for its workload, so that no level of an earlier trial stays.
 pub(crate) fn levels_of(plan: &Plan, arm: &Arm) -> BTreeMap<String, Level> {
     let mut levels: BTreeMap<String, Level> = plan.settings.iter().cloned().collect();
@@ -493,6 +533,11 @@ pub(crate) fn levels_of(plan: &Plan, arm: &Arm) -> BTreeMap<String, Level> {
         }
     }
     levels.extend(arm.factors.iter().map(|(name, level)| (name.clone(), level.clone())));
+    if let Some(chosen) = levels.remove(profile::FACTOR)
+        && let Some(profile) = plan.profiles.iter().find(|p| p.name == chosen.label)
+    {
+        levels.extend(profile.settings.iter().map(|s| (s.knob.clone(), s.level.clone())));
+    }
     levels
 }
 

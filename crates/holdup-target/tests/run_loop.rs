@@ -53,6 +53,7 @@ fn plan(scripts: &[&str]) -> (Plan, Schedule) {
         }],
         factors: Vec::new(),
         settings: Vec::new(),
+        profiles: Vec::new(),
         design: Design {
             layout: Layout::Factorial,
             blocks: 2,

@@ -121,6 +121,7 @@ impl Maker {
             }],
             factors: vec![Self::factor("autogroup", vec![Level::plain(true), Level::plain(false)])],
             settings: Vec::new(),
+            profiles: Vec::new(),
             design: Design {
                 layout: self.layout,
                 blocks: self.blocks,

@@ -109,6 +109,33 @@ impl Journal {
         }
     }
 
+    /// Puts one factor back to what it was before this run. Nothing is done where this run did not change it.
+    ///
+    /// # Errors
+    /// When it cannot be put back, or someone else changed it meanwhile; the journal still knows then.
+    pub fn put_back_factor(&mut self, context: &KnobContext<'_>, factor: &str) -> Result<(), Problem> {
+        let server = if crate::find(factor).is_some_and(|(knob, _)| knob.is_of_server()) {
+            Server::of(context, false)
+        } else {
+            None
+        };
+        let (mut undone, mut left) = (Vec::new(), Vec::new());
+        for index in outcome::order(&self.entries) {
+            if !self.entries[index].is_about(factor, server.as_ref()) {
+                continue;
+            }
+            match outcome::undo(&self.entries[index], context) {
+                Outcome::Left(what) => left.push(what.to_string()),
+                Outcome::Restored | Outcome::Dropped(_) => undone.push(index),
+            }
+        }
+        if !undone.is_empty() {
+            self.entries = without(&self.entries, &undone);
+            self.sync()?;
+        }
+        if left.is_empty() { Ok(()) } else { Err(Problem::host(format!("factor {factor}"), left.join("; "))) }
+    }
+
     /// Puts everything back that this run changed, the last change first. What cannot be put back stays in the
     /// journal and is reported; what someone else changed meanwhile is left alone and reported.
     ///

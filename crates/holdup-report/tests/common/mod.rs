@@ -125,6 +125,7 @@ fn plan(seed: u64) -> Plan {
         question: "What do more clients than CPUs cost here, and do autogroup or batch scheduling change it?".into(),
         workloads: vec![workload("select-only"), workload("simple-update")],
         factors: vec![factor("autogroup", &["on", "off"]), factor("sched-policy", &["other", "batch"])],
+        profiles: Vec::new(),
         settings: vec![("postgres.shared_buffers".into(), Level::plain("256MB"))],
         design: Design {
             layout: Layout::OneAtATime,

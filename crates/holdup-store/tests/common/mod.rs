@@ -130,6 +130,7 @@ fn plan(blocks: u32) -> Plan {
             workloads: vec!["pgbench".into()],
             optional: true,
         }],
+        profiles: Vec::new(),
         settings: vec![(
             "postgres.shared_buffers".into(),
             Level { value: Value::Integer(64 << 20), label: "64MB".into() },

@@ -131,7 +131,7 @@ fn simulated(described: &Described, plan: &Plan, arm: &Arm) -> Result<Simulated,
 }
 
 /// What a factor changes, in words; `None` when neither the simulated machine nor one of its workloads has it.
-fn changes(name: &str) -> Option<String> {
+pub(crate) fn changes(name: &str) -> Option<String> {
     let of_workload = || workloads::ALL.iter().find_map(|w| w.changes(name)).map(str::to_owned);
     factors::changes(name).or_else(of_workload)
 }
