@@ -16,6 +16,17 @@ pub enum SettingContext {
     Reload,
 }
 
+impl SettingContext {
+    /// What a word of `pg_settings.context` means.
+    pub fn from_word(context: &str) -> Self {
+        match context {
+            "internal" => SettingContext::Internal,
+            "postmaster" => SettingContext::Postmaster,
+            _ => SettingContext::Reload,
+        }
+    }
+}
+
 /// A setting as the server reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting {

@@ -36,6 +36,7 @@ pub mod survey;
 pub mod text;
 pub mod timeline;
 pub mod trial;
+pub mod tuning;
 pub mod units;
 pub mod value;
 pub mod wire;

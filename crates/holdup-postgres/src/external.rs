@@ -7,6 +7,7 @@ use holdup_host::postgres::{PostgresControl, Setting, SettingContext};
 use holdup_model::Problem;
 use holdup_sql::Config;
 use holdup_sql::config::Host as Address;
+use std::collections::BTreeMap;
 
 /// An existing server. Its password lives in this process and in the environment of its pgbench only.
 pub struct External {
@@ -58,6 +59,19 @@ impl External {
     /// How to connect to it.
     pub fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// The settings that the server has, each with what a new value needs.
+    ///
+    /// # Errors
+    /// When the server does not answer.
+    pub fn settings(&self) -> Result<BTreeMap<String, SettingContext>, Problem> {
+        let rows = self.query("SELECT name, context FROM pg_settings")?;
+        let named = rows.into_iter().filter_map(|row| {
+            let mut columns = row.into_iter().flatten();
+            Some((columns.next()?, SettingContext::from_word(&columns.next()?)))
+        });
+        Ok(named.collect())
     }
 
     /// Host, port and database, without the password.

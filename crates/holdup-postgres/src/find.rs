@@ -1,7 +1,9 @@
 //! Where the programs of PostgreSQL are.
 
 use super::child::{clean_command, last_lines};
+use holdup_host::postgres::SettingContext;
 use holdup_model::Problem;
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
@@ -110,6 +112,25 @@ impl Binaries {
             ));
         };
         Ok(Binaries { bin: bin.to_owned(), pgbench_version: version, pgbench_major })
+    }
+
+    /// The settings that the server has, each with what a new value needs (`postgres --describe-config`).
+    ///
+    /// # Errors
+    /// When the program does not run.
+    pub fn settings(&self) -> Result<BTreeMap<String, SettingContext>, Problem> {
+        let program = self.program("postgres");
+        let failed = |why: String| Problem::host(format!("program {} --describe-config", program.display()), why);
+        let output = clean_command(&program).arg("--describe-config").output().map_err(|e| failed(e.to_string()))?;
+        if !output.status.success() {
+            return Err(failed(last_lines(&String::from_utf8_lossy(&output.stderr), 2)));
+        }
+        let described = String::from_utf8_lossy(&output.stdout);
+        let setting = |line: &str| {
+            let mut columns = line.split('\t');
+            Some((columns.next()?.to_owned(), SettingContext::from_word(columns.next()?)))
+        };
+        Ok(described.lines().filter_map(setting).collect())
     }
 
     /// The path of one of the programs.

@@ -103,11 +103,7 @@ pub(crate) fn setting(client: &mut Client, name: &str) -> Result<Setting, Proble
         return Err(Problem::usage(what(), "the server has no such setting")
             .hint("SELECT name FROM pg_settings lists them; those of an extension need its library loaded"));
     };
-    let context = match context.as_str() {
-        "internal" => SettingContext::Internal,
-        "postmaster" => SettingContext::Postmaster,
-        _ => SettingContext::Reload,
-    };
+    let context = SettingContext::from_word(context);
     Ok(Setting { shown: shown.clone(), altered: altered.clone(), context })
 }
 

@@ -5,7 +5,7 @@
 //!
 //! Start at `formats/`: one file for each format of a bundle. By default the terminal has one screen (`screen`), with a
 //! forest plot (`forest`); `--details` has everything. `page/` makes the parts of the HTML page, whose charts `web/` draws.
-//! `explain`, `check`, `predict`, `packets`, `history`, `search` and `dry_run` render the answers of the commands of these names,
+//! `explain`, `check`, `predict`, `packets`, `history`, `search`, `tuning` and `dry_run` render the answers of the commands of these names,
 //! `profile` exports settings, `stacks` and `trace` evidence for other tools.
 #![forbid(unsafe_code)]
 
@@ -30,6 +30,7 @@ pub mod stacks;
 mod tables;
 mod text;
 mod trace;
+mod tuning;
 
 pub use check::{Checked, check_json, check_terminal};
 pub use compare::{compare_json, compare_terminal};
@@ -49,3 +50,4 @@ pub use predict::{predict_json, predict_terminal};
 pub use screen::list;
 pub use search::{search_answer, search_log, search_undecided, search_without_change};
 pub use trace::perfetto;
+pub use tuning::{tuning_answer, tuning_profile, tuning_space};

@@ -1,4 +1,4 @@
-//! Searches: which of many ordered candidates brought a change.
+//! Searches: which of many ordered candidates brought a change, and which settings make a workload faster.
 //!
 //! A search proposes, the run loop measures: [`walk()`] asks the engine (`holdup_stats::bisection`) what to measure next and
 //! has its [`Steps`] do it. [`Log`] is all that a search remembers; `git` turns a range of commits into candidates, checks
@@ -10,8 +10,12 @@
 
 mod git;
 mod log;
+mod space;
+mod tune;
 mod walk;
 
 pub use git::Repository;
-pub use log::Log;
+pub use log::{Line, Log};
+pub use space::{Asked, MOST_TRIED, Place, chosen};
+pub use tune::{Blocks, allowed, settings_of, tune, tuning};
 pub use walk::{Steps, state, walk};

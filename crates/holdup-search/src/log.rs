@@ -2,28 +2,82 @@
 
 use holdup_files::{Folder, read_text_input};
 use holdup_model::Problem;
-use holdup_model::search::{Begin, Candidate, Entry, FORMAT};
+use holdup_model::search::{self, Candidate};
+use holdup_model::tuning;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 const NAME: &str = "search.log";
 
+/// The lines of one kind of search.
+pub trait Line: Serialize + DeserializeOwned + Clone {
+    /// What the first line holds.
+    type Begin: Clone;
+    /// The version of the format that this holdup writes and reads.
+    const FORMAT: u32;
+    /// The command that makes such logs.
+    const COMMAND: &'static str;
+    /// The first line.
+    fn first(begin: Self::Begin) -> Self;
+    /// What the line holds, if it is a first one, and the version of its format.
+    fn begin(&self) -> Option<(&Self::Begin, u32)>;
+}
+
+impl Line for search::Entry {
+    type Begin = search::Begin;
+    const FORMAT: u32 = search::FORMAT;
+    const COMMAND: &'static str = "bisect";
+    fn first(begin: search::Begin) -> Self {
+        search::Entry::Begin(begin)
+    }
+    fn begin(&self) -> Option<(&search::Begin, u32)> {
+        match self {
+            search::Entry::Begin(begin) => Some((begin, begin.format)),
+            _ => None,
+        }
+    }
+}
+
+impl Line for tuning::Entry {
+    type Begin = tuning::Begin;
+    const FORMAT: u32 = tuning::FORMAT;
+    const COMMAND: &'static str = "tune";
+    fn first(begin: tuning::Begin) -> Self {
+        tuning::Entry::Begin(begin)
+    }
+    fn begin(&self) -> Option<(&tuning::Begin, u32)> {
+        match self {
+            tuning::Entry::Begin(begin) => Some((begin, begin.format)),
+            _ => None,
+        }
+    }
+}
+
 /// An open log, locked against a second search.
 #[derive(Debug)]
-pub struct Log {
+pub struct Log<L: Line = search::Entry> {
     folder: PathBuf,
     file: File,
-    begin: Begin,
-    entries: Vec<Entry>,
+    begin: L::Begin,
+    entries: Vec<L>,
 }
 
 impl Log {
+    /// Searches among other candidates than those it began with; their names find the trials that are there already.
+    pub fn search_among(&mut self, candidates: Vec<Candidate>) {
+        self.begin.candidates = candidates;
+    }
+}
+
+impl<L: Line> Log<L> {
     /// Makes the folder of a search, and its log with the first line.
     ///
     /// # Errors
     /// When the folder exists or cannot be written.
-    pub fn create(folder: &Path, begin: Begin) -> Result<Log, Problem> {
+    pub fn create(folder: &Path, begin: L::Begin) -> Result<Self, Problem> {
         let failed = |e: std::io::Error| Problem::usage(format!("search {}", folder.display()), e.to_string());
         let (above, name) = (folder.parent().unwrap_or(Path::new("")), folder.file_name().unwrap_or_default());
         let above = if above.as_os_str().is_empty() { Path::new(".") } else { above };
@@ -35,7 +89,7 @@ impl Log {
             })?;
         let mut log = Log { folder: folder.to_owned(), file: made, begin: begin.clone(), entries: Vec::new() };
         log.lock()?;
-        log.write(&Entry::Begin(begin))?;
+        log.write(&L::first(begin))?;
         Ok(log)
     }
 
@@ -43,7 +97,7 @@ impl Log {
     ///
     /// # Errors
     /// When there is none, it is damaged or of another version, or another process has it.
-    pub fn open(folder: &Path) -> Result<Log, Problem> {
+    pub fn open(folder: &Path) -> Result<Self, Problem> {
         let (begin, entries, whole) = load(folder)?;
         let failed = |e: std::io::Error| Problem::host(format!("search {}", folder.display()), e.to_string());
         let file = Folder::open(folder).and_then(|folder| folder.open_to_write(NAME)).map_err(failed)?;
@@ -57,7 +111,7 @@ impl Log {
     ///
     /// # Errors
     /// When there is none, or it is damaged or of another version.
-    pub fn read(folder: &Path) -> Result<(Begin, Vec<Entry>), Problem> {
+    pub fn read(folder: &Path) -> Result<(L::Begin, Vec<L>), Problem> {
         load(folder).map(|(begin, entries, _)| (begin, entries))
     }
 
@@ -67,17 +121,12 @@ impl Log {
     }
 
     /// How it began.
-    pub fn begin(&self) -> &Begin {
+    pub fn begin(&self) -> &L::Begin {
         &self.begin
     }
 
-    /// Searches among other candidates than those it began with; their names find the trials that are there already.
-    pub fn search_among(&mut self, candidates: Vec<Candidate>) {
-        self.begin.candidates = candidates;
-    }
-
     /// All lines but the first.
-    pub fn entries(&self) -> &[Entry] {
+    pub fn entries(&self) -> &[L] {
         &self.entries
     }
 
@@ -85,13 +134,13 @@ impl Log {
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn add(&mut self, entry: Entry) -> Result<(), Problem> {
+    pub fn add(&mut self, entry: L) -> Result<(), Problem> {
         self.write(&entry)?;
         self.entries.push(entry);
         Ok(())
     }
 
-    fn write(&mut self, entry: &Entry) -> Result<(), Problem> {
+    fn write(&mut self, entry: &L) -> Result<(), Problem> {
         let failed = |why: String| Problem::host(format!("log of the search {}", self.folder.display()), why);
         let mut line = serde_json::to_string(entry).map_err(|e| failed(e.to_string()))?;
         line.push('\n');
@@ -107,22 +156,24 @@ impl Log {
 }
 
 /// The first line, the others, and how many bytes of the file are whole lines.
-fn load(folder: &Path) -> Result<(Begin, Vec<Entry>, u64), Problem> {
+fn load<L: Line>(folder: &Path) -> Result<(L::Begin, Vec<L>, u64), Problem> {
     let what = || format!("search {}", folder.display());
     let text = read_text_input(&folder.join(NAME)).map_err(|e| {
-        Problem::usage(what(), e.to_string()).hint("name the folder of a search, as `holdup bisect` printed it")
+        Problem::usage(what(), e.to_string())
+            .hint(format!("name the folder of a search, as `holdup {}` printed it", L::COMMAND))
     })?;
     let whole = text.rfind('\n').map_or(0, |end| end + 1);
     let mut entries = Vec::new();
     for (number, line) in text[..whole].lines().enumerate() {
-        let entry: Entry = serde_json::from_str(line)
+        let entry: L = serde_json::from_str(line)
             .map_err(|e| Problem::usage(what(), format!("line {} of its log is damaged: {e}", number + 1)))?;
         entries.push(entry);
     }
-    match entries.first().cloned() {
-        Some(Entry::Begin(begin)) if begin.format == FORMAT => Ok((begin, entries.split_off(1), whole as u64)),
-        Some(Entry::Begin(begin)) => {
-            let why = format!("its log is of format {}, this holdup reads {FORMAT}", begin.format);
+    let begun = entries.first().and_then(|first| first.begin()).map(|(begin, format)| (begin.clone(), format));
+    match begun {
+        Some((begin, format)) if format == L::FORMAT => Ok((begin, entries.split_off(1), whole as u64)),
+        Some((_, format)) => {
+            let why = format!("its log is of format {format}, this holdup reads {}", L::FORMAT);
             Err(Problem::usage(what(), why).hint("use the holdup that began it"))
         }
         _ => Err(Problem::usage(what(), "its log has no beginning").hint("begin the search anew")),
@@ -133,6 +184,7 @@ fn load(folder: &Path) -> Result<(Begin, Vec<Entry>, u64), Problem> {
 pub(crate) mod tests {
     use super::*;
     use holdup_model::Direction;
+    use holdup_model::search::{Begin, Entry, FORMAT};
 
     pub(crate) fn begin() -> Begin {
         Begin {
@@ -157,9 +209,9 @@ pub(crate) mod tests {
     fn a_log_is_read_back_without_a_line_that_was_cut() {
         let above = tempfile::tempdir().unwrap();
         let folder = above.path().join("s");
-        let mut log = Log::create(&folder, begin()).unwrap();
+        let mut log = <Log>::create(&folder, begin()).unwrap();
         log.add(skipped("a")).unwrap();
-        assert!(Log::open(&folder).unwrap_err().why.contains("another process"));
+        assert!(<Log>::open(&folder).unwrap_err().why.contains("another process"));
         assert!(Log::create(&folder, begin()).unwrap_err().hint.unwrap().contains("--continue"));
         log.file.write_all(b"{\"entry\":\"ski").unwrap();
         drop(log);
@@ -174,9 +226,9 @@ pub(crate) mod tests {
         let above = tempfile::tempdir().unwrap();
         let folder = above.path().join("s");
         drop(Log::create(&folder, Begin { format: FORMAT + 1, ..begin() }).unwrap());
-        assert!(Log::open(&folder).unwrap_err().why.contains("format"));
+        assert!(<Log>::open(&folder).unwrap_err().why.contains("format"));
         std::fs::write(folder.join(NAME), "{}\n").unwrap();
-        assert!(Log::open(&folder).unwrap_err().why.contains("line 1"));
+        assert!(<Log>::open(&folder).unwrap_err().why.contains("line 1"));
         assert!(Log::open(above.path()).unwrap_err().hint.unwrap().contains("folder of a search"));
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::commands::{
     agent, apply, bisect, calibrate, check, compare, explain, export, import, kernels, list, packets, postgres,
-    predict, record, report, restore, run, verify,
+    predict, record, report, restore, run, tune, verify,
 };
 use clap::{Args, Parser, Subcommand};
 use holdup_target::GuestOptions;
@@ -40,6 +40,7 @@ pub(crate) enum Command {
     Compare(compare::Args),
     Report(report::Args),
     Bisect(bisect::Args),
+    Tune(tune::Args),
     Packets(packets::Args),
     Predict(predict::Args),
     Calibrate(calibrate::Args),

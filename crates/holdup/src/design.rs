@@ -208,6 +208,16 @@ impl Sampling {
 }
 
 impl Design {
+    /// `--budget`.
+    pub(crate) fn budget(&self) -> Option<&str> {
+        self.budget.as_deref()
+    }
+
+    /// `--seed`.
+    pub(crate) fn seed(&self) -> Option<u64> {
+        self.seed
+    }
+
     /// What the options change, added to `changes`, whose `set` comes after that of the options.
     pub(crate) fn overrides(&self, changes: Overrides) -> Overrides {
         Overrides {

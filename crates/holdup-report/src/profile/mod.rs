@@ -1,5 +1,6 @@
 //! What came of a profile, and a profile in the words of other tools.
 
+mod postgresql_conf;
 mod sysctl_d;
 mod systemd;
 mod tuned;
@@ -9,12 +10,13 @@ use holdup_model::Profile;
 use holdup_model::foreign::is_harmful;
 use holdup_model::profile::{Destination, ProfileLine, ProfileState, Setting};
 
+pub use postgresql_conf::postgresql_conf;
 pub use sysctl_d::sysctl_d;
 pub use systemd::systemd;
 pub use tuned::tuned;
 
 /// The names of the formats for other tools.
-pub const FORMATS: &[&str] = &["tuned", "sysctl.d", "systemd"];
+pub const FORMATS: &[&str] = &["tuned", "sysctl.d", "systemd", "postgresql.conf"];
 
 /// A profile in one of [`FORMATS`]; `destinations` says where each of its settings lives, in their order. `None` for a format
 /// of another name.
@@ -23,6 +25,7 @@ pub fn export(format: &str, profile: &Profile, destinations: &[Vec<Destination>]
         "tuned" => Some(tuned(profile, destinations)),
         "sysctl.d" => Some(sysctl_d(profile, destinations)),
         "systemd" => Some(systemd(profile, destinations)),
+        "postgresql.conf" => Some(postgresql_conf(profile, destinations)),
         _ => None,
     }
 }

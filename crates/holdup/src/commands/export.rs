@@ -48,15 +48,16 @@ struct Out {
 
 #[derive(Debug, clap::Subcommand)]
 enum Sub {
-    /// Convert a profile for tuned, sysctl.d or systemd
+    /// Convert a profile for tuned, sysctl.d, systemd or postgresql.conf
     #[command(after_long_help = "\
 A comment in the file names each setting that the format cannot express.")]
     Profile {
         /// The profile: name, summary and [knobs]
         #[arg(value_name = "PROFILE.toml")]
         profile: PathBuf,
-        /// tuned.conf, a file for sysctl.d, or a oneshot unit of systemd
-        #[arg(short, long, value_parser = ["tuned", "sysctl.d", "systemd"])]
+        /// tuned.conf, a file for sysctl.d, a oneshot unit of systemd, or settings of
+        /// PostgreSQL
+        #[arg(short, long, value_parser = clap::builder::PossibleValuesParser::new(holdup_report::profile::FORMATS))]
         format: String,
         #[command(flatten)]
         out: Out,

@@ -18,6 +18,8 @@ enum Kind {
     Algorithms,
     Collectors,
     Knobs,
+    /// What `holdup tune` tries
+    Tunables,
     Cases,
     Analyses,
     Explanations,
@@ -118,6 +120,7 @@ fn rows(kind: Kind) -> Vec<Row> {
         Kind::Algorithms => holdup_locks::algorithms::ALL.iter().map(|a| Row::of(a.meta, Some(a.probe()))).collect(),
         Kind::Collectors => collectors(&host),
         Kind::Knobs => knobs(&host),
+        Kind::Tunables => tunables(),
         Kind::Analyses => holdup_analysis::analyses::ALL.iter().map(|a| Row::of(a.meta, None)).collect(),
         Kind::Explanations => holdup_analysis::explanations::ALL.iter().map(|e| Row::of(e.meta, None)).collect(),
         Kind::Cases => holdup_analysis::cases::ALL.iter().map(|c| Row::of(c.meta, None)).collect(),
@@ -159,6 +162,22 @@ fn knobs(host: &Host) -> Vec<Row> {
     holdup_knobs::knobs::ALL
         .iter()
         .map(|k| Row::of(k.meta(), k.prefix().is_none().then(|| k.probe(&context, ""))))
+        .collect()
+}
+
+/// What a search of settings tries; each level with its class.
+fn tunables() -> Vec<Row> {
+    let of_group = |group: &'static holdup_knobs::tunables::Group| group.tunables.iter().map(move |t| (group, t));
+    holdup_knobs::tunables::ALL
+        .iter()
+        .flat_map(of_group)
+        .map(|(group, tunable)| Row {
+            id: tunable.name,
+            summary: tunable.why,
+            docs: group.summary,
+            produces: tunable.choices().into_iter().map(|(label, _)| (label, tunable.class.name(), group.id)).collect(),
+            ..Row::default()
+        })
         .collect()
 }
 

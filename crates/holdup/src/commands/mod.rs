@@ -19,6 +19,7 @@ pub(crate) mod record;
 pub(crate) mod report;
 pub(crate) mod restore;
 pub(crate) mod run;
+pub(crate) mod tune;
 pub(crate) mod verify;
 
 use crate::cli::Command;
@@ -48,6 +49,7 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<u8> {
         Command::Report(args) => report::run(args),
         Command::Restore(args) => restore::run(args),
         Command::Run(args) => run::run(args),
+        Command::Tune(args) => tune::run(args),
         Command::Verify(args) => verify::run(args),
     }
 }

@@ -12,6 +12,7 @@ use holdup_model::{Observer, Plan, Problem, Schedule};
 use holdup_plan::Overrides;
 use holdup_target::{RunOutcome, RunRequest, SessionRequest, Target};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Run a plan, or a workload, and compare its arms
 #[derive(Debug, clap::Args)]
@@ -95,7 +96,8 @@ pub(super) struct Run<'a> {
 }
 
 impl Place {
-    fn postgres(&self) -> PostgresOptions {
+    /// The server that trials use.
+    pub(super) fn postgres(&self) -> PostgresOptions {
         PostgresOptions { bin: self.target.pg_bin.clone(), url: self.target.pg.clone(), ..PostgresOptions::default() }
     }
 
@@ -134,9 +136,36 @@ impl Place {
     pub(super) fn run(
         &self,
         planned: Run<'_>,
-        (host, world): (&Host, &World),
+        at: (&Host, &World),
         out: &Path,
         cancel: Cancel,
+        observer: &mut dyn Observer,
+    ) -> Result<RunOutcome, Problem> {
+        self.run_waiting(planned, at, out, (cancel, self.wait.longest()), observer)
+    }
+
+    /// The same for one run of many: another run that began between two of them is waited for.
+    ///
+    /// # Errors
+    /// As for [`holdup_target::run`].
+    pub(super) fn run_of_search(
+        &self,
+        planned: Run<'_>,
+        at: (&Host, &World),
+        out: &Path,
+        cancel: Cancel,
+        observer: &mut dyn Observer,
+    ) -> Result<RunOutcome, Problem> {
+        const PATIENCE: Duration = Duration::from_secs(600);
+        self.run_waiting(planned, at, out, (cancel, self.wait.longest().max(PATIENCE)), observer)
+    }
+
+    fn run_waiting(
+        &self,
+        planned: Run<'_>,
+        (host, world): (&Host, &World),
+        out: &Path,
+        (cancel, wait): (Cancel, Duration),
         observer: &mut dyn Observer,
     ) -> Result<RunOutcome, Problem> {
         let Run { plan, source, schedule, notes } = planned;
@@ -158,7 +187,7 @@ impl Place {
             postgres: self.postgres(),
             workdir: self.workdir(),
             guests: self.guests.source.options(self.guests.parallel),
-            wait: self.wait.longest(),
+            wait,
             cancel,
             is_decided: &holdup_analysis::is_decided,
         };

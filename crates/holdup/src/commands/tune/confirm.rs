@@ -1,0 +1,268 @@
+//! The answer: the winner in fresh, interleaved blocks, and what each of its settings adds.
+
+use super::worker::{Compared, Measured, Worker, sets};
+use holdup_model::bundle::BundleData;
+use holdup_model::tuning::{Answer, Begin, Confirmed, Entry, Interaction, MainEffect};
+use holdup_model::{Comparison, Direction, Estimate, Event, Observer, Problem, Verdict};
+use holdup_search::{Log, allowed};
+use holdup_stats::tuning::Tuning;
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// The name of the profile that is the result.
+const NAME: &str = "tuned";
+/// The bounds of the number of blocks.
+const BLOCKS: std::ops::RangeInclusive<u32> = 6..=60;
+/// The share of what is left of the budget that measuring single settings may take.
+const PRUNE_SHARE: f64 = 0.4;
+
+type Shares = Vec<(usize, u8, Option<Estimate>)>;
+
+/// The answer of a search that found nothing better.
+pub(super) fn nothing(log: &Log<Entry>, search: &Tuning) -> Answer {
+    Answer {
+        levels: vec![0; log.begin().tried.len()],
+        confirmed: None,
+        beside: Vec::new(),
+        shares: Vec::new(),
+        effects: effects(log.begin(), search),
+        interactions: interactions(log.begin(), search),
+        trials: search.trials(),
+        points: points(log),
+        bundle: None,
+        profile: None,
+    }
+}
+
+/// Measures the winner without each of its settings in fresh blocks; leaves out those that are not seen to add anything.
+pub(super) fn prune(
+    worker: &Worker<'_>,
+    log: &mut Log<Entry>,
+    levels: &[u8],
+    observer: &mut dyn Observer,
+) -> Result<(Vec<u8>, Shares), Problem> {
+    let done = log.entries().iter().rev().find_map(|entry| match entry {
+        Entry::Pruned { levels, shares } => Some((levels.clone(), shares.clone())),
+        _ => None,
+    });
+    if let Some(done) = done {
+        return Ok(done);
+    }
+    let begin = log.begin().clone();
+    let set: Vec<usize> = (0..levels.len()).filter(|at| levels[*at] > 0).collect();
+    let (mut left, mut shares) = (levels.to_vec(), Shares::new());
+    if set.len() > 1 {
+        observer.event(Event::Step("found; now what each setting adds, in fresh blocks"));
+        let without =
+            |at: usize| levels.iter().enumerate().map(|(i, l)| if i == at { 0 } else { *l }).collect::<Vec<u8>>();
+        let name_without = |at: usize| format!("without-{}", at + 1);
+        let mut measured = vec![Measured { name: "winner".to_owned(), sets: sets(&begin, levels) }];
+        for &at in &set {
+            measured.push(Measured { name: name_without(at), sets: sets(&begin, &without(at)) });
+        }
+        let blocks = blocks(log, measured.len(), PRUNE_SHARE);
+        let (compared, bundle) = worker.compare(
+            &begin,
+            (&measured, &[]),
+            (false, "shares"),
+            |o| fixed(o, blocks, false),
+            &mut Trials(observer),
+        )?;
+        let data = holdup_store::read(&bundle)?;
+        for &at in &set {
+            // The winner over the profile without it is what it adds.
+            let all = comparisons(&data, &compared, &name_without(at), "winner")?;
+            let ratio = of_metric(&all, &begin.metric).and_then(|c| c.ratio.clone());
+            if !ratio.as_ref().is_some_and(|ratio| pays(&begin, ratio)) {
+                left[at] = 0;
+            }
+            shares.push((at, levels[at], ratio));
+        }
+        if left.iter().all(|level| *level == 0) {
+            // Together they won, and none can be seen to matter alone: the likeliest stays.
+            let gain = |share: &&(usize, u8, Option<Estimate>)| {
+                share.2.as_ref().map_or(0.0, |ratio| turned(&begin, ratio.value.ln()))
+            };
+            if let Some((at, ..)) = shares.iter().max_by(|a, b| gain(a).total_cmp(&gain(b))) {
+                left[*at] = levels[*at];
+            }
+        }
+    }
+    log.add(Entry::Pruned { levels: left.clone(), shares: shares.clone() })?;
+    Ok((left, shares))
+}
+
+fn turned(begin: &Begin, log_ratio: f64) -> f64 {
+    if begin.better == Direction::Higher { log_ratio } else { -log_ratio }
+}
+
+/// Whether a setting is seen to add something: its interval excludes 1, or it adds what pays and hardly takes away.
+fn pays(begin: &Begin, ratio: &Estimate) -> bool {
+    let least = begin.least.ln_1p();
+    let value = turned(begin, ratio.value.ln());
+    let low = turned(begin, if begin.better == Direction::Higher { ratio.low.ln() } else { ratio.high.ln() });
+    low > 0.0 || (value >= least && low >= -least)
+}
+
+/// Measures the winner against the settings that were found, and beside the profiles that were named.
+pub(super) fn confirm(
+    worker: &Worker<'_>,
+    log: &Log<Entry>,
+    search: &Tuning,
+    (levels, shares): (Vec<u8>, Shares),
+    observer: &mut dyn Observer,
+) -> Result<Answer, Problem> {
+    observer.event(Event::Step("now against the settings that were found, in fresh blocks"));
+    let begin = log.begin();
+    let winner = Measured { name: NAME.to_owned(), sets: sets(begin, &levels) };
+    // The winner, the settings that were found twice, and what is beside them.
+    let blocks = blocks(log, 3 + worker.beside().len(), 1.0);
+    let (compared, bundle) = worker.compare(
+        begin,
+        (&[winner], worker.beside()),
+        (true, "confirm"),
+        |o| fixed(o, blocks, true),
+        &mut Trials(observer),
+    )?;
+    let data = holdup_store::read(&bundle)?;
+    let found = worker.name_of_found(begin)?;
+    let allowed = allowed(begin, log.entries());
+    let of = |name: &str| -> Result<Confirmed, Problem> {
+        let all = comparisons(&data, &compared, &found, name)?;
+        let own = of_metric(&all, &begin.metric);
+        let guards = begin
+            .guards
+            .iter()
+            .zip(&allowed)
+            .map(|(guard, allowed)| (of_metric(&all, &guard.metric).and_then(|c| c.ratio.clone()), *allowed));
+        Ok(Confirmed {
+            name: name.to_owned(),
+            ratio: own.and_then(|c| c.ratio.clone()),
+            caution: own.and_then(caution),
+            guards: guards.collect(),
+        })
+    };
+    let names: Vec<String> = compared.plan.profiles.iter().map(|p| p.name.clone()).collect();
+    let beside = names.iter().filter(|name| **name != NAME && **name != found).map(|name| of(name));
+    let file = worker.folder.join(format!("{NAME}.toml"));
+    let answer = Answer {
+        confirmed: Some(of(NAME)?),
+        beside: beside.collect::<Result<_, _>>()?,
+        effects: effects(log.begin(), search),
+        interactions: interactions(log.begin(), search),
+        trials: search.trials(),
+        points: points(log),
+        bundle: Some(shown(&bundle)),
+        profile: Some(shown(&file)),
+        levels,
+        shares,
+    };
+    if answer.is_confirmed(begin) {
+        let summary = format!("holdup tune: {} of {}", begin.metric, begin.workload);
+        let profile = holdup_plan::profile_toml(NAME, &summary, &sets(begin, &answer.levels));
+        let text = holdup_report::tuning_profile(begin, &answer, &conditions(log, &data), &profile);
+        std::fs::write(&file, text).map_err(|e| Problem::host(format!("profile {}", file.display()), e.to_string()))?;
+    }
+    Ok(answer)
+}
+
+/// On what the answer holds.
+fn conditions(log: &Log<Entry>, data: &BundleData) -> Vec<String> {
+    let host = log.entries().iter().rev().find_map(|entry| match entry {
+        Entry::Host { host } => Some(host.clone()),
+        _ => None,
+    });
+    let facts = data.environment.iter().flat_map(|reading| &reading.facts);
+    let version = facts.filter(|fact| fact.key == "postgres.version").find_map(|fact| fact.value.clone());
+    let load = data.plan.workloads.first().map(|used| {
+        let named = |name: &&str| used.parameters.get(name).map(|value| format!("{name} {value}"));
+        let of = ["clients", "scale", "script"].iter().filter_map(named);
+        std::iter::once(used.kind.clone()).chain(of).collect::<Vec<_>>().join(", ")
+    });
+    host.into_iter().chain(version.map(|version| format!("PostgreSQL {version}"))).chain(load).collect()
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}
+
+/// Why a ratio is not to be trusted, where the run says so.
+fn caution(c: &Comparison) -> Option<String> {
+    match &c.verdict {
+        Verdict::Undecided { reason, .. } => Some(reason.clone()),
+        _ => None,
+    }
+}
+
+fn comparisons(data: &BundleData, compared: &Compared, a: &str, b: &str) -> Result<Vec<Comparison>, Problem> {
+    let label = |name: &str| {
+        let missing = || Problem::internal(format!("profile {name}"), "it is no arm of the run");
+        compared.arm(name).map(|arm| arm.label.clone()).ok_or_else(missing)
+    };
+    Ok(holdup_analysis::compare_arms(data, &label(a)?, &label(b)?)?.comparisons)
+}
+
+fn of_metric<'a>(all: &'a [Comparison], metric: &str) -> Option<&'a Comparison> {
+    all.iter().find(|c| c.metric.id == metric)
+}
+
+/// A fixed number of blocks in one session.
+fn fixed(overrides: &mut holdup_plan::Overrides, blocks: u32, aa: bool) {
+    overrides.set.push(("aa".to_owned(), aa.to_string()));
+    (overrides.max_blocks, overrides.blocks, overrides.sessions) = (None, Some(blocks), Some(1));
+}
+
+/// As many blocks as this share of what is left of the budget holds, at the pace of the search.
+fn blocks(log: &Log<Entry>, arms: usize, share: f64) -> u32 {
+    let (mut spent_s, mut trials) = (0.0, 0_usize);
+    for entry in log.entries() {
+        if let Entry::Block { spent_s: s, seen, .. } = entry {
+            spent_s += s;
+            trials += seen.len();
+        }
+    }
+    let each_s = spent_s / trials.max(1) as f64;
+    let left_s = (log.begin().budget_s - spent_s) * share;
+    ((left_s / (each_s * arms as f64)).max(0.0) as u32).clamp(*BLOCKS.start(), *BLOCKS.end())
+}
+
+fn points(log: &Log<Entry>) -> usize {
+    let seen = log.entries().iter().filter_map(|entry| match entry {
+        Entry::Block { seen, .. } => Some(seen),
+        _ => None,
+    });
+    seen.flatten().map(|s| &s.levels).collect::<BTreeSet<_>>().len()
+}
+
+fn effects(begin: &Begin, search: &Tuning) -> Vec<MainEffect> {
+    let outcome = search.outcome();
+    let effect = |e: &holdup_stats::tuning::MainEffect| MainEffect {
+        tried: e.factor,
+        level: e.level,
+        ratio: (!outcome.infeasible.contains(&(e.factor, e.level)))
+            .then(|| (turned(begin, e.effect_log).exp(), e.se_log)),
+        trials: e.trials,
+    };
+    outcome.main_effects.iter().map(effect).collect()
+}
+
+fn interactions(begin: &Begin, search: &Tuning) -> Vec<Interaction> {
+    let outcome = search.outcome();
+    let one = |i: &holdup_stats::tuning::Interaction| Interaction {
+        of: [i.a, i.b],
+        ratio: turned(begin, i.effect_log).exp(),
+        se_log: i.se_log,
+    };
+    outcome.interactions.iter().map(one).collect()
+}
+
+/// A run of the answer shows its trials, and not its end: more comes after it.
+struct Trials<'a>(&'a mut dyn Observer);
+
+impl Observer for Trials<'_> {
+    fn event(&mut self, event: Event<'_>) {
+        if !matches!(event, Event::End) {
+            self.0.event(event);
+        }
+    }
+}

@@ -1,0 +1,477 @@
+//! Carries out the blocks of a search: writes profiles, makes the plan of a block, runs it.
+
+use super::Args;
+use super::asked::GuardAsked;
+use crate::commands::run::Run;
+use crate::design::plan_of;
+use crate::world::World;
+use crate::{bundles, signals};
+use holdup_host::Host;
+use holdup_load::Cancel;
+use holdup_model::bundle::{BundleData, Ending};
+use holdup_model::profile::{FACTOR, NONE};
+use holdup_model::tuning::{Begin, Entry, FORMAT, Guard, LeftOut, Seen, Tried, TriedLevel};
+use holdup_model::{
+    Arm, Direction, Event, Metric, Observer, Plan, Problem, ProblemKind, Schedule, Trial, TrialStatus, WorkloadUse,
+};
+use holdup_plan::Overrides;
+use holdup_postgres::External;
+use holdup_postgres::find::{Binaries, Need, SearchPath};
+use holdup_search::{Blocks, Log, Place, chosen, settings_of};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// What is tried where the command line names nothing.
+const DEFAULT_KNOBS: &[&str] = &["scheduler", "memory", "power", "postgres"];
+/// Points and settings that were found: trials of a block.
+const BLOCK: f64 = 8.0;
+
+/// What a search runs its blocks with.
+pub(super) struct Worker<'a> {
+    args: &'a Args,
+    host: &'a Host,
+    world: &'a World,
+    pub(super) folder: PathBuf,
+    cancel: Cancel,
+    /// The plan without what it varies, as TOML.
+    source: String,
+    /// Where the winner is measured.
+    target: String,
+    /// What the plan varies.
+    varied: Vec<Tried>,
+    pub(super) used: WorkloadUse,
+    pub(super) metrics: Vec<Metric>,
+    pub(super) metric: Metric,
+}
+
+/// A plan that compares profiles.
+pub(super) struct Compared {
+    pub(super) plan: Plan,
+    source: String,
+    schedule: Schedule,
+}
+
+impl Compared {
+    /// The arm of a profile.
+    pub(super) fn arm(&self, profile: &str) -> Option<&Arm> {
+        let is_it = |arm: &&Arm| arm.factors.get(FACTOR).is_some_and(|level| level.label == profile);
+        self.schedule.arms.iter().filter(|arm| arm.replica.is_none()).find(is_it)
+    }
+}
+
+/// A profile that is measured: its name, and what it sets.
+pub(super) struct Measured {
+    pub(super) name: String,
+    pub(super) sets: Vec<(String, String)>,
+}
+
+impl<'a> Worker<'a> {
+    /// Checks all that can be known before anything runs.
+    pub(super) fn new(args: &'a Args, host: &'a Host, world: &'a World, folder: &Path) -> Result<Self, Problem> {
+        let cancel = signals::cancel_on_signals()?;
+        let overrides = overrides(args);
+        let (plan, source) =
+            plan_of((args.file.as_deref(), args.workload.as_ref()), &args.design.metric, &overrides, world)?;
+        let source = holdup_plan::comparing_profiles(&source, &[])
+            .map_err(|why| Problem::internal("the plan of the search", why))?;
+        let used = workload(&plan)?.clone();
+        let varied = varied(&plan)?;
+        let (metrics, metric) = metrics(&plan, &used)?;
+        let folder = folder.to_owned();
+        let target = plan.target.clone();
+        Ok(Worker { args, host, world, folder, cancel, source, target, varied, used, metrics, metric })
+    }
+
+    /// The first line of the log: what is tried, and what is measured.
+    pub(super) fn begin(&self, command: Vec<String>) -> Result<Begin, Problem> {
+        let (tried, left_out) = self.space()?;
+        let folder = std::env::current_dir().map_err(|e| Problem::host("this folder", e.to_string()))?;
+        let guards = self.args.search.guard.iter().map(|asked| self.guard(asked)).collect::<Result<_, _>>()?;
+        let begin = Begin {
+            format: FORMAT,
+            command,
+            folder: folder.display().to_string(),
+            began_unix_ns: holdup_target::unix_ns(),
+            plan: self.source.clone(),
+            workload: self.used.name.clone(),
+            metric: self.metric.id.clone(),
+            better: self.metric.better,
+            guards,
+            tried,
+            left_out,
+            least: self.args.search.least,
+            budget_s: self.budget_s()?,
+            seed: self.args.design.seed().unwrap_or(1),
+        };
+        // A plan that cannot be is refused before anything is run.
+        let plan = self.plan_of_profiles(&[], self.search_target(), |_| {})?.plan;
+        let design = &plan.design;
+        let block_s = BLOCK * (design.settle_ns + design.warmup_ns + design.duration_ns) as f64 / 1e9;
+        // Screening needs some blocks, and the answer as many again.
+        // How long a program takes is not known before.
+        let ends_itself = holdup_workloads::find(&self.used.kind).is_some_and(|w| w.ends_its_window());
+        if !ends_itself && begin.budget_s < 4.0 * block_s {
+            let why = format!("four blocks of trials as long as the plan's take {:.0} s", 4.0 * block_s);
+            return Err(Problem::usage("--budget", why).hint("a longer budget, or shorter trials (--duration)"));
+        }
+        Ok(begin)
+    }
+
+    fn budget_s(&self) -> Result<f64, Problem> {
+        let Some(text) = self.args.design.budget() else {
+            return Err(Problem::usage("--budget", "it is missing").hint("how long the search may take, such as 1h"));
+        };
+        let ns = holdup_plan::parse_duration_ns(text);
+        ns.map(|ns| ns as f64 / 1e9)
+            .ok_or_else(|| Problem::usage(format!("--budget {text}"), "not a duration such as 30m or 2h"))
+    }
+
+    /// What is tried here, and what not.
+    fn space(&self) -> Result<(Vec<Tried>, Vec<LeftOut>), Problem> {
+        let search = &self.args.search;
+        if !self.varied.is_empty() && search.knobs.is_none() && search.tried.is_empty() {
+            return Ok((self.varied.clone(), Vec::new()));
+        }
+        if !self.varied.is_empty() {
+            return Err(Problem::usage("--knobs", "the plan says what is tried: what it varies")
+                .hint("leave --knobs and --try out, or take [factors] out of the plan"));
+        }
+        let named: Vec<String> = match (&search.knobs, search.tried.is_empty()) {
+            (Some(names), _) => names.iter().map(|name| name.trim().to_owned()).collect(),
+            (None, true) => DEFAULT_KNOBS.iter().map(|name| (*name).to_owned()).collect(),
+            (None, false) => Vec::new(),
+        };
+        let has_postgres = holdup_workloads::find(&self.used.kind).is_some_and(|w| w.has_postgres_in(&self.used));
+        let options = self.args.place.postgres();
+        let server = match &options.url {
+            Some(url) if has_postgres => Some(External::connect(self.host, url)?),
+            _ => None,
+        };
+        let settings = match &server {
+            _ if !has_postgres => None,
+            Some(server) => Some(server.settings()?),
+            None => {
+                let paths = SearchPath::of_this_host(options.bin.as_deref());
+                Some(Binaries::find(&paths, Need::Server)?.settings()?)
+            }
+        };
+        let is_simulated = self.target.starts_with("sim");
+        let simulates = |knob: &str| holdup_target::is_simulated_factor(knob);
+        let place = Place {
+            host: self.host,
+            machine: self.world.machine,
+            settings,
+            server: server.as_ref().map(|server| server as &dyn holdup_host::postgres::PostgresControl),
+            simulated: (is_simulated || self.search_target().is_some()).then_some(&simulates),
+            is_real: !is_simulated,
+        };
+        place.space(&chosen(&named)?, &search.tried)
+    }
+
+    fn guard(&self, asked: &GuardAsked) -> Result<Guard, Problem> {
+        let what = format!("--guard {}", asked.metric);
+        let known = || self.metrics.iter().map(|m| m.id.as_str()).collect::<Vec<_>>().join(", ");
+        let metric = self.metrics.iter().find(|m| m.id == asked.metric).ok_or_else(|| {
+            let why = format!("{} does not measure it", self.used.kind);
+            Problem::usage(&what, why).hint(format!("it measures {}", known()))
+        })?;
+        let is_turned = asked.at_most.is_some_and(|at_most| at_most != (metric.better == Direction::Lower));
+        if is_turned {
+            let way = if metric.better == Direction::Lower { "lower" } else { "higher" };
+            return Err(Problem::usage(what, format!("{way} is better, so the bound lies on the other side")));
+        }
+        Ok(Guard { metric: metric.id.clone(), better: metric.better, bound: asked.bound })
+    }
+
+    /// Where the search runs, if not where the plan says.
+    fn search_target(&self) -> Option<&str> {
+        self.args.search.first.as_deref()
+    }
+
+    /// The plan that compares these profiles with the settings that were found.
+    fn plan_of_profiles(
+        &self,
+        files: &[String],
+        target: Option<&str>,
+        change: impl FnOnce(&mut Overrides),
+    ) -> Result<Compared, Problem> {
+        let mut overrides = overrides(self.args);
+        if let Some(target) = target {
+            overrides.target = Some(target.to_owned());
+        }
+        change(&mut overrides);
+        let source = holdup_plan::comparing_profiles(&self.source, files)
+            .map_err(|why| Problem::internal("the plan of a block", why))?;
+        let name = self.args.file.as_ref().map_or_else(String::new, |file| file.display().to_string());
+        let plan = self.world.with(&overrides, |inputs| holdup_plan::check(&name, &source, inputs))?;
+        if plan.target != "local" && !plan.target.starts_with("sim") {
+            return Err(Problem::usage(format!("target {}", plan.target), "settings are tried on a running host")
+                .hint("target local; or run holdup tune inside of the guest"));
+        }
+        let (plan, _) = crate::commands::run::target(&plan)?.drop_unavailable_factors(self.host, plan);
+        let schedule = holdup_plan::schedule(&plan)?;
+        Ok(Compared { plan, source, schedule })
+    }
+
+    /// The file of a profile beneath the folder of the search, as plans name it.
+    fn file_of(&self, measured: &Measured, folder: &str) -> Result<String, Problem> {
+        let path = self.folder.join(folder).join(format!("{}.toml", measured.name));
+        let text = holdup_plan::profile_toml(&measured.name, "", &measured.sets);
+        let written = path.parent().map_or(Ok(()), std::fs::create_dir_all).and_then(|()| std::fs::write(&path, text));
+        written.map_err(|e| Problem::host(format!("profile {}", path.display()), e.to_string()))?;
+        // A plan names files from its own folder.
+        let path = if self.args.file.is_some() { std::path::absolute(&path).unwrap_or(path) } else { path };
+        Ok(path.display().to_string())
+    }
+
+    /// The settings that were found, as a level of a plan.
+    fn found(&self, begin: &Begin) -> Result<(String, String), Problem> {
+        let sets = sets(begin, &vec![0; begin.tried.len()]);
+        if sets.is_empty() {
+            return Ok((NONE.to_owned(), NONE.to_owned()));
+        }
+        let name = "baseline".to_owned();
+        Ok((name.clone(), self.file_of(&Measured { name, sets }, "points")?))
+    }
+
+    /// Runs profiles against the first of `measured`, or against the settings that were found, and gives the bundle.
+    pub(super) fn compare(
+        &self,
+        begin: &Begin,
+        (measured, beside): (&[Measured], &[PathBuf]),
+        (against_found, name): (bool, &str),
+        change: impl FnOnce(&mut Overrides),
+        observer: &mut dyn Observer,
+    ) -> Result<(Compared, PathBuf), Problem> {
+        let mut files = Vec::new();
+        if against_found {
+            files.push(self.found(begin)?.1);
+        }
+        for one in measured {
+            files.push(self.file_of(one, "profiles")?);
+        }
+        for path in beside {
+            let path =
+                if self.args.file.is_some() { std::path::absolute(path).unwrap_or_default() } else { path.clone() };
+            files.push(path.display().to_string());
+        }
+        let compared = self.plan_of_profiles(&files, None, change)?;
+        let bundle = bundles::free_name(self.folder.join(name));
+        self.run(&compared, &bundle, observer)?;
+        Ok((compared, bundle))
+    }
+
+    /// The name of the arm with the settings that were found.
+    pub(super) fn name_of_found(&self, begin: &Begin) -> Result<String, Problem> {
+        self.found(begin).map(|(name, _)| name)
+    }
+
+    fn run(&self, compared: &Compared, out: &Path, observer: &mut dyn Observer) -> Result<(), Problem> {
+        let run =
+            Run { plan: &compared.plan, source: &compared.source, schedule: &compared.schedule, notes: Vec::new() };
+        let outcome =
+            self.args.place.run_of_search(run, (self.host, self.world), out, self.cancel.clone(), observer)?;
+        if !outcome.left.is_empty() {
+            return Err(Problem::new(ProblemKind::NotRestored, "what the search changed", outcome.left.join("; ")));
+        }
+        match outcome.ending {
+            Ending::Interrupted => {
+                let hint = format!("holdup tune --continue {}", self.folder.display());
+                Err(Problem::interrupted("the search").hint(hint))
+            }
+            Ending::Failed { reason } if outcome.trials_done == 0 => Err(Problem::host("the block", reason)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Notes down which host this is, unless the blocks so far are of the same.
+    pub(super) fn note_host(&self, log: &mut Log<Entry>, observer: &mut dyn Observer) -> Result<(), Problem> {
+        let kernel = self.host.read_text("/proc/sys/kernel/osrelease").unwrap_or_default();
+        let machine = self.world.machine;
+        let now = format!("{} CPUs, {} MB, Linux {}", machine.cpus, machine.memory_bytes >> 20, kernel.trim());
+        let last = log.entries().iter().rev().find_map(|entry| match entry {
+            Entry::Host { host } => Some(host.clone()),
+            _ => None,
+        });
+        if last.as_ref() == Some(&now) {
+            return Ok(());
+        }
+        if let Some(last) = last {
+            observer.event(Event::Note(&format!("the host changed ({last}; now {now}): the blocks so far are void")));
+        }
+        log.add(Entry::Host { host: now })
+    }
+
+    /// Profiles that are measured beside the winner.
+    pub(super) fn beside(&self) -> &'a [PathBuf] {
+        &self.args.search.beside
+    }
+
+    /// The trials of a block as the log takes them.
+    fn seen(&self, data: &BundleData, compared: &Compared, points: &[(String, Vec<u8>)], begin: &Begin) -> Vec<Seen> {
+        points
+            .iter()
+            .filter_map(|(name, levels)| {
+                let arm = compared.arm(name)?.id;
+                let trials: Vec<&Trial> = data.trials.iter().filter(|t| t.arm == arm).collect();
+                seen_of(&trials, levels, &self.metric.id, begin)
+            })
+            .collect()
+    }
+}
+
+/// What the trials of one point say; nothing where only the host was at fault.
+fn seen_of(trials: &[&Trial], levels: &[u8], metric: &str, begin: &Begin) -> Option<Seen> {
+    let levels = levels.to_vec();
+    if let Some(trial) = trials.iter().find(|t| t.is_done()) {
+        let guards = begin.guards.iter().map(|guard| trial.metric(&guard.metric)).collect();
+        return Some(Seen { levels, value: trial.metric(metric), guards, failed: None });
+    }
+    let reason = trials.iter().rev().find_map(|trial| match &trial.status {
+        TrialStatus::Void { reason } => Some(reason.clone()),
+        TrialStatus::Done => None,
+    })?;
+    const OF_HOST: &[&str] = &["the environment moved", "the hypervisor", "interrupted"];
+    let is_of_host = OF_HOST.iter().any(|words| reason.starts_with(words)) || reason.contains("steal");
+    (!is_of_host).then(|| Seen { levels, value: None, guards: vec![None; begin.guards.len()], failed: Some(reason) })
+}
+
+/// What a point sets.
+pub(super) fn sets(begin: &Begin, levels: &[u8]) -> Vec<(String, String)> {
+    let chosen = begin.tried.iter().zip(levels).map(|(tried, level)| &tried.levels[usize::from(*level)]);
+    chosen.flat_map(|level| level.sets.iter().cloned()).collect()
+}
+
+impl Blocks for Worker<'_> {
+    fn measure(
+        &mut self,
+        points: &[Vec<u8>],
+        phase: &str,
+        log: &mut Log<Entry>,
+        observer: &mut dyn Observer,
+    ) -> Result<(), Problem> {
+        let begun = Instant::now();
+        let begin = log.begin().clone();
+        let (name, file) = self.found(&begin)?;
+        let mut named = vec![(name, vec![0; begin.tried.len()])];
+        let mut files = vec![file];
+        for (at, levels) in points.iter().enumerate() {
+            let (name, sets) = (format!("point-{}", at + 1), sets(&begin, levels));
+            let folder = format!("points/{}", log.entries().len());
+            files.push(self.file_of(&Measured { name: name.clone(), sets }, &folder)?);
+            named.push((name, levels.clone()));
+        }
+        let seed = begin.seed.wrapping_add(log.entries().len() as u64);
+        let compared = self.plan_of_profiles(&files, self.search_target(), |overrides| {
+            overrides.set.push(("aa".to_owned(), "false".to_owned()));
+            overrides.set.push(("retries".to_owned(), "1".to_owned()));
+            (overrides.max_blocks, overrides.blocks, overrides.sessions) = (None, Some(1), Some(1));
+            (overrides.seed, overrides.collect) = (Some(seed), Some(Vec::new()));
+        })?;
+        let out = bundles::free_name(self.folder.join("block"));
+        let ran = self.run(&compared, &out, &mut Quiet(observer));
+        if !out.exists() {
+            return ran;
+        }
+        let data = holdup_store::read(&out)?;
+        let seen = self.seen(&data, &compared, &named, &begin);
+        for failed in seen.iter().filter(|s| s.failed.is_some()) {
+            let why = failed.failed.as_deref().unwrap_or_default();
+            let settings = settings_of(&begin, &failed.levels);
+            let what = if settings.len() > 3 { format!("{} settings", settings.len()) } else { settings.join(", ") };
+            observer.event(Event::Note(&format!("{what}: the trial failed: {why}")));
+        }
+        let bundle = out.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let (phase, spent_s) = (phase.to_owned(), begun.elapsed().as_secs_f64());
+        log.add(Entry::Block { phase, bundle, spent_s, seen })?;
+        ran
+    }
+}
+
+/// Each block is a run, but not one of the user's.
+struct Quiet<'a>(&'a mut dyn Observer);
+
+impl Observer for Quiet<'_> {
+    fn event(&mut self, event: Event<'_>) {
+        match event {
+            // What works in part was said by the first block.
+            Event::Note(note) if note.contains(" works in part: ") => {}
+            Event::Note(_) => self.0.event(event),
+            Event::Begin { .. } | Event::TrialBegin { .. } | Event::TrialEnd { .. } | Event::End | Event::Step(_) => {}
+        }
+    }
+}
+
+/// What the command line changes in the plan; the budget is that of the search and not of each run.
+fn overrides(args: &Args) -> Overrides {
+    let mut overrides = Overrides { budget: None, ..args.design.overrides(args.place.changes()) };
+    if let Some(target) = &args.search.confirm {
+        overrides.target = Some(target.clone());
+    }
+    overrides
+}
+
+fn workload(plan: &Plan) -> Result<&WorkloadUse, Problem> {
+    let [used] = plan.workloads.as_slice() else {
+        return Err(Problem::usage("the plan", format!("it has {} workloads", plan.workloads.len()))
+            .hint("a search follows one metric of one workload"));
+    };
+    match used.axes.first() {
+        None => Ok(used),
+        Some(axis) => Err(Problem::usage(format!("axis {}", axis.name), "a search varies settings and nothing else")
+            .hint(format!("--set {}=V chooses one value", axis.name))),
+    }
+}
+
+/// What a plan varies, as what is tried: the first level is what was found.
+fn varied(plan: &Plan) -> Result<Vec<Tried>, Problem> {
+    if plan.factors.len() > holdup_search::MOST_TRIED {
+        let why = format!("it varies {} factors, and a search takes {}", plan.factors.len(), holdup_search::MOST_TRIED);
+        return Err(Problem::usage("the plan", why).hint("take some of them out"));
+    }
+    let own = |name: &str| {
+        plan.workloads
+            .iter()
+            .any(|used| holdup_workloads::find(&used.kind).is_some_and(|w| w.factors().iter().any(|f| f.name == name)))
+    };
+    plan.factors
+        .iter()
+        .map(|factor| {
+            if own(&factor.name) || holdup_knobs::find(&factor.name).is_none() {
+                return Err(Problem::usage(
+                    format!("factor {}", factor.name),
+                    "it is no knob, so no profile can hold it",
+                )
+                .hint("a search tries knobs of the host and settings of PostgreSQL"));
+            }
+            let level = |level: &holdup_model::plan::Level| TriedLevel {
+                label: level.label.clone(),
+                sets: vec![(factor.name.clone(), level.label.clone())],
+            };
+            Ok(Tried {
+                name: factor.name.clone(),
+                levels: factor.levels.iter().map(level).collect(),
+                is_ordered: factor.is_numeric(),
+                restarts: false,
+                why: "the plan varies it".to_owned(),
+            })
+        })
+        .collect()
+}
+
+/// All metrics of the workload, and the one that is to get better.
+fn metrics(plan: &Plan, used: &WorkloadUse) -> Result<(Vec<Metric>, Metric), Problem> {
+    let of = holdup_workloads::find(&used.kind)
+        .ok_or_else(|| Problem::internal(format!("workload {}", used.kind), "it is not in the catalogue"))?;
+    let mut metrics = of.metrics_of(used, &plan.metrics);
+    for metric in &mut metrics {
+        if let Some(better) = plan.metric_choice(&used.name, &metric.id).and_then(|choice| choice.better) {
+            metric.better = better;
+        }
+    }
+    let named = plan.metrics.iter().find(|m| m.primary).map(|m| m.id.as_str());
+    let id = named.or_else(|| of.primary_metric()).or(plan.metrics.first().map(|m| m.id.as_str())).unwrap_or_default();
+    let metric = metrics.iter().find(|m| m.id == id).or(metrics.first()).cloned();
+    let metric = metric.ok_or_else(|| Problem::usage("the plan", "it measures nothing").hint("--metric NAME"))?;
+    Ok((metrics, metric))
+}
