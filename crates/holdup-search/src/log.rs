@@ -212,7 +212,7 @@ pub(crate) mod tests {
         let mut log = <Log>::create(&folder, begin()).unwrap();
         log.add(skipped("a")).unwrap();
         assert!(<Log>::open(&folder).unwrap_err().why.contains("another process"));
-        assert!(Log::create(&folder, begin()).unwrap_err().hint.unwrap().contains("--continue"));
+        assert!(<Log>::create(&folder, begin()).unwrap_err().hint.unwrap().contains("--continue"));
         log.file.write_all(b"{\"entry\":\"ski").unwrap();
         drop(log);
         let mut log = Log::open(&folder).unwrap();
@@ -225,10 +225,10 @@ pub(crate) mod tests {
     fn a_log_of_another_version_or_with_a_damaged_line_is_refused() {
         let above = tempfile::tempdir().unwrap();
         let folder = above.path().join("s");
-        drop(Log::create(&folder, Begin { format: FORMAT + 1, ..begin() }).unwrap());
+        drop(<Log>::create(&folder, Begin { format: FORMAT + 1, ..begin() }).unwrap());
         assert!(<Log>::open(&folder).unwrap_err().why.contains("format"));
         std::fs::write(folder.join(NAME), "{}\n").unwrap();
         assert!(<Log>::open(&folder).unwrap_err().why.contains("line 1"));
-        assert!(Log::open(above.path()).unwrap_err().hint.unwrap().contains("folder of a search"));
+        assert!(<Log>::open(above.path()).unwrap_err().hint.unwrap().contains("folder of a search"));
     }
 }
