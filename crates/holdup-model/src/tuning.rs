@@ -186,6 +186,36 @@ pub struct Interaction {
     pub se_log: f64,
 }
 
+/// A combination that was measured.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tested {
+    /// The level of each of [`Begin::tried`].
+    pub levels: Vec<u8>,
+    /// Blocks that it was in.
+    pub blocks: u32,
+    /// The metric with it over the metric with the settings that were found, and the standard error of its logarithm.
+    pub ratio: (f64, f64),
+    /// Whether it may be chosen: it does not fail and breaks no guard.
+    pub is_eligible: bool,
+}
+
+/// What a search believes.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Beliefs {
+    /// The best combination; all 0 when nothing pays.
+    pub best: Vec<u8>,
+    /// What each level does alone.
+    pub effects: Vec<MainEffect>,
+    /// What does not simply multiply.
+    pub interactions: Vec<Interaction>,
+    /// Combinations that were measured several times, the best first.
+    pub tested: Vec<Tested>,
+    /// Trials of the search.
+    pub trials: u32,
+    /// Combinations that were measured at all.
+    pub points: usize,
+}
+
 /// What fresh blocks say of an arm against the settings that were found.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Confirmed {
@@ -210,14 +240,8 @@ pub struct Answer {
     pub beside: Vec<Confirmed>,
     /// What each setting adds: its number, its level and the ratio of the winner to the winner without it.
     pub shares: Vec<(usize, u8, Option<Estimate>)>,
-    /// What each level does alone.
-    pub effects: Vec<MainEffect>,
-    /// What does not simply multiply.
-    pub interactions: Vec<Interaction>,
-    /// Trials of the search.
-    pub trials: u32,
-    /// Points that were measured.
-    pub points: usize,
+    /// What the search believed when it ended.
+    pub beliefs: Beliefs,
     /// The bundle of the fresh blocks.
     pub bundle: Option<String>,
     /// The file of the profile.

@@ -31,6 +31,7 @@ mod tables;
 mod text;
 mod trace;
 mod tuning;
+mod tuning_page;
 
 pub use check::{Checked, check_json, check_terminal};
 pub use compare::{compare_json, compare_terminal};
@@ -50,4 +51,5 @@ pub use predict::{predict_json, predict_terminal};
 pub use screen::list;
 pub use search::{search_answer, search_log, search_undecided, search_without_change};
 pub use trace::perfetto;
-pub use tuning::{tuning_answer, tuning_profile, tuning_space};
+pub use tuning::{tuning_answer, tuning_log, tuning_profile, tuning_space};
+pub use tuning_page::tuning_html;

@@ -1,7 +1,7 @@
 //! What `holdup tune` tries, and its answer.
 
 use crate::text::{self, clean, wrap};
-use holdup_model::tuning::{Answer, Begin, Bound, Confirmed, Guard, LeftOut, MainEffect};
+use holdup_model::tuning::{Answer, Begin, Beliefs, Bound, Confirmed, Entry, Guard, LeftOut, MainEffect, Tested};
 use holdup_model::{Direction, Estimate};
 
 const WIDTH: usize = 80;
@@ -57,7 +57,7 @@ fn bound(guard: &Guard) -> String {
 }
 
 /// `NAME=LEVEL`.
-fn setting(begin: &Begin, tried: usize, level: u8) -> String {
+pub(crate) fn setting(begin: &Begin, tried: usize, level: u8) -> String {
     let of = &begin.tried[tried];
     let label = of.levels.get(usize::from(level)).map_or("", |l| l.label.as_str());
     clean(&format!("{}={label}", of.name))
@@ -92,8 +92,8 @@ pub fn tuning_answer(begin: &Begin, answer: &Answer) -> String {
     }
     let mut took = format!(
         "the search took {} of {}",
-        text::count(answer.trials as usize, "trial"),
-        text::count(answer.points, "combination")
+        text::count(answer.beliefs.trials as usize, "trial"),
+        text::count(answer.beliefs.points, "combination")
     );
     if let Some(bundle) = &answer.bundle {
         took.push_str(&format!("; fresh blocks: {}", clean(bundle)));
@@ -242,10 +242,57 @@ fn alone<'a>(begin: &Begin, answer: &'a Answer) -> Vec<(Alone, Vec<&'a MainEffec
             () => Alone::Unknown,
         }
     };
-    let left: Vec<&MainEffect> = answer.effects.iter().filter(|e| answer.levels[e.tried] != e.level).collect();
+    let left: Vec<&MainEffect> = answer.beliefs.effects.iter().filter(|e| answer.levels[e.tried] != e.level).collect();
     [Alone::Fails, Alone::Worse, Alone::Better, Alone::Nothing, Alone::Unknown]
         .into_iter()
         .map(|words| (words, left.iter().copied().filter(|e| of(e) == words).collect::<Vec<_>>()))
         .filter(|(_, effects)| !effects.is_empty())
         .collect()
+}
+
+/// The sentence for a search that has no answer yet.
+pub(crate) fn under_way(begin: &Begin, beliefs: &Beliefs) -> String {
+    let best = settings(begin, &beliefs.best);
+    let best =
+        if best.is_empty() { "nothing better so far".to_owned() } else { format!("best so far: {}", best.join(", ")) };
+    format!(
+        "Under way: {} of {} after {}; {best}.",
+        clean(&begin.metric),
+        clean(&begin.workload),
+        text::count(beliefs.trials as usize, "trial")
+    )
+}
+
+/// The answer that a log ends with.
+pub(crate) fn answer_of(entries: &[Entry]) -> Option<&str> {
+    entries.iter().rev().find_map(|entry| match entry {
+        Entry::Answer { sentence, .. } => Some(sentence.as_str()),
+        _ => None,
+    })
+}
+
+/// What a search has measured, with the answer or what it believes so far.
+pub fn tuning_log(begin: &Begin, entries: &[Entry], beliefs: &Beliefs) -> String {
+    let mut out = match answer_of(entries) {
+        Some(answer) => format!("{}\n", answer.lines().map(clean).collect::<Vec<_>>().join("\n")),
+        None => wrap(&under_way(begin, beliefs), WIDTH, "", "  "),
+    };
+    let rows: Vec<Vec<String>> = beliefs.tested.iter().take(SHOWN).map(|tested| tested_row(begin, tested)).collect();
+    if !rows.is_empty() {
+        out.push_str("\nmeasured most often, the best first (the search's own ratios lean upwards)\n");
+        let lines = text::align(&rows, &[2], "  ");
+        out.extend(lines.lines().map(|line| line.chars().take(WIDTH).collect::<String>() + "\n"));
+    }
+    out
+}
+
+/// `12 blocks  ×1.08 ± 2.0 %  postgres.jit=off, …`
+pub(crate) fn tested_row(begin: &Begin, tested: &Tested) -> Vec<String> {
+    let (ratio, se) = tested.ratio;
+    let why_not = if tested.is_eligible { "" } else { " (breaks a guard or fails)" };
+    vec![
+        text::count(tested.blocks as usize, "block"),
+        format!("×{ratio:.3} ± {:.1} %", 200.0 * se),
+        settings(begin, &tested.levels).join(", ") + why_not,
+    ]
 }

@@ -1,9 +1,10 @@
 //! The walk of a search of settings: ask the engine for a block, measure it, note it down, until it ends.
 
 use crate::log::Log;
-use holdup_model::tuning::{Begin, Bound, Entry, Guard, Seen};
+use holdup_model::tuning::{Begin, Beliefs, Bound, Entry, Guard, Interaction, MainEffect, Seen, Tested};
 use holdup_model::{Direction, Event, Observer, Problem, text};
 use holdup_stats::tuning::{self, Ended, Factor, Next, Options, Phase, Point, Space, Tuning};
+use std::collections::BTreeSet;
 
 /// What carries out the blocks.
 pub trait Blocks {
@@ -184,6 +185,41 @@ fn of_trial(begin: &Begin, seen: &Seen) -> (Point, tuning::Seen) {
         .map(|(guard, value)| value.filter(|v| *v > 0.0).map(|v| turned(v, Direction::Lower, guard.better)))
         .collect();
     (Point(seen.levels.clone()), tuning::Seen { value_log, guards_log })
+}
+
+/// What a search believes, in the words of its log.
+pub fn beliefs(begin: &Begin, entries: &[Entry], search: &Tuning) -> Beliefs {
+    let outcome = search.outcome();
+    let ratio = |log: f64| if begin.better == Direction::Higher { log.exp() } else { (-log).exp() };
+    let effects = outcome.main_effects.iter().map(|e| MainEffect {
+        tried: e.factor,
+        level: e.level,
+        ratio: (!outcome.infeasible.contains(&(e.factor, e.level))).then(|| (ratio(e.effect_log), e.se_log)),
+        trials: e.trials,
+    });
+    let interactions = outcome.interactions.iter().map(|i| Interaction {
+        of: [i.a, i.b],
+        ratio: ratio(i.effect_log),
+        se_log: i.se_log,
+    });
+    let tested = outcome.candidates.iter().filter(|c| !c.point.is_default()).map(|c| Tested {
+        levels: c.point.0.clone(),
+        blocks: c.blocks,
+        ratio: (ratio(c.gain_log), c.gain_se_log),
+        is_eligible: c.is_eligible,
+    });
+    let seen = entries.iter().filter_map(|entry| match entry {
+        Entry::Block { seen, .. } => Some(seen),
+        _ => None,
+    });
+    Beliefs {
+        effects: effects.collect(),
+        interactions: interactions.collect(),
+        tested: tested.collect(),
+        trials: search.trials(),
+        points: seen.flatten().map(|s| &s.levels).collect::<BTreeSet<_>>().len(),
+        best: outcome.best.0,
+    }
 }
 
 /// How many trials fit into the search's share of the budget, at the pace so far.

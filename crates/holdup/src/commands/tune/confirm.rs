@@ -2,11 +2,10 @@
 
 use super::worker::{Compared, Measured, Worker, sets};
 use holdup_model::bundle::BundleData;
-use holdup_model::tuning::{Answer, Begin, Confirmed, Entry, Interaction, MainEffect};
+use holdup_model::tuning::{Answer, Begin, Confirmed, Entry};
 use holdup_model::{Comparison, Direction, Estimate, Event, Observer, Problem, Verdict};
-use holdup_search::{Log, allowed};
+use holdup_search::{Log, allowed, beliefs};
 use holdup_stats::tuning::Tuning;
-use std::collections::BTreeSet;
 use std::path::Path;
 
 /// The name of the profile that is the result.
@@ -25,10 +24,7 @@ pub(super) fn nothing(log: &Log<Entry>, search: &Tuning) -> Answer {
         confirmed: None,
         beside: Vec::new(),
         shares: Vec::new(),
-        effects: effects(log.begin(), search),
-        interactions: interactions(log.begin(), search),
-        trials: search.trials(),
-        points: points(log),
+        beliefs: beliefs(log.begin(), log.entries(), search),
         bundle: None,
         profile: None,
     }
@@ -148,10 +144,7 @@ pub(super) fn confirm(
     let answer = Answer {
         confirmed: Some(of(NAME)?),
         beside: beside.collect::<Result<_, _>>()?,
-        effects: effects(log.begin(), search),
-        interactions: interactions(log.begin(), search),
-        trials: search.trials(),
-        points: points(log),
+        beliefs: beliefs(log.begin(), log.entries(), search),
         bundle: Some(shown(&bundle)),
         profile: Some(shown(&file)),
         levels,
@@ -224,36 +217,6 @@ fn blocks(log: &Log<Entry>, arms: usize, share: f64) -> u32 {
     let each_s = spent_s / trials.max(1) as f64;
     let left_s = (log.begin().budget_s - spent_s) * share;
     ((left_s / (each_s * arms as f64)).max(0.0) as u32).clamp(*BLOCKS.start(), *BLOCKS.end())
-}
-
-fn points(log: &Log<Entry>) -> usize {
-    let seen = log.entries().iter().filter_map(|entry| match entry {
-        Entry::Block { seen, .. } => Some(seen),
-        _ => None,
-    });
-    seen.flatten().map(|s| &s.levels).collect::<BTreeSet<_>>().len()
-}
-
-fn effects(begin: &Begin, search: &Tuning) -> Vec<MainEffect> {
-    let outcome = search.outcome();
-    let effect = |e: &holdup_stats::tuning::MainEffect| MainEffect {
-        tried: e.factor,
-        level: e.level,
-        ratio: (!outcome.infeasible.contains(&(e.factor, e.level)))
-            .then(|| (turned(begin, e.effect_log).exp(), e.se_log)),
-        trials: e.trials,
-    };
-    outcome.main_effects.iter().map(effect).collect()
-}
-
-fn interactions(begin: &Begin, search: &Tuning) -> Vec<Interaction> {
-    let outcome = search.outcome();
-    let one = |i: &holdup_stats::tuning::Interaction| Interaction {
-        of: [i.a, i.b],
-        ratio: turned(begin, i.effect_log).exp(),
-        se_log: i.se_log,
-    };
-    outcome.interactions.iter().map(one).collect()
 }
 
 /// A run of the answer shows its trials, and not its end: more comes after it.

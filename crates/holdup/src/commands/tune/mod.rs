@@ -2,6 +2,7 @@
 
 mod asked;
 mod confirm;
+mod log;
 mod worker;
 
 use crate::cli::Cli;
@@ -33,6 +34,7 @@ Examples:
   holdup tune command --budget 10m --knobs scheduler,memory -- ./bench
   holdup tune plans/mine.toml --budget 1h --beside pgtune.toml
   holdup tune --continue
+  holdup tune log --html page.html
 
 Exit codes:
   0  nothing is better than the settings that were found
@@ -46,13 +48,29 @@ pub(crate) struct Args {
     #[arg(value_name = "PLAN.toml", hide_short_help = true)]
     file: Option<PathBuf>,
     #[command(subcommand)]
-    workload: Option<Chosen<false>>,
+    what: Option<What>,
     #[command(flatten)]
     search: SearchArgs,
     #[command(flatten)]
     design: Design,
     #[command(flatten)]
     place: super::run::Place,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum What {
+    Log(log::Args),
+    #[command(flatten)]
+    Workload(Chosen<false>),
+}
+
+impl Args {
+    fn workload(&self) -> Option<&Chosen<false>> {
+        match &self.what {
+            Some(What::Workload(chosen)) => Some(chosen),
+            _ => None,
+        }
+    }
 }
 
 // What is tried, and how.
@@ -94,9 +112,10 @@ struct SearchArgs {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
-    match &args.search.go_on {
-        Some(folder) => go_on(folder.as_deref()),
-        None => begin(args),
+    match (&args.what, &args.search.go_on) {
+        (Some(What::Log(log)), _) => log::run(log),
+        (_, Some(folder)) => go_on(folder.as_deref()),
+        _ => begin(args),
     }
 }
 

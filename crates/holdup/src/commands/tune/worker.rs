@@ -70,8 +70,7 @@ impl<'a> Worker<'a> {
     pub(super) fn new(args: &'a Args, host: &'a Host, world: &'a World, folder: &Path) -> Result<Self, Problem> {
         let cancel = signals::cancel_on_signals()?;
         let overrides = overrides(args);
-        let (plan, source) =
-            plan_of((args.file.as_deref(), args.workload.as_ref()), &args.design.metric, &overrides, world)?;
+        let (plan, source) = plan_of((args.file.as_deref(), args.workload()), &args.design.metric, &overrides, world)?;
         let source = holdup_plan::comparing_profiles(&source, &[])
             .map_err(|why| Problem::internal("the plan of the search", why))?;
         let used = workload(&plan)?.clone();
