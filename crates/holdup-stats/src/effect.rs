@@ -3,7 +3,8 @@
 use crate::NoEstimate;
 use crate::error::{Blend, Error, T};
 use crate::pieces::{BlockPair, BlockValue, Pieces, count, log, mean, variance, why_no_log};
-use holdup_model::Estimate;
+use crate::trimmed::{Trimmed, trim};
+use holdup_model::{Direction, Estimate};
 
 /// Fewer pieces than this say too little of what pairing them is worth.
 const MIN_BLENDED: usize = 5;
@@ -51,6 +52,30 @@ impl Effect {
         let pairing = (100.0 * (1.0 - blend.apart_weight)).round();
         let method = format!("{}; pairing counts {pairing:.0} %, Welch's t the rest", effect.method);
         Ok(Effect { error: Error::Blend(blend), method, ..effect })
+    }
+
+    /// B against A over the blocks without a slow trial ([`trim`]), otherwise as [`Effect::paired`]. How many were left out is
+    /// part of the method.
+    ///
+    /// # Errors
+    /// As [`Effect::paired`].
+    pub fn trimmed(pairs: &[BlockPair], better: Direction) -> Result<Effect, NoEstimate> {
+        Self::of_trimmed(&trim(pairs, better)?)
+    }
+
+    /// The same of pairs that are trimmed already.
+    pub fn of_trimmed(trimmed: &Trimmed) -> Result<Effect, NoEstimate> {
+        let effect = Self::paired(&trimmed.kept)?;
+        let Trimmed { blocks, slow_a, slow_b, untrimmed, .. } = trimmed;
+        let left_out = blocks - count(trimmed.kept.len());
+        let how = match (untrimmed, left_out) {
+            (Some(why), _) => (*why).to_owned(),
+            (None, 0) => "no trial is so slow that its block is left out".to_owned(),
+            (None, _) => format!(
+                "{left_out} of {blocks} blocks left out for slow trials ({slow_a} of the baseline, {slow_b} of the other arm)"
+            ),
+        };
+        Ok(Effect { method: format!("{}; {how}", effect.method), ..effect })
     }
 
     /// The geometric mean of one arm over its blocks.

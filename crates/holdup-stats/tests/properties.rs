@@ -1,10 +1,10 @@
 //! Arbitrary numbers: an answer or a reason, never a panic, never NaN.
 
-use holdup_model::{Histogram, Verdict};
+use holdup_model::{Direction, Histogram, Verdict};
 use holdup_stats::{
-    BlockPair, BlockValue, DriftPoint, Effect, Looks, Question, drift, holm, judge, judge_corrected, judge_question,
-    littles_law, mean_estimate, noise_floor, quantile_shift, quantile_shift_over_blocks, quantile_table,
-    ratio_bootstrap, ratio_paired, ratio_unpaired, spread, students_t, unsteady,
+    ArmValue, BlockPair, BlockValue, DriftPoint, Effect, Looks, Question, drift, holm, judge, judge_corrected,
+    judge_question, littles_law, mean_estimate, noise_floor, quantile_shift, quantile_shift_over_blocks,
+    quantile_table, ratio_bootstrap, ratio_paired, ratio_unpaired, slow_trials, spread, students_t, unsteady,
 };
 use proptest::prelude::*;
 
@@ -67,6 +67,16 @@ proptest! {
             }
             if let Ok(e) = ratio_paired(pairs, confidence) {
                 sound(&e);
+            }
+            for better in [Direction::Higher, Direction::Lower] {
+                match Effect::trimmed(pairs, better) {
+                    Ok(effect) => sound_effect(&effect, margin),
+                    Err(no) => prop_assert!(!no.reason.is_empty()),
+                }
+                let of_a = pairs.iter().map(|p| ArmValue { arm: p.block % 3, session: p.session, value: p.a });
+                for arm in slow_trials(&of_a.collect::<Vec<_>>(), better) {
+                    prop_assert!(arm.slow.len() < arm.others.len() && !arm.ratio.is_nan(), "{arm:?}");
+                }
             }
             if let Ok(floor) = noise_floor(pairs) {
                 prop_assert!(floor.floor.is_finite() && floor.floor >= 0.0, "{floor:?}");
