@@ -160,6 +160,9 @@ pub struct Comparison {
     pub level: Option<Side>,
     /// Ratio of B to A; `None` when nothing could be paired.
     pub ratio: Option<Estimate>,
+    /// The ratio over all blocks, where the plan asks for one without slow trials; `None` where it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mean_ratio: Option<Estimate>,
     /// The equivalence margin as a share.
     pub margin: f64,
     /// The answer.

@@ -210,6 +210,20 @@ pub struct Design {
     /// A trial in whose window the hypervisor took a larger share of all CPU time is void; from 0 to 1.
     #[serde(default = "default_max_steal_share")]
     pub max_steal_share: f64,
+    /// Which trials ratios are of.
+    #[serde(default)]
+    pub effect: EffectKind,
+}
+
+/// Which trials a ratio is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EffectKind {
+    /// All that count.
+    #[default]
+    Mean,
+    /// Those of blocks in which no trial is far slower than the others of its arm.
+    Trimmed,
 }
 
 /// The largest share of stolen CPU time in a window, when a plan states none.
@@ -282,6 +296,7 @@ impl Plan {
                 budget_ns: None,
                 retries: 0,
                 max_steal_share: DEFAULT_MAX_STEAL_SHARE,
+                effect: EffectKind::default(),
             },
             metrics: Vec::new(),
             collectors: Vec::new(),

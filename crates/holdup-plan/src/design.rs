@@ -8,7 +8,7 @@ use crate::source::Location;
 use crate::values::{duration_ns, truth, unexpected};
 use crate::words::{did_you_mean, shown};
 use holdup_model::Design;
-use holdup_model::plan::{DEFAULT_MAX_STEAL_SHARE, Layout, StopRule};
+use holdup_model::plan::{DEFAULT_MAX_STEAL_SHARE, EffectKind, Layout, StopRule};
 
 /// The keys of `[design]`.
 pub(crate) const DESIGN_KEYS: &[&str] = &[
@@ -25,6 +25,7 @@ pub(crate) const DESIGN_KEYS: &[&str] = &[
     "budget",
     "retries",
     "max_steal",
+    "effect",
 ];
 
 /// The seed of a plan that states none: fixed, so that a plan means the same order every time.
@@ -49,6 +50,7 @@ impl Checker<'_> {
         }
         let keys = &draft.design;
         let layout = self.word(keys, "layout", &["factorial", "one-at-a-time"]);
+        let effect = self.word(keys, "effect", &["mean", "trimmed"]);
         let count = |checker: &mut Self, key, default, least, most| {
             u32::try_from(checker.count(keys, key, default, least, most)).unwrap_or(u32::MAX)
         };
@@ -81,6 +83,7 @@ impl Checker<'_> {
             budget_ns: self.duration_of(keys, "budget", false),
             retries: count(self, "retries", 2, 0, MOST_RETRIES),
             max_steal_share: self.share_of(keys, "max_steal", DEFAULT_MAX_STEAL_SHARE),
+            effect: if effect == 1 { EffectKind::Trimmed } else { EffectKind::Mean },
         }
     }
 

@@ -3,6 +3,7 @@
 mod common;
 
 use common::{check_with, from_command_line, pairs, plans};
+use holdup_model::plan::EffectKind;
 use holdup_model::{Plan, Problem, Value};
 use holdup_plan::{Overrides, schedule};
 
@@ -76,6 +77,9 @@ fn the_design_can_be_set() {
     .unwrap();
     assert_eq!((plan.design.blocks, plan.design.sessions, plan.name.as_str()), (7, 2, "other"));
     assert_eq!(plan.design.layout, holdup_model::plan::Layout::OneAtATime);
+    let effect = |set: &[(&str, &str)]| changed(set, &[]).unwrap().design.effect;
+    assert_eq!(effect(&[]), EffectKind::Mean);
+    assert_eq!(effect(&[("effect", "trimmed")]), EffectKind::Trimmed);
     assert!(plan.workloads[1].negative_control && !plan.workloads[0].negative_control);
     let overrides = Overrides {
         set: pairs(&[("blocks", "9")]),

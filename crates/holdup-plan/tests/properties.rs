@@ -62,6 +62,7 @@ prop_compose! {
                 blocks, sessions, seed, aa_pair, unobserved_pair,
                 settle_ns: 1, warmup_ns: 2, duration_ns: 3, stop: StopRule::Blocks, budget_ns: None, retries: 0,
                 max_steal_share: 0.1,
+            effect: Default::default(),
             },
             metrics: Vec::new(),
             collectors: Vec::new(),

@@ -123,6 +123,7 @@ fn plan() -> Plan {
             budget_ns: None,
             retries: 0,
             max_steal_share: 0.1,
+            effect: Default::default(),
         },
         metrics: Vec::new(),
         collectors: holdup_target::vocabulary().default_collectors.iter().map(|id| (*id).to_owned()).collect(),

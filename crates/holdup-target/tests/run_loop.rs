@@ -68,6 +68,7 @@ fn plan(scripts: &[&str]) -> (Plan, Schedule) {
             budget_ns: None,
             retries: 2,
             max_steal_share: 0.1,
+            effect: Default::default(),
         },
         metrics: vec![metric],
         collectors: Vec::new(),

@@ -149,6 +149,7 @@ fn plan(blocks: u32) -> Plan {
             budget_ns: None,
             retries: 1,
             max_steal_share: 0.1,
+            effect: Default::default(),
         },
         metrics: vec![MetricChoice {
             id: "throughput_tps".into(),
