@@ -3,10 +3,11 @@
 use crate::account::points;
 use crate::index::{Index, labels};
 use holdup_model::outcome::{Contrast, NoiseSplit, Side};
-use holdup_model::{Arm, BundleData, Comparison, Estimate, Factor, Replica, Verdict};
+use holdup_model::plan::EffectKind;
+use holdup_model::{Arm, BundleData, Comparison, Direction, Estimate, Factor, Replica, Verdict};
 use holdup_stats::{
     ALPHA, BlockPair, BlockValue, CONFIDENCE, Effect, NoEstimate, Question, decide, geometric_mean, holm,
-    judge_question, noise, spread, unsteady,
+    judge_question, noise, spread, trim, unsteady,
 };
 use std::collections::BTreeMap;
 
@@ -50,6 +51,8 @@ impl Family<'_> {
 pub(crate) struct Draft {
     pub(crate) comparison: Comparison,
     pub(crate) effect: Result<Effect, NoEstimate>,
+    /// The effect over all blocks, where the other is without slow trials.
+    mean: Option<Effect>,
     /// Why no verdict can rest on it although it can be computed.
     withheld: Option<String>,
     /// The axes of the two sides, for the noise floor.
@@ -92,7 +95,7 @@ pub fn is_decided(so_far: &BundleData) -> bool {
         let margin = margin(&index, family.workload, &metric.id);
         let question = Question { level: index.level(), ..Question::alone(margin) };
         let Ok(pairs) = pool(&cells) else { return false };
-        let effect = Effect::paired(&pairs);
+        let (effect, pairs) = effect_of(index.effect_kind(), pairs, metric.better);
         if unsteady(&pairs).is_some() || !effect.is_ok_and(|effect| decide(&effect, &question).is_some()) {
             return false;
         }
@@ -308,6 +311,7 @@ fn drafts_of(index: &Index<'_>, family: &Family<'_>) -> Vec<Draft> {
                 baseline: cell.and_then(|c| side(index, c.a.id, &metric.id)),
                 level: cell.and_then(|c| side(index, c.b.id, &metric.id)),
                 ratio: None,
+                mean_ratio: None,
                 margin,
                 verdict: undecided(""),
                 p_adjusted: None,
@@ -316,7 +320,7 @@ fn drafts_of(index: &Index<'_>, family: &Family<'_>) -> Vec<Draft> {
                 time_points: None,
             };
             let axes = cell.map(|c| vec![labels(&c.a.axes), labels(&c.b.axes)]).unwrap_or_default();
-            Draft { axes, ..Draft::paired(comparison, pairs) }
+            Draft { axes, ..Draft::paired(comparison, pairs, index.effect_kind()) }
         };
         if let [(cell, pairs)] = cells.as_slice() {
             // One cell is its own pool; the same numbers twice would only inflate the family.
@@ -339,26 +343,50 @@ pub(crate) fn undecided(reason: impl Into<String>) -> Verdict {
     Verdict::Undecided { reason: reason.into(), blocks_needed: None }
 }
 
+/// The effect that the plan asks for, and the blocks that it is of.
+fn effect_of(
+    kind: EffectKind,
+    pairs: Vec<BlockPair>,
+    better: Direction,
+) -> (Result<Effect, NoEstimate>, Vec<BlockPair>) {
+    match kind {
+        EffectKind::Mean => (Effect::paired(&pairs), pairs),
+        EffectKind::Trimmed => match trim(&pairs, better) {
+            Ok(trimmed) => (Effect::of_trimmed(&trimmed), trimmed.kept),
+            Err(no) => (Err(no), pairs),
+        },
+    }
+}
+
 impl Draft {
     /// A draft of two sides whose blocks are paired.
     ///
     /// A primary ratio that moved while the run went on gets no verdict. Other metrics are not held to that: with
     /// dozens of them, steady ones would lose theirs by chance.
-    pub(crate) fn paired(mut comparison: Comparison, pairs: Result<Vec<BlockPair>, NoEstimate>) -> Self {
+    pub(crate) fn paired(
+        mut comparison: Comparison,
+        pairs: Result<Vec<BlockPair>, NoEstimate>,
+        kind: EffectKind,
+    ) -> Self {
         let of_pairs = pairs.as_deref().unwrap_or_default();
-        let withheld = unsteady(of_pairs).filter(|_| comparison.primary).map(|u| u.reason());
+        let mean = (kind == EffectKind::Trimmed).then(|| Effect::paired(of_pairs).ok()).flatten();
         comparison.noise = spread(of_pairs).ok().map(|s| NoiseSplit {
             trial_cv: s.trial,
             block_cv: s.block,
             session_cv: s.session,
             ratio_session_cv: s.ratio_by_session,
         });
-        Draft { comparison, effect: pairs.and_then(|p| Effect::paired(&p)), withheld, axes: Vec::new() }
+        let (effect, blocks) = match pairs {
+            Ok(pairs) => effect_of(kind, pairs, comparison.metric.better),
+            Err(no) => (Err(no), Vec::new()),
+        };
+        let withheld = unsteady(&blocks).filter(|_| comparison.primary).map(|u| u.reason());
+        Draft { comparison, effect, mean, withheld, axes: Vec::new() }
     }
 
     /// A draft of two sides that nothing pairs.
     pub(crate) fn unpaired(comparison: Comparison, effect: Result<Effect, NoEstimate>) -> Self {
-        Draft { comparison, effect, withheld: None, axes: Vec::new() }
+        Draft { comparison, effect, mean: None, withheld: None, axes: Vec::new() }
     }
 }
 
@@ -385,6 +413,8 @@ pub(crate) fn judge_family(family: &mut [Draft], level: f64) {
             Err(no) => c.verdict = undecided(no.reason.clone()),
             Ok(effect) => {
                 c.ratio = effect.estimate(1.0 - level).ok().map(|e| of_look(e, level));
+                let of_mean = draft.mean.as_ref().and_then(|mean| mean.estimate(1.0 - level).ok());
+                c.mean_ratio = of_mean.map(|e| of_look(e, level));
                 let p_adjusted = adjusted.get(&i).copied();
                 let p = p_adjusted.unwrap_or_else(|| effect.p_difference());
                 c.p_adjusted = Some((p * ALPHA / level).min(1.0));
@@ -394,6 +424,10 @@ pub(crate) fn judge_family(family: &mut [Draft], level: f64) {
                     Some(why) => undecided(why.clone()),
                     None => judge_question(effect, &question),
                 };
+                // Of further blocks as many will be left out as of those that there are.
+                if let (Verdict::Undecided { blocks_needed: Some(n), .. }, Some(mean)) = (&mut c.verdict, &draft.mean) {
+                    *n = (*n * mean.blocks()).div_ceil(effect.blocks().max(1));
+                }
             }
         }
     }

@@ -1,6 +1,6 @@
 //! A bundle, by arm and by block.
 
-use holdup_model::plan::{Level, StopRule};
+use holdup_model::plan::{EffectKind, Level, StopRule};
 use holdup_model::{Arm, BundleData, Measured, Metric, Trial};
 use holdup_stats::{ALPHA, BlockValue, Looks};
 use std::collections::BTreeMap;
@@ -98,6 +98,11 @@ impl<'a> Index<'a> {
             _ => None,
         });
         reason.unwrap_or_else(|| format!("no trial of {label} measured it"))
+    }
+
+    /// Which trials the ratios of blocks are of.
+    pub(crate) fn effect_kind(&self) -> EffectKind {
+        self.bundle.plan.design.effect
     }
 
     /// Blocks in which at least one trial counts.

@@ -39,15 +39,14 @@ pub fn compare_arms(bundle: &BundleData, a: &str, b: &str) -> Result<Analysis, P
                 level: side(&index, b.id, &metric.id),
                 ..blank(&contrast, &a.workload, metric, primary, &index)
             };
-            Draft::paired(comparison, pairs)
+            Draft::paired(comparison, pairs, index.effect_kind())
         })
         .collect();
     judge_family(&mut drafts, index.level());
     let with_points = |c: Comparison| Comparison { time_points: points::of_comparison(&index, &c), ..c };
     let comparisons: Vec<Comparison> = drafts.into_iter().map(|d| with_points(d.comparison)).collect();
     let asked = comparisons.iter().filter(|c| c.headline);
-    let mut findings: Vec<Finding> =
-        asked.map(|c| effect::finding(c, &comparisons, Some(index.blocks_run()))).collect();
+    let mut findings: Vec<Finding> = asked.map(|c| effect::of_run(&index, c, &comparisons)).collect();
     findings.extend(time_shift::between((bundle, a), (bundle, b)));
     let arms = arms::summaries(&index).into_iter().filter(|s| s.arm == a.id || s.arm == b.id).collect();
     let shifts = shifts::between(&index, a, b).into_iter().collect();
@@ -129,6 +128,7 @@ fn blank(contrast: &Contrast, workload: &str, metric: Metric, primary: bool, ind
         baseline: None,
         level: None,
         ratio: None,
+        mean_ratio: None,
         verdict: undecided(""),
         p_adjusted: None,
         noise_floor: None,

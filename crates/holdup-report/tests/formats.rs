@@ -185,6 +185,36 @@ fn the_three_answers_stand_in_every_format_for_readers() {
 }
 
 #[test]
+fn a_ratio_without_slow_trials_stands_beside_the_mean() {
+    let mut bundle = demo();
+    let once = std::mem::take(&mut bundle.trials);
+    let slow = bundle.schedule.arms.iter().find(|a| a.factors["autogroup"].label == "off").expect("an arm").id;
+    // Four times five blocks, in two of which a trial of one arm took ten times as long.
+    for trial in (0..4).flat_map(|k| once.iter().map(move |t| Trial { block: t.block + 5 * k, ..t.clone() })) {
+        bundle.trials.push(Trial { seq: bundle.trials.len() as u32, ..trial });
+    }
+    for trial in bundle.trials.iter_mut().filter(|t| t.arm == slow && [3, 8].contains(&t.block)) {
+        let tps = trial.measurements.iter_mut().find(|m| m.metric == "tps").expect("tps");
+        tps.value = Measured::Value(tps.value.value().expect("measured") / 10.0);
+    }
+    bundle.plan.design.effect = holdup_model::plan::EffectKind::Trimmed;
+    let texts = every_format(&bundle);
+    let one_line = |id: &str| texts[id].split_whitespace().collect::<Vec<_>>().join(" ");
+    for id in ["terminal", "html", "markdown"] {
+        assert!(one_line(id).contains("slow trials are left out, with them ×"), "{id}: {}", texts[id]);
+        assert!(
+            one_line(id).contains("2 of 20 blocks left out for slow trials (0 of the baseline, 2 of the other arm)"),
+            "{id}"
+        );
+        assert!(one_line(id).contains("ran 90 % slower than the rest"), "{id}");
+    }
+    assert!(one_line("html").contains("of the blocks without far slower trials (effect = trimmed)"));
+    let json: serde_json::Value = serde_json::from_str(&texts["json"]).expect("JSON");
+    let text = json.to_string();
+    assert!(text.contains("\"mean_ratio\""), "both are in the JSON");
+}
+
+#[test]
 fn empty_and_all_void_bundles_say_so() {
     let mut empty = demo();
     empty.trials.clear();

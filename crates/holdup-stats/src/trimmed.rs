@@ -21,7 +21,7 @@ pub const MIN_TRIMMED_BLOCKS: usize = 6;
 /// With fewer blocks left than this, or fewer than a third, every block is kept; found by calibration.
 const MIN_KEPT: usize = 4;
 
-/// Fewer slow trials in an arm than 2, and than 1 in 10, are not named: two tails of a t distribution are that now and then.
+/// Fewer slow trials in an arm than 2, and than 1 in 10, are not named: a t distribution has two now and then.
 const MIN_NAMED: usize = 2;
 const NAMED_OF: usize = 10;
 
@@ -126,7 +126,7 @@ pub fn trim(pairs: &[BlockPair], better: Direction) -> Result<Trimmed, NoEstimat
 /// The slow trials of every arm of which they are a minority. Values without a logarithm are passed over.
 ///
 /// The deviation is that of the arm or of all arms together, whichever is larger: a few trials know their own spread badly.
-/// False alarms by simulation of 3 arms: see the table "Slow trials" of docs/calibration.md.
+/// How often they are named where there are none: docs/calibration.md, "Slow trials".
 pub fn slow_trials(values: &[ArmValue], better: Direction) -> Vec<SlowTrials> {
     let valid: Vec<usize> = (0..values.len()).filter(|&i| log(values[i].value).is_ok()).collect();
     let point = |i: &usize| (values[*i].arm, values[*i].session, values[*i].value.ln());
@@ -241,7 +241,7 @@ mod tests {
 
     #[test]
     fn the_exact_test_is_that_of_r() {
-        // fisher.test(matrix(c(4, 16, 0, 20), 2))$p.value and so on, R 4.5: exact fractions of binomials.
+        // Fractions of binomials.
         let check = |a: (u32, u32), b: (u32, u32), p: f64| {
             let found = fisher_exact(a.0, a.1, b.0, b.1);
             assert!((found - p).abs() < 1e-9, "{a:?} {b:?}: {found}");
@@ -250,7 +250,7 @@ mod tests {
         check((4, 20), (0, 40), 4845.0 / 487_635.0);
         check((3, 20), (3, 20), 1.0);
         check((0, 5), (0, 9), 1.0);
-        // The lady tasting tea: 17 of 35 and so on.
+        // Fisher's lady tasting tea.
         check((3, 4), (1, 4), 34.0 / 70.0);
     }
 

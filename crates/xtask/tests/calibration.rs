@@ -35,6 +35,10 @@ fn cells_of_the_page_are_found_again() {
         ("power", "5 %, 10", "mmtests"),
         ("sequential", "normal, 10", "A/A different"),
         ("sequential", "heavy-tailed, 6", "5 %: blocks used"),
+        ("trimmed", "one in five, 5 %", "coverage, 10"),
+        ("trimmed", "normal, 1.3 %", "found, 20"),
+        ("trimmed-runs", "one in five", "A/A different, cap 10"),
+        ("slow-trials", "heavy-tailed", "20"),
         ("steadiness", "normal, drifts", "20"),
         ("changes", "independent", "no step: any seen"),
         ("searches", "step of 3", "trials"),
@@ -80,6 +84,21 @@ fn the_page_keeps_its_promises() {
         assert!(ours >= welch - 2.05, "{row}: {ours} and {welch}");
     }
     assert!(listed(&page, "Power", "5 %, 10", "holdup") >= 99.0);
+    // Without slow trials: coverage, a power that the mean does not have, and hardly a price where noise is normal.
+    let of_trimmed = |row: &str, column: &str| listed(&page, "Without slow trials", row, column);
+    for blocks in [6, 10, 20] {
+        for shape in ["one in five, 5 %", "normal, 1.3 %", "bimodal, 1.3 %", "heavy-tailed, 1.3 %", "stalls, 1.3 %"] {
+            let coverage = of_trimmed(shape, &format!("coverage, {blocks}"));
+            assert!((92.95..=97.05).contains(&coverage), "{shape} {blocks}: {coverage}");
+        }
+        let found = |what: &str| of_trimmed("normal, 1.3 %", &format!("{what}, {blocks}"));
+        assert!(found("found") >= 0.95 * found("found by the mean"), "{blocks}");
+    }
+    assert!(of_trimmed("one in five, 5 %", "found, 20") >= 85.0);
+    for trials in ["6", "8", "10", "20", "30", "40"] {
+        assert!(listed(&page, "Slow trials", "normal", trials) <= 1.0, "{trials}");
+        assert!(listed(&page, "Slow trials", "heavy-tailed", trials) <= 5.0, "{trials}");
+    }
     // Stopping early: a change of 5 % at 2 % noise in at most half of 20 blocks.
     assert!(listed(&page, "Stopping early", "normal, 20", "5 %: blocks used") <= 10.0);
     for shape in ["normal", "bimodal", "heavy-tailed", "stalls", "autocorrelated"] {

@@ -1,7 +1,8 @@
 //! The verdicts: what each level of each factor and axis does to the primary metric.
 
-use super::Context;
+use super::{Context, slow_trials};
 use crate::compare::cell_name;
+use crate::index::Index;
 use crate::words;
 use holdup_model::outcome::{Contrast, FindingVerdict, NoiseSplit};
 use holdup_model::text::time_points;
@@ -27,8 +28,16 @@ pub static META: Meta = Meta {
 pub(super) fn run(context: &Context<'_>) -> Vec<Finding> {
     let mut found: Vec<&Comparison> = context.comparisons.iter().filter(|c| c.headline).collect();
     found.sort_by_key(|c| u8::from(matches!(c.contrast, Contrast::Axis { .. })));
-    let blocks = context.index.blocks_run();
-    found.into_iter().map(|c| finding(c, context.comparisons, Some(blocks))).collect()
+    found.into_iter().map(|c| of_run(context.index, c, context.comparisons)).collect()
+}
+
+/// The headline of one comparison within a run, with what must be said of slow trials that it leaves out.
+pub(crate) fn of_run(index: &Index<'_>, c: &Comparison, all: &[Comparison]) -> Finding {
+    let mut finding = finding(c, all, Some(index.blocks_run()));
+    if let Some(caution) = slow_trials::caution(index, c) {
+        finding.sentence.push_str(&format!(" {caution}"));
+    }
+    finding
 }
 
 /// The headline of one pooled primary comparison; `blocks` are those that were run, where they could all be paired.
@@ -39,6 +48,11 @@ pub(crate) fn finding(c: &Comparison, all: &[Comparison], blocks: Option<u32>) -
     match &c.ratio {
         Some(ratio) => sentence.push_str(&format!("{}: {}", words::ratio(ratio), answer(c))),
         None => sentence.push_str(&format!("could not be compared: {}", reason(&c.verdict))),
+    }
+    if let (Some(ratio), Some(mean)) = (&c.ratio, &c.mean_ratio)
+        && ratio.n < mean.n
+    {
+        sentence.push_str(&format!("; slow trials are left out, with them {}", words::ratio_short(mean)));
     }
     let companion = companion(c, &family);
     if let Some(companion) = companion
@@ -171,8 +185,9 @@ fn details(c: &Comparison, family: &[&Comparison], companion: Option<&Comparison
         details.push(format!("Also different, corrected for the number of metrics: {}.", words::list(&others)));
     }
     if let Some(ratio) = &c.ratio {
-        if let Some(blocks) = blocks.filter(|blocks| *blocks > ratio.n) {
-            details.push(format!("Only {} of {blocks} blocks have all that is compared here.", ratio.n));
+        let paired = c.mean_ratio.as_ref().map_or(ratio.n, |mean| mean.n);
+        if let Some(blocks) = blocks.filter(|blocks| *blocks > paired) {
+            details.push(format!("Only {paired} of {blocks} blocks have all that is compared here."));
         }
         details.extend(c.noise.as_ref().map(noise));
         details.push(format!("How: {}.", ratio.method));

@@ -18,6 +18,7 @@ pub mod negative_control;
 pub mod noise_floor;
 pub mod observer_cost;
 pub mod scaling;
+pub mod slow_trials;
 pub mod thin_tails;
 pub mod time_shift;
 pub mod treatment;
@@ -40,6 +41,7 @@ pub static ALL: &[Analysis] = &[
     of_runs(&littles_law::META, littles_law::run),
     of_runs(&direction::META, direction::run),
     of_runs(&scaling::META, scaling::run),
+    of_runs(&slow_trials::META, slow_trials::run),
     of_runs(&drift::META, drift::run),
     of_runs(&change_points::META, change_points::run),
     of_runs(&void_trials::META, void_trials::run),

@@ -6,7 +6,7 @@ pub mod story;
 
 use holdup_model::bundle::{BundleHead, CollectorState, Ending};
 use holdup_model::metric::Measurement;
-use holdup_model::plan::{Layout, MetricChoice, StopRule};
+use holdup_model::plan::{EffectKind, Layout, MetricChoice, StopRule};
 use holdup_model::trial::NamedHistogram;
 use holdup_model::*;
 use rand_pcg::Pcg64Mcg;
@@ -41,6 +41,9 @@ pub struct Maker {
     /// True ratio of the second baseline (A/A) to the first.
     pub aa_ratio: f64,
     pub stop: StopRule,
+    pub effect_kind: EffectKind,
+    /// Ratio of throughput of a trial that is slow, by its arm's number and its block.
+    pub slow: fn(u32, u32) -> f64,
     /// True throughput of the baseline by the number of clients.
     pub curve: fn(i64) -> f64,
     /// Everything from this share of the run on is multiplied by this.
@@ -67,6 +70,8 @@ impl Default for Maker {
             ratio_drift: 0.0,
             aa_ratio: 1.0,
             stop: StopRule::Blocks,
+            effect_kind: EffectKind::Mean,
+            slow: |_, _| 1.0,
             curve: |clients| if clients > 2 { 17_000.0 } else { 20_000.0 },
             step: (1.0, 1.0),
             histograms: true,
@@ -136,6 +141,7 @@ impl Maker {
                 budget_ns: None,
                 retries: 1,
                 max_steal_share: 0.1,
+                effect: self.effect_kind,
             },
             metrics: vec![MetricChoice {
                 id: "tps".into(),
@@ -240,6 +246,7 @@ impl Maker {
         let truth = truth * if place >= self.step.0 { self.step.1 } else { 1.0 };
         let truth = truth * if arm.replica == Some(Replica::Same) { self.aa_ratio } else { 1.0 };
         let truth = truth * if on { 1.0 } else { (self.ratio_drift * place).exp() };
+        let truth = truth * (self.slow)(arm.id, spec.block);
         let tps = truth * (self.drift * place + noise.normal(self.cv)).exp();
         let mean_us = clients as f64 / tps * 1e6;
         let mut histogram = Histogram::new();

@@ -4,7 +4,7 @@ use crate::series::Layout;
 use crate::text::{self, clean};
 use holdup_model::bundle::{Ending, OBSERVED};
 use holdup_model::outcome::FindingVerdict;
-use holdup_model::plan::{Layout as Arrangement, StopRule};
+use holdup_model::plan::{EffectKind, Layout as Arrangement, StopRule};
 use holdup_model::{Analysis, Availability, BundleData, Finding, TrialStatus};
 
 /// A finding at the top, with its answer in a word.
@@ -182,6 +182,9 @@ pub(crate) fn design(bundle: &BundleData) -> Vec<(&'static str, String)> {
         ("Baseline twice (A/A)", if d.aa_pair { "yes" } else { "no, so the noise floor is not known" }.to_owned()),
         ("Void trials are repeated", format!("up to {}", text::count(d.retries as usize, "time"))),
     ];
+    if d.effect == EffectKind::Trimmed {
+        rows.push(("Ratios", "of the blocks without far slower trials (effect = trimmed)".to_owned()));
+    }
     if let Some(budget) = d.budget_ns {
         rows.push(("Time budget", text::duration(budget)));
     }

@@ -141,6 +141,7 @@ fn plan(seed: u64) -> Plan {
             budget_ns: Some(330_000_000_000),
             retries: 1,
             max_steal_share: 0.1,
+            effect: Default::default(),
         },
         metrics: vec![MetricChoice {
             id: "tps".into(),

@@ -7,6 +7,7 @@ mod curves;
 mod peers;
 pub mod rules;
 mod searches;
+mod slow;
 pub mod tables;
 pub mod worlds;
 

@@ -2,9 +2,9 @@
 
 use super::rules::{self, MannWhitney};
 use super::worlds::{Dice, SHAPES, Shape, World, seed_of};
-use super::{curves, searches};
+use super::{curves, searches, slow};
 use holdup_model::Verdict;
-use holdup_stats::{BlockPair, Effect, Looks, Question, decide, ratio_bootstrap, unsteady};
+use holdup_stats::{BlockPair, Effect, Looks, NoEstimate, Question, decide, ratio_bootstrap, unsteady};
 
 /// What stands above the tables.
 pub const HEAD: &str = "\
@@ -17,7 +17,7 @@ seeded experiments (2,000 for the bootstrap) with known truth; numbers are share
 
 The noise of a single result: *normal* 2 %; *log-normal* with a spread of 20 %; *bimodal*, 3 of 10 results 4 % lower;
 *heavy-tailed*, Student's t with 3 degrees of freedom; *stalls*, exponential losses of 2 %; *autocorrelated*, each
-result resembles the one run before it (0.6).
+result resembles the one run before it (0.6); *one in five*, normal, but 1 of 5 results is 30 % lower.
 ";
 
 /// What a cell may be without being marked.
@@ -129,6 +129,29 @@ pub static ALL: &[Table] = &[
         rows: sequential,
     },
     Table {
+        id: "trimmed",
+        title: "Without slow trials",
+        note: "`effect = \"trimmed\"` in blocks of 6, 10 and 20: coverage, and how often the change in the first column is found, beside the mean \
+               of all blocks on the same results.",
+        corner: "noise, change",
+        rows: slow::effects,
+    },
+    Table {
+        id: "trimmed-runs",
+        title: "Sessions and stopping early, without slow trials",
+        note: "The same in sessions × blocks (as above, the ratio is 1.05), and in runs that look after every block from the fourth on.",
+        corner: "noise",
+        rows: slow::sessions_and_looks,
+    },
+    Table {
+        id: "slow-trials",
+        title: "Slow trials",
+        note: "How often an arm is said to have slow trials in a run of 3 arms; columns are the trials of each. Under normal, log-normal and \
+               autocorrelated noise there are none; tails, stalls and two modes have some.",
+        corner: "noise",
+        rows: slow::named,
+    },
+    Table {
         id: "steadiness",
         title: "Ratios called unsteady",
         note: "How often a verdict is withheld because the ratio itself moved. *Steady* is a false alarm (two tests at 1 % each); \
@@ -201,7 +224,7 @@ impl Cell {
 
 const BLOCKS: [u32; 10] = [3, 4, 5, 6, 8, 10, 15, 20, 30, 40];
 
-fn covers(effect: &Result<Effect, holdup_stats::NoEstimate>, truth: f64) -> bool {
+pub(super) fn covers(effect: &Result<Effect, NoEstimate>, truth: f64) -> bool {
     let estimate = effect.as_ref().ok().and_then(|e| e.estimate(0.95).ok());
     estimate.is_some_and(|e| e.low <= truth && truth <= e.high)
 }
@@ -218,7 +241,7 @@ fn wrongly_equivalent(pairs: &[BlockPair], margin: f64) -> bool {
 }
 
 /// The share of experiments in which something holds, in %.
-fn share(name: &str, experiments: u32, world: World, holds: impl Fn(&[BlockPair]) -> bool) -> f64 {
+pub(super) fn share(name: &str, experiments: u32, world: World, holds: impl Fn(&[BlockPair]) -> bool) -> f64 {
     let mut dice = Dice::new(seed_of(name));
     let hits = (0..experiments).filter(|_| holds(&world.pairs(&mut dice))).count();
     100.0 * hits as f64 / f64::from(experiments)
@@ -344,10 +367,14 @@ fn power() -> Vec<Row> {
 }
 
 /// How a run that looks after every block ends: its verdict, if any, and the blocks used.
-fn walk(pairs: &[BlockPair], level: impl Fn(u32) -> f64) -> (Option<Verdict>, u32) {
+pub(super) fn walk(
+    pairs: &[BlockPair],
+    effect: impl Fn(&[BlockPair]) -> Result<Effect, NoEstimate>,
+    level: impl Fn(u32) -> f64,
+) -> (Option<Verdict>, u32) {
     let cap = u32::try_from(pairs.len()).unwrap_or(u32::MAX);
     for n in 4..=cap {
-        let Ok(effect) = Effect::paired(&pairs[..n as usize]) else { continue };
+        let Ok(effect) = effect(&pairs[..n as usize]) else { continue };
         let verdict = decide(&effect, &Question { level: level(n), ..Question::alone(0.02) });
         if verdict.is_some() {
             return (verdict, n);
@@ -373,7 +400,7 @@ fn sequential() -> Vec<Row> {
                     let sum: f64 = (0..experiments)
                         .map(|_| {
                             let level = |n| if peeking { holdup_stats::ALPHA } else { looks.level(n) };
-                            let (verdict, blocks) = walk(&world.pairs(&mut dice), level);
+                            let (verdict, blocks) = walk(&world.pairs(&mut dice), Effect::paired, level);
                             read(&verdict, blocks)
                         })
                         .sum();
