@@ -226,10 +226,13 @@ fn others(trial: &Trial, cpus: f64) -> Option<f64> {
     (!known.is_empty() && cpus > 0.0).then(|| (busy - known.iter().sum::<f64>() / cpus).max(0.0))
 }
 
+/// By arm, the values of its trials and whether these are slow.
+type Groups = Vec<Vec<(f64, bool)>>;
+
 /// What rose with the slow trials, with its means: `steal (12 % against 0.3 %)`. Ranks are shuffled within each arm.
 fn companions(context: &Context<'_>, named: &[&OfArm<'_>]) -> Vec<String> {
     let cpus = f64::from(context.bundle().head.machine.cpus);
-    let measured: Vec<(&Companion, Vec<Vec<(f64, bool)>>)> = COMPANIONS
+    let measured: Vec<(&Companion, Groups)> = COMPANIONS
         .iter()
         .map(|companion| {
             let of = |trials: &[&Trial], is_slow: bool| -> Vec<(f64, bool)> {
@@ -237,7 +240,7 @@ fn companions(context: &Context<'_>, named: &[&OfArm<'_>]) -> Vec<String> {
             };
             (companion, named.iter().map(|a| [of(&a.slow, true), of(&a.others, false)].concat()).collect())
         })
-        .filter(|(_, groups): &(_, Vec<Vec<(f64, bool)>>)| groups.iter().flatten().any(|(value, _)| *value > 0.0))
+        .filter(|(_, groups): &(_, Groups)| groups.iter().flatten().any(|(value, _)| *value > 0.0))
         .collect();
     let p: Vec<f64> = measured.iter().map(|(_, groups)| p_of_larger(groups, SEED)).collect();
     let rose = measured.iter().zip(holm(&p)).filter(|(_, p)| *p <= ALPHA);
