@@ -1,7 +1,7 @@
 //! What is believed after some blocks, and which block to measure next.
 
 use super::failures::Failures;
-use super::model::{Sums, Term, Terms};
+use super::model::{self, Sums, Term, Terms};
 use super::posterior::{self, DRAWS, Draws};
 use super::{Ended, Next, Phase, Point, Tuning, design};
 use crate::random::Noise;
@@ -12,7 +12,11 @@ const SCREENING: (f64, f64) = (3.0, 0.3);
 const INTERACTIONS: (f64, f64) = (2.0, 0.2);
 
 /// The search ends when the gain still expected is below this share of the least gain that pays.
-const ENOUGH: f64 = 0.5;
+const ENOUGH: f64 = 0.2;
+
+/// Settings go as long as all that go are worth less than this share of the least gain. That worth is a mean over draws: a
+/// setting of which it is unlikely, but possible, that it pays is worth little, and stays.
+const WORTH: f64 = 0.25;
 
 /// A point that fails, or violates a guard, with more than this probability is not eligible.
 pub(super) const MOST_FAILURE: f64 = 0.2;
@@ -55,7 +59,10 @@ impl Fit {
         let levels = Terms::new(&tuning.space, &[], &BTreeMap::new());
         let ranked = rank(&levels, &rows, seed);
         let terms = Terms::new(&tuning.space, &ranked, &measured);
-        let draws = posterior::draw(&terms, &Sums::of(&terms, &rows), seed);
+        let mut draws = posterior::draw(&terms, &Sums::of(&terms, &rows), seed);
+        if model::weigh_down_outliers(&terms, &mut rows, &draws.mean, draws.sigma) {
+            draws = posterior::draw(&terms, &Sums::of(&terms, &rows), seed);
+        }
         let own = terms.own_points();
         Fit { terms, draws, own }
     }
@@ -81,35 +88,22 @@ impl Fit {
         draw.binary_search_by_key(&term, |(t, _)| *t).map_or(0.0, |at| draw[at].1)
     }
 
-    /// What a level does alone in one draw.
-    pub(super) fn level_effect(&self, draw: usize, factor: usize, level: u8) -> f64 {
-        let alone = self.draws.draws[draw].iter().filter(|(term, _)| {
-            matches!(self.terms.all[*term], Term::Level(f, l) if f == factor && l == level)
-                || matches!(self.terms.all[*term], Term::Ramp(f, _) if f == factor)
-        });
-        let alone = alone.map(|(term, b)| match self.terms.all[*term] {
-            Term::Ramp(_, levels) => b * f64::from(level) / f64::from(levels - 1),
-            _ => *b,
-        });
-        alone.sum()
-    }
-
     /// The mean over draws.
     pub(super) fn mean(&self, point: &Point) -> f64 {
         self.terms.value(&self.draws.mean, point, &mut Vec::new())
     }
 
-    /// Mean and standard deviation over draws of anything that is read off a draw.
-    pub(super) fn moments(&self, read: impl Fn(usize) -> f64) -> (f64, f64) {
+    /// Standard deviation over draws of anything that is read off a draw.
+    pub(super) fn deviation(&self, read: impl Fn(usize) -> f64) -> f64 {
         let values: Vec<f64> = (0..DRAWS).map(read).collect();
         let mean = values.iter().sum::<f64>() / DRAWS as f64;
         let squares: f64 = values.iter().map(|v| (v - mean).powi(2)).sum();
-        (mean, (squares / (DRAWS - 1) as f64).sqrt())
+        (squares / (DRAWS - 1) as f64).sqrt()
     }
 }
 
 /// Levels by what they do alone, the largest effect first, for the choice of pairs where there are too many.
-fn rank(levels: &Terms, rows: &[Vec<(&Point, f64, f64)>], seed: u64) -> Vec<usize> {
+fn rank(levels: &Terms, rows: &model::Rows<'_>, seed: u64) -> Vec<usize> {
     let mut ranked: Vec<usize> = (0..levels.levels()).collect();
     if levels.has_room_for_all_pairs() {
         return ranked;
@@ -237,7 +231,7 @@ impl Belief {
     }
 
     /// The leader less the settings that are not worth keeping: the least worth first, as long as all that goes is
-    /// worth less than the least gain.
+    /// worth little beside the least gain.
     pub(super) fn pruned(&self, tuning: &Tuning) -> Point {
         let least = tuning.options.least_gain_log;
         let top = self.value.mean(&self.leader);
@@ -247,7 +241,7 @@ impl Belief {
             let shorter = point.settings().map(|(factor, _)| reset(factor)).filter(|p| self.is_eligible(tuning, p));
             let best = shorter.map(|p| (self.value.mean(&p), p)).max_by(|a, b| a.0.total_cmp(&b.0));
             match best {
-                Some((mean, shorter)) if mean > top - least => point = shorter,
+                Some((mean, shorter)) if mean > top - WORTH * least => point = shorter,
                 _ => break,
             }
         }
@@ -259,7 +253,7 @@ impl Belief {
         let least = tuning.options.least_gain_log;
         let doubtful = |point: &Point| {
             let share = |draw: usize| self.value.value(draw, &self.leader) - self.value.value(draw, point);
-            let (mean, sd) = self.value.moments(share);
+            let (mean, sd) = (self.value.mean(&self.leader) - self.value.mean(point), self.value.deviation(share));
             let blocks = tuning.blocks.iter().filter(|b| b.iter().any(|(p, _)| p == point)).count();
             (mean - least).abs() < sd && sd > least / 2.0 && blocks < PRUNING_BLOCKS as usize
         };
@@ -337,10 +331,9 @@ fn balanced(tuning: &Tuning, room: usize, is_second: bool, random: &mut Noise) -
     let failures = belief.map_or(&none, |b| &b.failures);
     let is_open = |factor: usize, level: u8| {
         let is_bad = |b: &Belief| {
-            let bad = |draw: &usize| b.best[*draw].0[factor] != level;
-            (0..DRAWS).filter(bad).count() as f64 / DRAWS as f64 > 0.98
-                && (0..DRAWS).filter(|d| b.value.level_effect(*d, factor, level) < 0.0).count() as f64 / DRAWS as f64
-                    > SURELY_BAD
+            let alone = Point::default_of(tuning.space.factors.len()).with(factor, level);
+            let is_bad = |draw: &usize| b.value.value(*draw, &alone) < 0.0 && b.best[*draw].0[factor] != level;
+            (0..DRAWS).filter(is_bad).count() as f64 > SURELY_BAD * DRAWS as f64
         };
         level == 0 || (failures.of_level(factor, level) < 0.5 && !(is_second && belief.is_some_and(is_bad)))
     };

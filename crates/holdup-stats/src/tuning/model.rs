@@ -12,6 +12,12 @@ const OWN_TERM_BLOCKS: u32 = 3;
 /// The most points with a term of their own; those measured in most blocks.
 const MOST_POINTS: usize = 40;
 
+/// Residuals beyond this many standard deviations lose weight.
+const OUTLIER_LIMIT: f64 = 3.5;
+
+/// That spread is at least this share of the fit's: with values that are nearly all the same it would be none.
+const LEAST_SPREAD: f64 = 0.2;
+
 const NONE: u32 = u32::MAX;
 
 /// A term of the sum.
@@ -144,6 +150,39 @@ impl Terms {
     }
 }
 
+/// Values with their points and weights, by block.
+pub(super) type Rows<'a> = Vec<Vec<(&'a Point, f64, f64)>>;
+
+/// Gives values that are far off what a fit says a smaller weight, and says whether there are any.
+///
+/// The spread is that of the middle of what is left, since wild values are in `sigma` themselves.
+pub(super) fn weigh_down_outliers(terms: &Terms, rows: &mut Rows<'_>, mean: &[f64], sigma: f64) -> bool {
+    let mut buffer = Vec::new();
+    let median = |values: &mut Vec<f64>| {
+        values.sort_by(f64::total_cmp);
+        values.get(values.len() / 2).copied().unwrap_or(0.0)
+    };
+    let mut distances = Vec::new();
+    for block in rows.iter() {
+        let left: Vec<f64> = block.iter().map(|(point, y, _)| y - terms.value(mean, point, &mut buffer)).collect();
+        // The median: what a block shares is not known, and a mean would follow the outlier.
+        let level = median(&mut left.clone());
+        distances.push(left.into_iter().map(|l| (l - level).abs()).collect::<Vec<f64>>());
+    }
+    // The median distance of a normal distribution is 0.674 standard deviations.
+    let spread = median(&mut distances.concat()) / 0.674;
+    let spread = spread.clamp(LEAST_SPREAD * sigma, sigma.max(1e-9));
+    let mut has_any = false;
+    for ((_, _, weight), distance) in rows.iter_mut().flatten().zip(distances.concat()) {
+        let z = distance / spread;
+        if z > OUTLIER_LIMIT {
+            *weight = (OUTLIER_LIMIT / z).powi(2);
+            has_any = true;
+        }
+    }
+    has_any
+}
+
 /// Sums of squares and products, with the level of each block taken out.
 #[derive(Debug, Clone)]
 pub(super) struct Sums {
@@ -159,7 +198,7 @@ pub(super) struct Sums {
 
 impl Sums {
     /// From blocks of points and values; values that lie far off have a smaller weight.
-    pub(super) fn of(terms: &Terms, blocks: &[Vec<(&Point, f64, f64)>]) -> Sums {
+    pub(super) fn of(terms: &Terms, blocks: &Rows<'_>) -> Sums {
         let p = terms.all.len();
         let mut sums = Sums { gram: vec![0.0; p * p], xy: vec![0.0; p], yy: 0.0, df: 0.0 };
         let mut row = Vec::new();

@@ -78,7 +78,7 @@ pub struct Candidate {
 pub(super) fn of(tuning: &Tuning) -> Outcome {
     let belief = tuning.belief();
     let best = belief.pruned(tuning);
-    let (gain_log, gain_se_log) = belief.value.moments(|draw| belief.value.value(draw, &best));
+    let (gain_log, gain_se_log) = gain(belief, &best);
     Outcome {
         main_effects: main_effects(tuning, belief),
         interactions: interactions(belief),
@@ -90,6 +90,11 @@ pub(super) fn of(tuning: &Tuning) -> Outcome {
     }
 }
 
+/// The gain of a point over the default: posterior mean and standard deviation.
+fn gain(belief: &Belief, point: &Point) -> (f64, f64) {
+    (belief.value.mean(point), belief.value.deviation(|draw| belief.value.value(draw, point)))
+}
+
 fn levels(tuning: &Tuning) -> impl Iterator<Item = (usize, u8)> + '_ {
     tuning.space.factors.iter().enumerate().flat_map(|(factor, f)| (1..f.levels).map(move |level| (factor, level)))
 }
@@ -98,7 +103,7 @@ fn main_effects(tuning: &Tuning, belief: &Belief) -> Vec<MainEffect> {
     let values = || tuning.blocks.iter().flatten().filter(|(_, seen)| seen.value_log.is_some());
     levels(tuning)
         .map(|(factor, level)| {
-            let (effect_log, se_log) = belief.value.moments(|draw| belief.value.level_effect(draw, factor, level));
+            let (effect_log, se_log) = gain(belief, &Point::default_of(tuning.space.factors.len()).with(factor, level));
             let trials = values().filter(|(point, _)| point.0[factor] == level).count() as u32;
             MainEffect { factor, level, effect_log, se_log, trials }
         })
@@ -113,7 +118,8 @@ fn interactions(belief: &Belief) -> Vec<Interaction> {
     let probable = present.into_iter().filter(|(_, n)| f64::from(*n) >= PROBABLE * DRAWS as f64);
     let named = probable.filter_map(|(term, _)| {
         let Term::Pair(a, b) = belief.value.terms.all[term] else { return None };
-        let (effect_log, se_log) = belief.value.moments(|draw| belief.value.coefficient(draw, term));
+        let effect_log = belief.value.draws.mean[term];
+        let se_log = belief.value.deviation(|draw| belief.value.coefficient(draw, term));
         Some(Interaction { a, b, effect_log, se_log })
     });
     let mut all: Vec<Interaction> = named.collect();
@@ -130,7 +136,7 @@ fn candidates(tuning: &Tuning, belief: &Belief, best: &Point) -> Vec<Candidate> 
     let often = blocks.into_iter().filter(|(point, n)| *n >= 2 || *point == best);
     let mut all: Vec<Candidate> = often
         .map(|(point, blocks)| {
-            let (gain_log, gain_se_log) = belief.value.moments(|draw| belief.value.value(draw, point));
+            let (gain_log, gain_se_log) = gain(belief, point);
             let is_eligible = belief.is_eligible(tuning, point);
             Candidate { point: point.clone(), blocks, gain_log, gain_se_log, is_eligible }
         })

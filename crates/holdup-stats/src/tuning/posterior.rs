@@ -26,7 +26,7 @@ pub(super) type Sparse = Vec<(usize, f64)>;
 #[derive(Debug, Clone)]
 pub(super) struct Draws {
     pub(super) draws: Vec<Sparse>,
-    /// Mean of each coefficient.
+    /// Mean of each coefficient: of its expectation given all others, over all sweeps, which is steadier than a mean of draws.
     pub(super) mean: Vec<f64>,
     /// Standard deviation of a trial.
     pub(super) sigma: f64,
@@ -54,6 +54,8 @@ struct Sampler<'a> {
     sums: &'a Sums,
     kinds: Vec<Kind>,
     beta: Vec<f64>,
+    /// The expectation of each coefficient when it was last drawn.
+    expected: Vec<f64>,
     /// Terms by what is left of the value.
     left: Vec<f64>,
     shares: [f64; 3],
@@ -61,7 +63,7 @@ struct Sampler<'a> {
     random: Noise,
 }
 
-/// Draws, or `None` where there is nothing to fit.
+/// Draws; of terms that no trial has, from their prior.
 pub(super) fn draw(terms: &Terms, sums: &Sums, seed: u64) -> Draws {
     let p = terms.all.len();
     let variance = (sums.yy / sums.df.max(1.0)).clamp(1e-8, 1.0);
@@ -69,6 +71,7 @@ pub(super) fn draw(terms: &Terms, sums: &Sums, seed: u64) -> Draws {
         sums,
         kinds: terms.all.iter().map(kind).collect(),
         beta: vec![0.0; p],
+        expected: vec![0.0; p],
         left: sums.xy.clone(),
         shares: SHARES.map(|(a, b)| a / (a + b)),
         variance,
@@ -77,13 +80,16 @@ pub(super) fn draw(terms: &Terms, sums: &Sums, seed: u64) -> Draws {
     let mut out = Draws { draws: Vec::with_capacity(DRAWS), mean: vec![0.0; p], sigma: 0.0 };
     for sweep in 1..=BURN_IN + DRAWS * THINNING {
         sampler.sweep();
-        if sweep > BURN_IN && (sweep - BURN_IN).is_multiple_of(THINNING) {
-            let sparse: Sparse = sampler.beta.iter().copied().enumerate().filter(|(_, b)| *b != 0.0).collect();
-            for (term, b) in &sparse {
-                out.mean[*term] += b / DRAWS as f64;
-            }
+        if sweep <= BURN_IN {
+            continue;
+        }
+        let sweeps = (DRAWS * THINNING) as f64;
+        for (mean, expected) in out.mean.iter_mut().zip(&sampler.expected) {
+            *mean += expected / sweeps;
+        }
+        if (sweep - BURN_IN).is_multiple_of(THINNING) {
             out.sigma += sampler.variance.sqrt() / DRAWS as f64;
-            out.draws.push(sparse);
+            out.draws.push(sampler.beta.iter().copied().enumerate().filter(|(_, b)| *b != 0.0).collect());
         }
     }
     out
@@ -119,26 +125,26 @@ impl Sampler<'_> {
         let information = information / self.variance;
         let share = self.shares[self.kinds[term] as usize];
         let mut logs = [(1.0 - share).ln(), 0.0, 0.0, 0.0];
-        for (log, (scale, weight)) in logs[1..].iter_mut().zip(SCALES) {
+        let mut precisions = [f64::INFINITY; 4];
+        for (slab, (scale, weight)) in SCALES.into_iter().enumerate() {
             let precision = information + 1.0 / (scale * scale);
-            *log = (share * weight).ln() - 0.5 * (scale * scale * precision).ln()
+            precisions[slab + 1] = precision;
+            logs[slab + 1] = (share * weight).ln() - 0.5 * (scale * scale * precision).ln()
                 + 0.5 * projected * projected / precision;
         }
         let most = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let weights = logs.map(|log| (log - most).exp());
-        let mut at = self.random.uniform() * weights.iter().sum::<f64>();
+        let total: f64 = weights.iter().sum();
+        self.expected[term] =
+            weights.iter().zip(precisions).map(|(w, precision)| w / total * projected / precision).sum();
+        let mut at = self.random.uniform() * total;
         let mut component = 0;
         while component < 3 && at > weights[component] {
             at -= weights[component];
             component += 1;
         }
-        let new = match component.checked_sub(1) {
-            None => 0.0,
-            Some(slab) => {
-                let precision = information + SCALES[slab].0.powi(-2);
-                projected / precision + self.random.normal() / precision.sqrt()
-            }
-        };
+        let precision = precisions[component];
+        let new = if component == 0 { 0.0 } else { projected / precision + self.random.normal() / precision.sqrt() };
         if new != old {
             self.beta[term] = new;
             let moved = new - old;

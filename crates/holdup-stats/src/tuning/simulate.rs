@@ -2,6 +2,7 @@
 
 use super::{Conflict, Factor, Next, Options, Outcome, Point, Seen, Space, Tuning};
 use crate::NoEstimate;
+use crate::pieces::BlockPair;
 use crate::random::Noise;
 use std::collections::BTreeMap;
 
@@ -47,15 +48,18 @@ impl SurfaceOptions {
 /// How much a guard of a surface may get worse.
 const GUARD_LOG: f64 = 0.05;
 
+/// Factor and level.
+type Setting = (usize, u8);
+
 /// A made-up response surface.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Surface {
     /// Its factors; no conflicts.
     pub space: Space,
     levels: Vec<Vec<f64>>,
-    pairs: Vec<((usize, u8), (usize, u8), f64)>,
+    pairs: Vec<(Setting, Setting, f64)>,
     /// Where trials fail.
-    fails: Vec<Vec<(usize, u8)>>,
+    fails: Vec<Vec<Setting>>,
     guard: Option<Vec<Vec<f64>>>,
     cv: f64,
     block_cv: f64,
@@ -141,7 +145,7 @@ impl Surface {
 
     /// The true logarithm of a point over the default; `None` where trials fail.
     pub fn value_log(&self, point: &Point) -> Option<f64> {
-        let has = |(f, l): (usize, u8)| point.0[f] == l;
+        let has = |(f, l): Setting| point.0[f] == l;
         if self.fails.iter().any(|fail| fail.iter().all(|x| has(*x))) {
             return None;
         }
@@ -205,15 +209,16 @@ impl Surface {
         points.iter().map(trial).collect()
     }
 
-    /// Log ratios of a point to the default in `blocks` fresh blocks; none of the blocks where it failed.
-    pub fn confirm(&self, point: &Point, blocks: u32, seed: u64) -> Vec<f64> {
+    /// Fresh blocks of the default and a point, as pairs; without those in which it failed.
+    pub fn confirm(&self, point: &Point, blocks: u32, seed: u64) -> Vec<BlockPair> {
         let mut random = Noise::new(seed);
         let both = [Point::default_of(point.0.len()), point.clone()];
-        let ratios = (0..blocks).filter_map(|_| {
+        let pairs = (0..blocks).filter_map(|block| {
             let seen = self.measure(&both, &mut random);
-            Some(seen[1].1.value_log? - seen[0].1.value_log?)
+            let (a, b) = (seen[0].1.value_log?.exp(), seen[1].1.value_log?.exp());
+            Some(BlockPair { session: 0, block, a, b })
         });
-        ratios.collect()
+        pairs.collect()
     }
 }
 
@@ -278,9 +283,9 @@ pub fn simulate_random(surface: &Surface, trials: u32, repeats: u32, seed: u64) 
     let quiet = Surface { block_cv: 0.0, ..surface.clone() };
     let mut random = Noise::new(seed ^ 0xACE5);
     let points = random_points(surface, (trials / repeats.max(1)).max(1), &mut random);
-    let mut means = BTreeMap::new();
-    take(&quiet, &points, repeats, &mut means, &mut random);
-    Played::new(surface, best(&means, &points), points.len() as u32 * repeats)
+    let mut totals = Totals::new();
+    take(&quiet, &points, repeats, &mut totals, &mut random);
+    Played::new(surface, best(&totals, &points), points.len() as u32 * repeats)
 }
 
 /// Plays successive halving (Jamieson and Talwalkar, 2016): random points, each round with the same number of trials;
@@ -292,38 +297,47 @@ pub fn simulate_halving(surface: &Surface, trials: u32, repeats: u32, seed: u64)
     let size = |points: u32| points * repeats * (32 - points.leading_zeros());
     let count = (1..=trials).take_while(|points| size(*points) <= trials).last().unwrap_or(1);
     let mut points = random_points(surface, count, &mut random);
-    let (mut means, mut taken, mut each) = (BTreeMap::new(), 0, repeats.max(1));
+    let (mut totals, mut taken, mut each) = (Totals::new(), 0, repeats.max(1));
     loop {
-        take(&quiet, &points, each, &mut means, &mut random);
+        take(&quiet, &points, each, &mut totals, &mut random);
         taken += points.len() as u32 * each;
         if points.len() == 1 {
             return Played::new(surface, points.remove(0), taken);
         }
-        points.sort_by(|a, b| mean(&means, b).total_cmp(&mean(&means, a)));
+        points.sort_by(|a, b| mean(&totals, b).total_cmp(&mean(&totals, a)));
         points.truncate(points.len().div_ceil(2));
         each *= 2;
     }
 }
 
-type Means = BTreeMap<Point, (f64, f64)>;
+/// Sums of a point's values and guard, and how many trials there were.
+#[derive(Debug, Clone, Copy, Default)]
+struct Total {
+    value_log: f64,
+    guard_log: f64,
+    trials: f64,
+}
 
-fn take(surface: &Surface, points: &[Point], repeats: u32, means: &mut Means, random: &mut Noise) {
+type Totals = BTreeMap<Point, Total>;
+
+fn take(surface: &Surface, points: &[Point], repeats: u32, totals: &mut Totals, random: &mut Noise) {
     for _ in 0..repeats {
         for (point, seen) in surface.measure(points, random) {
-            let (sum, count) = means.entry(point).or_default();
-            *count += 1.0;
-            // A point that fails, or whose guard looks worse than allowed, is out.
-            let violates = seen.guards_log.iter().flatten().any(|worse| *worse > 2.0 * GUARD_LOG);
-            *sum += seen.value_log.filter(|_| !violates).unwrap_or(f64::NEG_INFINITY);
+            let total = totals.entry(point).or_default();
+            total.trials += 1.0;
+            total.value_log += seen.value_log.unwrap_or(f64::NEG_INFINITY);
+            total.guard_log += seen.guards_log.iter().flatten().sum::<f64>();
         }
     }
 }
 
-fn mean(means: &Means, point: &Point) -> f64 {
-    means.get(point).map_or(f64::NEG_INFINITY, |(sum, count)| sum / count)
+/// The mean of a point; a point that fails, or whose guard looks worse than allowed, is out.
+fn mean(totals: &Totals, point: &Point) -> f64 {
+    let kept = totals.get(point).filter(|t| point.is_default() || t.guard_log <= GUARD_LOG * t.trials);
+    kept.map_or(f64::NEG_INFINITY, |t| t.value_log / t.trials)
 }
 
-fn best(means: &Means, points: &[Point]) -> Point {
-    let best = points.iter().max_by(|a, b| mean(means, a).total_cmp(&mean(means, b)));
+fn best(totals: &Totals, points: &[Point]) -> Point {
+    let best = points.iter().max_by(|a, b| mean(totals, a).total_cmp(&mean(totals, b)));
     best.cloned().unwrap_or_else(|| Point::default_of(0))
 }

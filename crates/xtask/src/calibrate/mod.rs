@@ -9,6 +9,7 @@ pub mod rules;
 mod searches;
 mod slow;
 pub mod tables;
+mod tunings;
 pub mod worlds;
 
 use crate::repo;

@@ -4,8 +4,7 @@ use super::curves::cell;
 use super::peers::{End, oracle, pass_fail};
 use super::tables::{Promise, Row};
 use holdup_stats::bisection::{Finding, Next, Options, Outcome, Tail, World, simulate_binary_search, simulate_search};
-use std::cell::OnceCell;
-use std::rc::Rc;
+use std::sync::{Arc, OnceLock};
 
 const CANDIDATES: usize = 200;
 const NOISE: f64 = 0.02;
@@ -33,20 +32,37 @@ fn worlds() -> Vec<(&'static str, World)> {
     ]
 }
 
-/// All searches of one kind over the same histories, played once.
-struct Played<T>(OnceCell<Vec<T>>, Box<dyn Fn(u64) -> T>);
+/// All searches of one kind over the same worlds, played once.
+pub(super) struct Played<T> {
+    all: OnceLock<Vec<T>>,
+    count: u64,
+    play: Box<dyn Fn(u64) -> T + Send + Sync>,
+}
 
-impl<T> Played<T> {
-    fn new(play: impl Fn(u64) -> T + 'static) -> Rc<Self> {
-        Rc::new(Played(OnceCell::new(), Box::new(play)))
+impl<T: Send + Sync> Played<T> {
+    /// Searches of the worlds with the seeds `0..count`.
+    pub(super) fn new(count: u64, play: impl Fn(u64) -> T + Send + Sync + 'static) -> Arc<Self> {
+        Arc::new(Played { all: OnceLock::new(), count, play: Box::new(play) })
     }
 
-    fn mean(&self, read: impl Fn(&T) -> f64) -> f64 {
-        let all = self.0.get_or_init(|| (0..HISTORIES).map(&self.1).collect());
+    /// On all CPUs; the order is that of the seeds.
+    fn play_all(&self) -> Vec<T> {
+        let threads = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
+        std::thread::scope(|scope| {
+            let of = |first: u64| (first..self.count).step_by(threads as usize).map(|seed| (seed, (self.play)(seed)));
+            let workers: Vec<_> = (0..threads).map(|t| scope.spawn(move || of(t).collect::<Vec<_>>())).collect();
+            let mut all: Vec<(u64, T)> = workers.into_iter().flat_map(|w| w.join().expect("a search")).collect();
+            all.sort_by_key(|(seed, _)| *seed);
+            all.into_iter().map(|(_, played)| played).collect()
+        })
+    }
+
+    pub(super) fn mean(&self, read: impl Fn(&T) -> f64) -> f64 {
+        let all = self.all.get_or_init(|| self.play_all());
         all.iter().map(read).sum::<f64>() / all.len() as f64
     }
 
-    fn percent(&self, holds: impl Fn(&T) -> bool) -> f64 {
+    pub(super) fn percent(&self, holds: impl Fn(&T) -> bool) -> f64 {
         100.0 * self.mean(|t| f64::from(u8::from(holds(t))))
     }
 }
@@ -64,40 +80,40 @@ pub(super) fn rows() -> Vec<Row> {
 
 fn row(label: &str, world: World) -> Row {
     let options = Options { most_trials: MOST_TRIALS, min_step: 0.005, ..Options::default() };
-    let world = Rc::new(world);
-    let of = |world: &Rc<World>| Rc::clone(world);
+    let world = Arc::new(world);
+    let of = |world: &Arc<World>| Arc::clone(world);
     let (w, has_step) = (of(&world), world.step != 0.0);
-    let ours = Played::new(move |seed| simulate_search(&w, seed, &options).expect("a world"));
+    let ours = Played::new(HISTORIES, move |seed| simulate_search(&w, seed, &options).expect("a world"));
     let w = of(&world);
-    let known = Played::new(move |seed| oracle(&w, seed, MOST_TRIALS as usize));
+    let known = Played::new(HISTORIES, move |seed| oracle(&w, seed, MOST_TRIALS as usize));
     let git = [1, 5].map(|runs| {
         let w = of(&world);
-        Played::new(move |seed| simulate_binary_search(&w, seed, runs).expect("a world"))
+        Played::new(HISTORIES, move |seed| simulate_binary_search(&w, seed, runs).expect("a world"))
     });
     let w = of(&world);
-    let beta = Played::new(move |seed| pass_fail(&w, seed, 5, MOST_TRIALS as usize));
+    let beta = Played::new(HISTORIES, move |seed| pass_fail(&w, seed, 5, MOST_TRIALS as usize));
     let mut cells = Vec::new();
-    let o = Rc::clone(&ours);
+    let o = Arc::clone(&ours);
     cells.push(cell("right", Promise::Free, move || o.percent(|o| o.found)));
-    let o = Rc::clone(&ours);
+    let o = Arc::clone(&ours);
     cells.push(cell("undecided", Promise::Free, move || o.percent(is_undecided)));
-    let o = Rc::clone(&ours);
+    let o = Arc::clone(&ours);
     let promise = if has_step { Promise::Free } else { Promise::Error };
     cells.push(cell("wrong", promise, move || o.percent(|o| o.false_accusation)));
-    let o = Rc::clone(&ours);
+    let o = Arc::clone(&ours);
     cells.push(cell("trials", Promise::Free, move || o.mean(|o| o.trials as f64)));
-    let k = Rc::clone(&known);
+    let k = Arc::clone(&known);
     cells.push(cell("oracle: trials", Promise::Free, move || if has_step { k.mean(|e| e.trials as f64) } else { 0.0 }));
     cells.push(cell("in time", Promise::Free, move || {
         let most = if has_step { 3.0 * known.mean(|e| e.trials as f64) } else { f64::INFINITY };
         ours.percent(|o| o.found && o.trials as f64 <= most)
     }));
     for (runs, played) in [1, 5].into_iter().zip(git) {
-        let p = Rc::clone(&played);
+        let p = Arc::clone(&played);
         cells.push(cell(&format!("git, {runs}: right"), Promise::Free, move || p.percent(|o| o.found)));
         cells.push(cell(&format!("git, {runs}: trials"), Promise::Free, move || played.mean(|o| o.trials as f64)));
     }
-    let b = Rc::clone(&beta);
+    let b = Arc::clone(&beta);
     let right = |e: &End| e.found;
     cells.push(cell("git_bayesect: right", Promise::Free, move || b.percent(right)));
     cells.push(cell("git_bayesect: trials", Promise::Free, move || beta.mean(|e| e.trials as f64)));
