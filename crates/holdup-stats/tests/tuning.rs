@@ -145,7 +145,7 @@ fn a_point_that_violates_a_guard_is_not_the_answer() {
         };
         let (tuning, end, ..) = play(space(&[2, 2, 2, 3]), guarded(seed), truth);
         let outcome = tuning.outcome();
-        assert_eq!((end, outcome.best.0.as_slice()), (Ended::Found, &[0, 1, 0, 0][..]), "{seed}");
+        assert_eq!((end, &outcome.best.0[..2]), (Ended::Found, &[0, 1][..]), "{seed}");
         assert!(outcome.candidates.iter().all(|c| c.point.0[0] == 0 || !c.is_eligible), "{:?}", outcome.candidates);
     }
 }
@@ -158,7 +158,7 @@ fn one_noisy_trial_of_a_guard_does_not_keep_a_point_out() {
         Some((0.1 * f64::from(p[0]), vec![if is_odd { 0.3 } else { 0.0 }]))
     };
     let (tuning, ..) = play(space(&[2, 2, 2, 3]), guarded(1), truth);
-    assert_eq!(tuning.outcome().best.0, [1, 0, 0, 0]);
+    assert_eq!(tuning.outcome().best.0[0], 1);
 }
 
 #[test]

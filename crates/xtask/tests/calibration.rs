@@ -42,6 +42,7 @@ fn cells_of_the_page_are_found_again() {
         ("steadiness", "normal, drifts", "20"),
         ("changes", "independent", "no step: any seen"),
         ("searches", "step of 3", "trials"),
+        ("tuning", "nothing gains, 2 %", "trials"),
     ];
     for (id, row, column) in picked {
         let table = table(id);
