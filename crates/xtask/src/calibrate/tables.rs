@@ -198,7 +198,7 @@ pub static ALL: &[Table] = &[
         title: "Tuning",
         note: "Surfaces of 4 to 8 factors with 2 to 4 levels, 64 to 4,096 points: 15 to 40 % of levels do something, by 2 to 20 %; one to three \
                pairs do; three in ten have a level that costs half, a pair that does, a level that fails, a pair that fails; on a tenth nothing \
-               gains. 200 surfaces for each noise, 50 in the other rows; blocks share 3 %. A search may take 40 % of the full grid (each point \
+               gains. 200 surfaces for each noise, 50 in the other rows (20 with 12 to 20 factors); blocks share 3 %. A search may take 40 % of the full grid (each point \
                once), 100 trials at least, 1,638 at most. *Within 2 %* of the best true value. *Confirmed*: the 95 % interval of 20 fresh blocks \
                of the default and the winner holds the true gain. On the same surfaces, with as many trials as ours took and with four times \
                as many, without what blocks share: random search and successive halving, each with one, two or four trials of a point at first, \
