@@ -9,8 +9,9 @@ const WIDTH: usize = 80;
 const NAMED: usize = 3;
 /// What does less than this alone, as far as the search can tell, does nothing.
 const NOTHING: f64 = 0.02;
-/// Lines on single settings, so that the answer fits a screen.
-const SHOWN: usize = 8;
+/// Shares, and levels of a kind, so that the answer fits a screen. The page has all.
+const SHOWN: usize = 5;
+const OF_A_KIND: usize = 2;
 
 /// What would be tried, and what not and why.
 pub fn tuning_space(begin: &Begin) -> String {
@@ -85,8 +86,8 @@ pub fn tuning_answer(begin: &Begin, answer: &Answer) -> String {
         }
     }
     for (words, effects) in alone(begin, answer) {
-        let names: Vec<String> = effects.iter().take(SHOWN).map(|e| words.of(begin, e)).collect();
-        let more = effects.len().saturating_sub(SHOWN);
+        let names: Vec<String> = effects.iter().take(OF_A_KIND).map(|e| words.of(begin, e)).collect();
+        let more = effects.len().saturating_sub(OF_A_KIND);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         line(&mut out, &format!("{}: {}{more}", words.title(), names.join(", ")));
     }
@@ -116,7 +117,9 @@ fn shares(begin: &Begin, answer: &Answer) -> String {
         let ratio = ratio.as_ref().map_or_else(|| "not known".to_owned(), text::ratio);
         vec![setting(begin, *at, *level), ratio, kept.to_owned()]
     });
-    text::align(&rows.collect::<Vec<_>>(), &[0, 1, 2], "    ")
+    let more = answer.shares.len().saturating_sub(SHOWN);
+    let more = if more > 0 { format!("    and {more} more\n") } else { String::new() };
+    text::align(&rows.collect::<Vec<_>>(), &[0, 1, 2], "    ") + &more
 }
 
 /// The profile with what speaks for it, as a file that `holdup apply` takes.
@@ -215,7 +218,7 @@ impl Alone {
             Alone::Worse => "worse alone",
             Alone::Fails => "fails",
             Alone::Nothing => "does nothing alone, within ±2 %",
-            Alone::Unknown => "not known",
+            Alone::Unknown => "not decided alone",
         }
     }
 
@@ -243,7 +246,7 @@ fn alone<'a>(begin: &Begin, answer: &'a Answer) -> Vec<(Alone, Vec<&'a MainEffec
         }
     };
     let left: Vec<&MainEffect> = answer.beliefs.effects.iter().filter(|e| answer.levels[e.tried] != e.level).collect();
-    [Alone::Fails, Alone::Worse, Alone::Better, Alone::Nothing, Alone::Unknown]
+    [Alone::Fails, Alone::Worse, Alone::Better, Alone::Nothing]
         .into_iter()
         .map(|words| (words, left.iter().copied().filter(|e| of(e) == words).collect::<Vec<_>>()))
         .filter(|(_, effects)| !effects.is_empty())

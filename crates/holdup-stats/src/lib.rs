@@ -31,8 +31,8 @@ pub mod spread;
 pub mod steadiness;
 pub mod students_t;
 pub mod tail;
-pub mod tuning;
 pub mod trimmed;
+pub mod tuning;
 pub mod verdict;
 
 pub use bisection::Bisection;
@@ -51,8 +51,8 @@ pub use sequential::Looks;
 pub use shares::share_of_sums;
 pub use spread::{Spread, spread};
 pub use steadiness::{UNSTEADY_P, Unsteady, unsteady};
-pub use tuning::Tuning;
 pub use trimmed::{ArmValue, SlowTrials, Trimmed, fisher_exact, p_of_larger, slow_trials, trim};
+pub use tuning::Tuning;
 pub use verdict::{ALPHA, MIN_BLOCKS, Power, Question, decide, judge, judge_corrected, judge_question};
 
 use std::fmt;
