@@ -3,7 +3,7 @@
 //! Start at [`analyse`]. `index` sorts the trials of a bundle by arm and block, `compare` makes all comparisons of its plan,
 //! `named` those that the user names; `analyses` (a catalogue) makes findings of them. `watched` sorts the evidence of an
 //! arm, `explanations` (a catalogue) judges causes from it, `explain` puts them in order. `condition` is what `cases` (a
-//! catalogue) are made of, `check` applies them to a survey.
+//! catalogue) are made of, `check` applies them to a survey. `rates` makes metrics of evidence.
 //!
 //! Pure, and without statistics: estimates and verdicts are in `holdup-stats`, texts of whole reports in `holdup-report`.
 //! A finding is `supported` when what an analysis looks for is there (an effect, a drift, a violated law), `refuted` when it
@@ -22,6 +22,7 @@ pub mod explanations;
 mod history;
 mod index;
 mod named;
+pub mod rates;
 mod shifts;
 mod sweeps;
 mod waits;

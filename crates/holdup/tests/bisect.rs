@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Sandbox, refused, signal, wait_for};
+use common::{Sandbox, ignore_part, is_root, refused, signal, wait_for};
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::process::{Child, Command, Stdio};
@@ -187,6 +187,26 @@ fn git_bisect_run_ends_at_the_first_bad_commit() {
 }
 
 #[test]
+fn what_a_collector_counts_is_a_metric() {
+    let place = Sandbox::new();
+    let sleeps = |n: u32| format!("#!/bin/sh\ni=0; while [ $i -lt {n} ]; do sleep 0.001; i=$((i+1)); done\n");
+    repository(&place, 24, |i| (sleeps(if i < 11 { 8 } else { 16 }), true));
+    let (collectors, _) = place.expect(0, &["list", "collectors"]);
+    let line = collectors.lines().find(|line| line.trim_start().starts_with("switches ")).unwrap_or_default();
+    let metric = if is_root() && !line.contains("unavailable") {
+        "switched_out_asleep"
+    } else {
+        ignore_part("the collector switches needs root, and a kernel with BTF");
+        "voluntary_switches"
+    };
+    let of = |metric| ["bisect", "command", "--git", "r", "--range", "good..main", "--metric", metric, "--", "./bench"];
+    let (out, _) = place.expect(1, &of(metric));
+    let first = out.lines().next().unwrap();
+    assert!(first.contains(&format!(" raises {metric} by ")) && out.contains("change 11 ("), "{out}");
+    refused(&place, 2, &of("nonsense"), &["metric nonsense", "user_s", "switched_out_in_kernel"]);
+}
+
+#[test]
 fn a_threshold_in_a_number_is_found() {
     let place = Sandbox::new();
     // On the simulated server the throughput of a lock falls where threads exceed its eight CPUs.
@@ -197,6 +217,11 @@ fn a_threshold_in_a_number_is_found() {
     };
     let (out, _) = place.expect(1, &of("threads=2..40"));
     assert!(out.contains("which is worse.") && out.contains("of 39 candidates"), "{out}");
+    let (out, _) =
+        place.expect(1, &[&of("threads=2..40")[..], &["--metric", "switched_out_at_user_boundary"]].concat());
+    assert!(out.contains(" raises switched_out_at_user_boundary by "), "{out}");
+    let missing = [&of("threads=2..9")[..], &["--metric", "voluntary_switches"]].concat();
+    refused(&place, 3, &missing, &["metric voluntary_switches", "a simulated machine does not have it"]);
     refused(&place, 2, &of("threads=7"), &["it is not KEY=A..B"]);
     refused(&place, 2, &["bisect", "command", "--", "true"], &["the candidates are missing", "--git DIR"]);
 }

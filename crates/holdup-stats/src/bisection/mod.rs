@@ -14,12 +14,14 @@
 mod choose;
 mod posterior;
 mod simulate;
+mod two_steps;
 
 pub use simulate::{History, Outcome, Tail, World, simulate_binary_search, simulate_search};
 
 use crate::NoEstimate;
 use crate::pieces::log;
-use posterior::Posterior;
+use posterior::{Posterior, Weighted};
+pub use two_steps::TwoSteps;
 
 /// More candidates than this are refused: a history is shorter.
 pub const MOST_CANDIDATES: usize = 1_000_000;
@@ -354,6 +356,13 @@ impl Bisection {
         let (good, bad) = (count(0), count(self.n - 1));
         let wanted = self.options.end_trials as usize;
         (good.min(bad) < wanted).then_some(if good <= bad { 0 } else { self.n - 1 })
+    }
+
+    /// Two steps, where the trials so far make them likely beside one: of a range with several changes the search finds
+    /// one of them.
+    pub fn two_steps(&self) -> Option<TwoSteps> {
+        let weighted = Weighted::new(&self.observations, self.n, &self.prior_up_to, &self.options)?;
+        two_steps::likely(&weighted, &self.prior_up_to, &self.options)
     }
 
     fn belief(&self) -> Option<Posterior> {

@@ -107,25 +107,7 @@ impl Posterior {
         prior_up_to: &[f64],
         options: &Options,
     ) -> Option<Posterior> {
-        let has = |end: usize| observations.iter().any(|o| o.candidate == end);
-        if !(has(0) && has(n - 1)) {
-            return None;
-        }
-        // Means are taken from one of the values on, so that squares keep their digits.
-        let origin = observations[0].log_value;
-        let values: Vec<(usize, f64)> = observations.iter().map(|o| (o.candidate, o.log_value - origin)).collect();
-        let sessions: Vec<usize> = observations.iter().map(|o| o.session).collect();
-        let mut weights = vec![1.0; values.len()];
-        if let Some(limit) = options.outlier_limit {
-            for _ in 0..WEIGHT_ROUNDS {
-                let points = points(&values, &sessions, &weights, 0.0);
-                let ratio = options.build_variance_ratio.unwrap_or(0.0);
-                let model = Model { points: &points, trials: values.len(), options, ratio, drift: 0.0 };
-                weights = outlier_weights(&values, model.likeliest_gap(prior_up_to)?, limit, options);
-            }
-        }
-        let points = SESSION_RATIOS.map(|(ratio, _)| points(&values, &sessions, &weights, ratio));
-        mixture(points, values.len(), prior_up_to, options)
+        mixture(&Weighted::new(observations, n, prior_up_to, options)?, prior_up_to, options)
     }
 
     pub(super) fn wrong_direction(&self) -> f64 {
@@ -161,6 +143,77 @@ impl Posterior {
     }
 }
 
+/// Trials with less weight for outliers.
+pub(super) struct Weighted {
+    /// By candidate, for each of [`SESSION_RATIOS`].
+    pub(super) points: [Vec<Point>; SESSION_RATIOS.len()],
+    pub(super) trials: usize,
+}
+
+impl Weighted {
+    /// `None` before both ends are measured.
+    pub(super) fn new(
+        observations: &[Observation],
+        n: usize,
+        prior_up_to: &[f64],
+        options: &Options,
+    ) -> Option<Weighted> {
+        let has = |end: usize| observations.iter().any(|o| o.candidate == end);
+        if !(has(0) && has(n - 1)) {
+            return None;
+        }
+        // Means are taken from one of the values on, so that squares keep their digits.
+        let origin = observations[0].log_value;
+        let values: Vec<(usize, f64)> = observations.iter().map(|o| (o.candidate, o.log_value - origin)).collect();
+        let sessions: Vec<usize> = observations.iter().map(|o| o.session).collect();
+        let trials = values.len();
+        let mut weights = vec![1.0; trials];
+        if let Some(limit) = options.outlier_limit {
+            for _ in 0..WEIGHT_ROUNDS {
+                let points = points(&values, &sessions, &weights, 0.0);
+                let ratio = options.build_variance_ratio.unwrap_or(0.0);
+                let model = Model { points: &points, trials, options, ratio, drift: 0.0 };
+                weights = outlier_weights(&values, model.likeliest_gap(prior_up_to)?, limit, options);
+            }
+        }
+        let points = SESSION_RATIOS.map(|(ratio, _)| points(&values, &sessions, &weights, ratio));
+        Some(Weighted { points, trials })
+    }
+
+    /// The prior probability of each gap, if there is a step.
+    pub(super) fn masses(&self, prior_up_to: &[f64]) -> Vec<f64> {
+        self.points[0].windows(2).map(|pair| prior_up_to[pair[1].candidate] - prior_up_to[pair[0].candidate]).collect()
+    }
+}
+
+/// What is believed of builds, sessions and drift.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Belief {
+    /// Variance between builds over that of trials.
+    ratio: f64,
+    /// Variance of the drift over that of trials.
+    pub(super) drift: f64,
+    /// Which of [`SESSION_RATIOS`].
+    pub(super) session: usize,
+}
+
+/// All beliefs, with their prior.
+pub(super) fn beliefs(options: &Options) -> Vec<(Belief, f64)> {
+    let ratios = options.build_variance_ratio.map_or(BUILD_RATIOS.to_vec(), |ratio| vec![(ratio, 1.0)]);
+    let drifts = if options.may_drift { &DRIFTS[..] } else { &[(0.0, 1.0)] };
+    // Where the ratio of builds is known, sessions are taken to be alike.
+    let known = if options.build_variance_ratio.is_some() { 1 } else { SESSION_RATIOS.len() };
+    let mut all = Vec::new();
+    for (ratio, p) in ratios {
+        for (drift, q) in drifts {
+            for (session, (_, r)) in SESSION_RATIOS.iter().take(known).enumerate() {
+                all.push((Belief { ratio, drift: *drift, session }, p * q * r));
+            }
+        }
+    }
+    all
+}
+
 /// Trials summed for each session, and these for each candidate.
 fn points(values: &[(usize, f64)], sessions: &[usize], weights: &[f64], ratio: f64) -> Vec<Point> {
     let mut of_session: BTreeMap<(usize, usize), Sums> = BTreeMap::new();
@@ -191,30 +244,18 @@ fn points(values: &[(usize, f64)], sessions: &[usize], weights: &[f64], ratio: f
 }
 
 /// The posterior over gaps, summed over what is believed of builds and drift.
-fn mixture(
-    points: [Vec<Point>; SESSION_RATIOS.len()],
-    trials: usize,
-    prior_up_to: &[f64],
-    options: &Options,
-) -> Option<Posterior> {
-    let ratios = options.build_variance_ratio.map_or(BUILD_RATIOS.to_vec(), |ratio| vec![(ratio, 1.0)]);
-    let drifts = if options.may_drift { &DRIFTS[..] } else { &[(0.0, 1.0)] };
-    // Where the ratio of builds is known, sessions are taken to be alike.
-    let known = if options.build_variance_ratio.is_some() { 1 } else { SESSION_RATIOS.len() };
-    let sessions = || points.iter().zip(SESSION_RATIOS).take(known);
-    let beliefs = ratios.iter().flat_map(|ratio| {
-        let with_drift = move |drift| sessions().map(move |(points, session)| (ratio, drift, points, session));
-        drifts.iter().flat_map(with_drift)
-    });
-    let parts: Vec<Part<'_>> = beliefs
-        .map(|((ratio, p), (drift, q), points, (session_ratio, r))| {
-            let model = Model { points, trials, options, ratio: *ratio, drift: *drift };
+fn mixture(weighted: &Weighted, prior_up_to: &[f64], options: &Options) -> Option<Posterior> {
+    let masses = weighted.masses(prior_up_to);
+    let parts: Vec<Part<'_>> = beliefs(options)
+        .into_iter()
+        .map(|(belief, prior)| {
+            let model = Model::new(&weighted.points[belief.session], weighted.trials, options, belief);
             let splits = model.splits();
-            let log = (p * q * r).ln() + model.log_shared();
-            let steps = model.step_logs(&splits, prior_up_to);
+            let log = prior.ln() + model.log_shared();
+            let steps = model.step_logs(&splits, &masses);
             let no_step =
                 options.no_step_prior.ln() + splits.first().map_or(f64::MIN, |s| model.log_likelihood(s, 0.0));
-            Part { model, session_ratio, splits, log, steps, no_step }
+            Part { model, session_ratio: SESSION_RATIOS[belief.session].0, splits, log, steps, no_step }
         })
         .collect();
     let most = parts.iter().map(Part::most).fold(f64::MIN, f64::max);
@@ -331,10 +372,10 @@ struct Tails {
 
 /// Sums over the weights of points: of one, values, times, their squares and products.
 #[derive(Debug, Clone, Copy, Default)]
-struct Sums {
-    w: f64,
-    y: f64,
-    t: f64,
+pub(super) struct Sums {
+    pub(super) w: f64,
+    pub(super) y: f64,
+    pub(super) t: f64,
     yy: f64,
     tt: f64,
     ty: f64,
@@ -351,13 +392,13 @@ impl Sums {
         self.ty += w * time * mean + around[2];
     }
 
-    fn around_means(&self) -> [f64; 3] {
+    pub(super) fn around_means(&self) -> [f64; 3] {
         let (mean, time) = (self.y / self.w, self.t / self.w);
         [(self.yy - self.y * mean).max(0.0), (self.tt - self.t * time).max(0.0), self.ty - self.t * mean]
     }
 }
 
-struct Model<'a> {
+pub(super) struct Model<'a> {
     points: &'a [Point],
     trials: usize,
     options: &'a Options,
@@ -367,34 +408,38 @@ struct Model<'a> {
     drift: f64,
 }
 
-impl Model<'_> {
+impl<'a> Model<'a> {
+    pub(super) fn new(points: &'a [Point], trials: usize, options: &'a Options, belief: Belief) -> Self {
+        Model { points, trials, options, ratio: belief.ratio, drift: belief.drift }
+    }
+
     fn weight(&self, point: &Point) -> f64 {
         1.0 / (self.ratio + 1.0 / point.trials)
     }
 
-    fn add(&self, sums: &mut Sums, p: &Point) {
+    pub(super) fn add(&self, sums: &mut Sums, p: &Point) {
         sums.add(self.weight(p), p.mean, p.time, [p.squares, p.squares_of_time, p.products]);
     }
 
-    fn sums(&self) -> Sums {
+    pub(super) fn sums(&self) -> Sums {
         let mut all = Sums::default();
         self.points.iter().for_each(|p| self.add(&mut all, p));
         all
     }
 
     /// The factor of the likelihood that all hypotheses share, as a logarithm.
-    fn log_shared(&self) -> f64 {
+    pub(super) fn log_shared(&self) -> f64 {
         let all = self.sums();
         let [_, squares_of_time, _] = all.around_means();
         let of_builds: f64 = self.points.iter().map(|p| (1.0 + self.ratio * p.trials).ln() + p.log_sessions).sum();
         -0.5 * (of_builds + all.w.ln() + (1.0 + self.drift * squares_of_time).ln())
     }
 
-    fn shape(&self) -> f64 {
+    pub(super) fn shape(&self) -> f64 {
         SHAPE + (self.trials - 1) as f64 / 2.0
     }
 
-    fn prior_rate(&self) -> f64 {
+    pub(super) fn prior_rate(&self) -> f64 {
         SHAPE * self.options.expected_cv.powi(2)
     }
 
@@ -457,7 +502,7 @@ impl Model<'_> {
     }
 
     /// Logarithms of the weights of steps up and steps down, for each gap and each variance of the step.
-    fn step_logs(&self, splits: &[Split], prior_up_to: &[f64]) -> Vec<[Tails; STEP_VARIANCES.len()]> {
+    fn step_logs(&self, splits: &[Split], masses: &[f64]) -> Vec<[Tails; STEP_VARIANCES.len()]> {
         let share_up = match self.options.direction {
             Direction::Any => 0.5,
             Direction::Up => 1.0 - WRONG_SHARE,
@@ -469,8 +514,7 @@ impl Model<'_> {
                 ((1.0 - self.options.no_step_prior) * share * mass).ln() + self.log_likelihood(split, k)
             })
         };
-        let masses = self.points.windows(2).map(|pair| prior_up_to[pair[1].candidate] - prior_up_to[pair[0].candidate]);
-        let bases: Vec<_> = splits.iter().zip(masses).map(|(split, mass)| base(split, mass)).collect();
+        let bases: Vec<_> = splits.iter().zip(masses).map(|(split, mass)| base(split, *mass)).collect();
         let most = bases.iter().flatten().copied().fold(f64::MIN, f64::max);
         let tails = |split: &Split, base: f64, i: usize| {
             // Their weight is nothing beside the largest; the distribution function is what takes the time here.

@@ -10,7 +10,7 @@ use holdup_load::{Cancel, PostgresOptions};
 use holdup_model::bundle::Ending;
 use holdup_model::{Observer, Plan, Problem, Schedule};
 use holdup_plan::Overrides;
-use holdup_target::{RunOutcome, RunRequest, SessionRequest, Target};
+use holdup_target::{Readiness, RunOutcome, RunRequest, SessionRequest, Target};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -127,6 +127,31 @@ impl Place {
 
     fn workdir(&self) -> PathBuf {
         self.target.workdir.clone().unwrap_or_else(std::env::temp_dir)
+    }
+
+    /// What can be said of a plan before anything is fetched, built or booted for it.
+    ///
+    /// # Errors
+    /// When something that the plan needs cannot work here.
+    pub(super) fn preview(
+        &self,
+        plan: &Plan,
+        schedule: &Schedule,
+        host: &Host,
+        cancel: Cancel,
+    ) -> Result<Readiness, Problem> {
+        let (guests, postgres) = (self.guests.source.options(self.guests.parallel), self.postgres());
+        let request = SessionRequest {
+            host,
+            plan,
+            schedule,
+            postgres: &postgres,
+            workdir: self.workdir(),
+            guests: &guests,
+            boot_cache: holdup_target::BootCache::default(),
+            cancel,
+        };
+        target(plan)?.preview(&request, &mut Progress::new(true))
     }
 
     /// Runs what is planned, and writes its bundle.
@@ -271,22 +296,9 @@ fn end(out: &Path, outcome: &RunOutcome) -> u8 {
 }
 
 fn dry_run(args: &Args, host: &Host, plan: &Plan, schedule: &Schedule) -> anyhow::Result<u8> {
-    let target = target(plan)?;
-    let guests = args.place.guests.source.options(args.place.guests.parallel);
-    let postgres = args.place.postgres();
-    let request = SessionRequest {
-        host,
-        plan,
-        schedule,
-        postgres: &postgres,
-        workdir: args.place.workdir(),
-        guests: &guests,
-        boot_cache: holdup_target::BootCache::default(),
-        cancel: signals::cancel_on_signals()?,
-    };
     let estimate_ns = holdup_plan::estimate_ns(plan, schedule, &holdup_plan::Overhead::default());
     // A plan that cannot run here is still shown: that is what a dry run is for.
-    let ready = target.preview(&request, &mut Progress::new(args.quiet));
+    let ready = args.place.preview(plan, schedule, host, signals::cancel_on_signals()?);
     ready.iter().flat_map(|r| &r.notes).for_each(|note| output::say(note));
     let touches = ready.as_ref().map(|r| r.touches.clone()).unwrap_or_default();
     output::data(&holdup_report::dry_run(plan, schedule, estimate_ns, &touches))?;

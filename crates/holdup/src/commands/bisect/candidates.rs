@@ -3,10 +3,11 @@
 use super::Args;
 use super::worker::Worker;
 use crate::progress::Progress;
+use holdup_analysis::rates::{self, Per, Rate};
 use holdup_catalogue::pgbench::BUILD;
 use holdup_kernels::{Available, Cache};
 use holdup_model::search::Candidate;
-use holdup_model::{Metric, Plan, Problem, WorkloadUse};
+use holdup_model::{Direction, Metric, Plan, Problem, Trial, WorkloadUse};
 
 /// Most values of a range of numbers; a longer one is thinned out by equal factors.
 const MOST_VALUES: usize = 200;
@@ -41,24 +42,80 @@ fn workload(plan: &Plan) -> Result<&WorkloadUse, Problem> {
     }
 }
 
-/// The metric that is followed: that of `--metric`, else the primary one.
-pub(super) fn metric(args: &Args, plan: &Plan) -> Result<Metric, Problem> {
+/// What is followed: a metric of the workload, or a rate of what a collector counts.
+pub(super) struct Followed {
+    pub(super) metric: Metric,
+    /// The rate, and what it is a rate of.
+    pub(super) rate: Option<(&'static Rate, Per)>,
+}
+
+impl Followed {
+    /// Its value in a trial.
+    pub(super) fn value(&self, trial: &Trial) -> Result<f64, String> {
+        match &self.rate {
+            Some((rate, per)) => rate.of(trial, per),
+            None => trial
+                .metric(&self.metric.id)
+                .filter(|value| *value > 0.0 && value.is_finite())
+                .ok_or_else(|| "it is absent, zero or negative here; a search compares ratios".to_owned()),
+        }
+    }
+}
+
+/// The id in what `--metric` says: `ID`, `ID=DEFINITION` or `ID:lower`.
+fn id_of(said: &str) -> &str {
+    said.split(['=', ':']).next().unwrap_or_default()
+}
+
+/// The rate that `--metric` names.
+pub(super) fn rate(args: &Args) -> Option<&'static Rate> {
+    args.design.metric.iter().find_map(|said| rates::find(id_of(said)))
+}
+
+/// What of `--metric` is the plan's.
+pub(super) fn metrics_of_plan(args: &Args) -> Vec<String> {
+    args.design.metric.iter().filter(|said| rates::find(id_of(said)).is_none()).cloned().collect()
+}
+
+/// A problem with the metrics of a plan, whose hint has the rates of collectors, too.
+pub(super) fn with_rates(args: &Args, problem: Problem) -> Problem {
+    let is_of_metric = args.design.metric.iter().any(|said| problem.what.contains(id_of(said)));
+    match &problem.hint {
+        Some(hint) if is_of_metric => {
+            let rates = rates::ALL.iter().map(|rate| rate.id).collect::<Vec<_>>().join(", ");
+            let hint = format!("{hint}; collectors count {rates}");
+            problem.hint(hint)
+        }
+        _ => problem,
+    }
+}
+
+/// What is followed: what `--metric` names, else the primary metric.
+pub(super) fn followed(args: &Args, plan: &Plan) -> Result<Followed, Problem> {
     let used = workload(plan)?;
     let of = holdup_workloads::find(&used.kind)
         .ok_or_else(|| Problem::internal(format!("workload {}", used.kind), "it is not in the catalogue"))?;
     let metrics = of.metrics_of(used, &plan.metrics);
-    let named = args.design.metric.first().and_then(|m| m.split(['=', ':']).next());
+    let said = args.design.metric.first();
+    if let (Some(rate), Some(said)) = (rate(args), said) {
+        let per = Per::of(&used.kind, &metrics);
+        let mut metric = rate.metric(&per);
+        if said.ends_with(":higher") {
+            metric.better = Direction::Higher;
+        }
+        return Ok(Followed { metric, rate: Some((rate, per)) });
+    }
     let primary = plan.metrics.iter().find(|m| m.primary).map(|m| m.id.as_str());
-    let id = named.or(primary).or_else(|| of.primary_metric()).unwrap_or_default();
-    let known = || metrics.iter().map(|m| m.id.as_str()).collect::<Vec<_>>().join(", ");
+    let id = said.map(|said| id_of(said)).or(primary).or_else(|| of.primary_metric()).unwrap_or_default();
     let mut metric = metrics.iter().find(|m| m.id == id).cloned().ok_or_else(|| {
-        Problem::usage(format!("metric {id}"), format!("{} does not measure it", used.kind))
-            .hint(format!("it measures {}", known()))
+        let known = metrics.iter().map(|m| m.id.as_str()).collect::<Vec<_>>().join(", ");
+        let problem = Problem::usage(format!("metric {id}"), format!("{} does not measure it", used.kind));
+        with_rates(args, problem.hint(format!("it measures {known}")))
     })?;
     if let Some(better) = plan.metric_choice(&used.name, id).and_then(|choice| choice.better) {
         metric.better = better;
     }
-    Ok(metric)
+    Ok(Followed { metric, rate: None })
 }
 
 /// All candidates, in order.

@@ -31,15 +31,21 @@ pub(super) fn confirm(
         values.extend([worker.value(&all[all.len() - 1]), tree.clone()]);
     }
     let blocks = blocks(log.entries(), step);
+    let rate = worker.followed()?.rate.clone();
     let planned = worker.plan_for(&values, |overrides| {
         // A plan says how many blocks it wants.
         if worker.args.file().is_none() && overrides.blocks.is_none() && overrides.max_blocks.is_none() {
-            overrides.max_blocks = Some(blocks);
+            // A run that stops when it is decided looks at metrics of the workload, and at no evidence.
+            let of_kind = if rate.is_some() { &mut overrides.blocks } else { &mut overrides.max_blocks };
+            *of_kind = Some(blocks);
         }
     })?;
     let bundle = worker.free_bundle("confirm");
     worker.run(&planned, &bundle, &mut Notes(observer))?;
-    let data = holdup_store::read(&bundle)?;
+    let mut data = holdup_store::read(&bundle)?;
+    if let (Some((rate, per)), Some(used)) = (&rate, planned.plan.workloads.first()) {
+        rate.add_to(&mut data, &used.name, per);
+    }
     let arms: Vec<&Arm> = planned.schedule.arms.iter().filter(|arm| arm.replica.is_none()).collect();
     let compare = |a: usize, b: usize| -> Result<Option<(Estimate, Verdict)>, Problem> {
         let (Some(a), Some(b)) = (arms.get(a), arms.get(b)) else { return Ok(None) };

@@ -1,6 +1,7 @@
 //! Carries out the steps of a search: builds candidates, makes the plan of a step, runs it.
 
-use super::{Args, FORMAT, candidates};
+use super::candidates::{self, Followed};
+use super::{Args, FORMAT};
 use crate::bundles;
 use crate::commands::run::Run;
 use crate::design::plan_of;
@@ -11,7 +12,7 @@ use holdup_kernels::Options;
 use holdup_load::Cancel;
 use holdup_model::bundle::Ending;
 use holdup_model::search::{Begin, Candidate, Entry};
-use holdup_model::{Event, Metric, Observer, Plan, Problem, Schedule, Trial, TrialStatus};
+use holdup_model::{Availability, Event, Observer, Plan, Problem, Schedule, Trial, TrialStatus};
 use holdup_plan::Overrides;
 use holdup_search::{Log, Repository, Steps};
 use std::path::{Path, PathBuf};
@@ -28,7 +29,7 @@ pub(super) struct Worker<'a> {
     cancel: Cancel,
     /// What of the plan the candidates are values of.
     pub(super) key: String,
-    metric: Metric,
+    pub(super) followed: Option<Followed>,
 }
 
 /// A plan and all that follows from it.
@@ -54,17 +55,35 @@ impl<'a> Worker<'a> {
             options,
             cancel,
             key: String::new(),
-            metric: Metric {
-                id: String::new(),
-                unit: String::new(),
-                better: holdup_model::Direction::Lower,
-                summary: String::new(),
-            },
+            followed: None,
         };
-        let planned = worker.plan_for(&[], |_| {})?;
+        let planned = worker.plan_for(&[], |_| {}).map_err(|problem| candidates::with_rates(args, problem))?;
         worker.key = candidates::key(args, &planned.plan)?;
-        worker.metric = candidates::metric(args, &planned.plan)?;
+        worker.followed = Some(candidates::followed(args, &planned.plan)?);
+        worker.check_collector(&planned)?;
         Ok(worker)
+    }
+
+    /// Refuses a metric whose collector cannot work here, as far as that is known without a guest.
+    fn check_collector(&self, planned: &StepPlan) -> Result<(), Problem> {
+        let Some(rate) = candidates::rate(self.args) else { return Ok(()) };
+        let ready = self.args.place.preview(&planned.plan, &planned.schedule, self.host, self.cancel.clone());
+        let state = ready.ok().and_then(|r| r.collectors.into_iter().find(|c| c.id == rate.collector));
+        match state.map(|state| state.availability) {
+            Some(Availability::Unavailable { reason, remedy }) => {
+                let problem = Problem::host(format!("metric {}, collector {}", rate.id, rate.collector), reason);
+                Err(match remedy {
+                    Some(remedy) => problem.hint(remedy),
+                    None => problem,
+                })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What is followed.
+    pub(super) fn followed(&self) -> Result<&Followed, Problem> {
+        self.followed.as_ref().ok_or_else(|| Problem::internal("the search", "it follows nothing yet"))
     }
 
     /// The plan with the candidates at these values: one for a step, several to compare them.
@@ -88,7 +107,20 @@ impl<'a> Worker<'a> {
             overrides.set.push((holdup_model::guest::KERNEL.to_owned(), first.to_owned()));
         }
         change(&mut overrides);
-        let (plan, source) = plan_of((args.file(), args.workload()), &args.design.metric, &overrides, self.world)?;
+        let metrics = candidates::metrics_of_plan(args);
+        let plan_with =
+            |overrides: &Overrides| plan_of((args.file(), args.workload()), &metrics, overrides, self.world);
+        let (mut plan, mut source) = plan_with(&overrides)?;
+        if let Some(rate) = candidates::rate(args)
+            && !(overrides.collect.is_some() && plan.collectors.iter().any(|id| id == rate.collector))
+        {
+            // Collectors that nobody asked for would only disturb.
+            let is_asked = plan.collectors != holdup_target::vocabulary().default_collectors;
+            let asked = if is_asked { plan.collectors } else { Vec::new() };
+            let others = asked.into_iter().filter(|id| id != rate.collector);
+            overrides.collect = Some(others.chain([rate.collector.to_owned()]).collect());
+            (plan, source) = plan_with(&overrides)?;
+        }
         let schedule = holdup_plan::schedule(&plan)?;
         Ok(StepPlan { plan, source, schedule })
     }
@@ -117,6 +149,7 @@ impl<'a> Worker<'a> {
     pub(super) fn begin_with(&self, all: Vec<Candidate>, command: Vec<String>) -> Result<Begin, Problem> {
         // A plan that cannot be is refused before anything is built.
         let planned = self.step(self.value(&all[0]), 1)?;
+        let metric = &self.followed()?.metric;
         let folder = std::env::current_dir().map_err(|e| Problem::host("this folder", e.to_string()))?;
         Ok(Begin {
             format: FORMAT,
@@ -124,9 +157,9 @@ impl<'a> Worker<'a> {
             folder: folder.display().to_string(),
             began_unix_ns: holdup_target::unix_ns(),
             plan: planned.source,
-            metric: self.metric.id.clone(),
-            unit: self.metric.unit.clone(),
-            better: self.metric.better,
+            metric: metric.id.clone(),
+            unit: metric.unit.clone(),
+            better: metric.better,
             key: self.key.clone(),
             candidates: all,
         })
@@ -204,7 +237,7 @@ struct Recorder<'a> {
     log: &'a mut Log,
     observer: &'a mut dyn Observer,
     candidate: &'a str,
-    metric: &'a str,
+    followed: &'a Followed,
     bundle: String,
     since: Instant,
     counted: u32,
@@ -219,10 +252,12 @@ impl Recorder<'_> {
             self.void = Some(Problem::trial("the trial", reason.clone()));
             return;
         }
-        let Some(value) = trial.metric(self.metric).filter(|value| *value > 0.0 && value.is_finite()) else {
-            let why = "it is absent, zero or negative here; a search compares ratios";
-            self.void = Some(Problem::trial(format!("metric {}", self.metric), why));
-            return;
+        let value = match self.followed.value(trial) {
+            Ok(value) => value,
+            Err(why) => {
+                self.void = Some(Problem::trial(format!("metric {}", self.followed.metric.id), why));
+                return;
+            }
         };
         let entry = Entry::Trial {
             candidate: self.candidate.to_owned(),
@@ -274,7 +309,7 @@ impl Steps for Worker<'_> {
             log,
             observer,
             candidate: &candidate.name,
-            metric: &self.metric.id,
+            followed: self.followed()?,
             bundle,
             since: Instant::now(),
             counted: 0,
