@@ -46,10 +46,33 @@ pub struct Begin {
     pub unit: String,
     /// Which way it is better.
     pub better: Direction,
+    /// Which changes are looked for.
+    #[serde(default)]
+    pub look_for: LookFor,
+    /// Smaller ones count as none, as a share.
+    #[serde(default = "one_percent")]
+    pub least: f64,
     /// What of the plan the candidates are values of.
     pub key: String,
     /// In order: the first is the good end, the last the bad one.
     pub candidates: Vec<Candidate>,
+}
+
+/// Which changes are looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LookFor {
+    /// For the worse.
+    #[default]
+    Worse,
+    /// For the better.
+    Better,
+    /// Both.
+    Any,
+}
+
+fn one_percent() -> f64 {
+    0.01
 }
 
 /// A line of the log.
@@ -124,6 +147,8 @@ pub struct Answer {
     pub reverted: Option<Estimate>,
     /// Why there is none.
     pub not_reverted: Option<String>,
+    /// Where another change is likely, as the options of a search for it.
+    pub others: Vec<String>,
     /// The range of what a merge brought, if the culprit is one.
     pub merged: Option<String>,
     /// Trials of the search.
@@ -139,6 +164,17 @@ impl Answer {
     pub fn is_confirmed(&self) -> bool {
         self.ratio.as_ref().is_some_and(|ratio| ratio.low > 1.0 || ratio.high < 1.0)
     }
+}
+
+/// What a search believed at one moment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Moment {
+    /// After how many trials.
+    pub trials: usize,
+    /// The probability of each candidate.
+    pub probabilities: Vec<f64>,
+    /// That there is no change.
+    pub no_change: f64,
 }
 
 /// A candidate as it stands in a search.

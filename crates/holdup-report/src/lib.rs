@@ -25,6 +25,7 @@ mod predict;
 pub mod profile;
 mod screen;
 mod search;
+mod search_page;
 mod series;
 pub mod stacks;
 mod tables;
@@ -50,6 +51,7 @@ pub use packets::{counts_terminal, flow_line, flows, packets_html, packets_json,
 pub use predict::{predict_json, predict_terminal};
 pub use screen::list;
 pub use search::{search_answer, search_log, search_undecided, search_without_change};
+pub use search_page::search_html;
 pub use trace::perfetto;
 pub use tuning::{tuning_answer, tuning_log, tuning_profile, tuning_space};
 pub use tuning_page::tuning_html;

@@ -10,8 +10,28 @@ const WIDTH: usize = 80;
 const SHOWN: usize = 12;
 
 /// How people call a candidate.
-fn name(candidate: &Candidate) -> String {
+pub(crate) fn name(candidate: &Candidate) -> String {
     clean(short(&candidate.name))
+}
+
+/// The geometric mean.
+pub(crate) fn mean(values: &[f64]) -> f64 {
+    (values.iter().map(|v| v.ln()).sum::<f64>() / values.len().max(1) as f64).exp()
+}
+
+/// Where a search stands that has no answer yet.
+pub(crate) fn under_way(begin: &Begin, measured: &[Measured], no_change: f64) -> String {
+    let trials: usize = measured.iter().map(|m| m.values.len()).sum();
+    let likeliest = measured.iter().max_by(|a, b| a.probability.total_cmp(&b.probability));
+    let Some(likeliest) = likeliest else { return String::new() };
+    format!(
+        "Under way: {} after {}; likeliest {} ({}), no change {}.",
+        clean(&begin.metric),
+        text::count(trials, "trial"),
+        name(&likeliest.candidate),
+        text::percent(likeliest.probability),
+        text::percent(no_change)
+    )
 }
 
 fn change(ratio: &Estimate) -> String {
@@ -77,6 +97,11 @@ pub fn search_answer(answer: &Answer) -> String {
         (None, Some(why)) => out.push_str(&wrap(&format!("not reverted: {}", clean(why)), WIDTH, "  ", "    ")),
         (None, None) => {}
     }
+    for other in &answer.others {
+        let line =
+            format!("a second change is likely among the candidates of {}: search again with that", clean(other));
+        out.push_str(&wrap(&line, WIDTH, "  ", "    "));
+    }
     if let Some(range) = &answer.merged {
         let line = format!("it is a merge; what it brought is searched with --range {}", clean(range));
         out.push_str(&wrap(&line, WIDTH, "  ", "    "));
@@ -109,7 +134,9 @@ pub fn search_without_change(begin: &Begin, probability: f64, least: f64, trials
 }
 
 /// The answer of a search that did not end with one.
-pub fn search_undecided(begin: &Begin, reason: &str, left: &[&Candidate]) -> String {
+///
+/// `others` are options of searches for changes, where the trials fit two better than one.
+pub fn search_undecided(begin: &Begin, reason: &str, left: &[&Candidate], others: &[String]) -> String {
     let line = format!(
         "Undecided: {}. The change of {}, if there is one, is among {} of {}.",
         clean(reason),
@@ -118,6 +145,10 @@ pub fn search_undecided(begin: &Begin, reason: &str, left: &[&Candidate]) -> Str
         begin.candidates.len()
     );
     let mut out = wrap(&line, WIDTH, "", "  ");
+    if !others.is_empty() {
+        let line = format!("two changes are likelier than one: search again with {}", clean(&others.join(", and ")));
+        out.push_str(&wrap(&line, WIDTH, "  ", "    "));
+    }
     for candidate in left.iter().take(SHOWN) {
         out.push_str(&wrap(&format!("{} {}", name(candidate), clean(&candidate.about)), WIDTH, "  ", "    "));
     }
@@ -135,28 +166,13 @@ pub fn search_log(
     no_change: f64,
     options: &TerminalOptions,
 ) -> String {
-    let trials: usize = measured.iter().map(|m| m.values.len()).sum();
     let answer = entries.iter().rev().find_map(|entry| match entry {
         Entry::Answer { sentence, .. } => Some(sentence.lines().next().unwrap_or_default().to_owned()),
         _ => None,
     });
-    let likeliest = measured.iter().max_by(|a, b| a.probability.total_cmp(&b.probability));
-    let mut out = match (answer, likeliest) {
-        (Some(answer), _) => format!("{}\n", clean(&answer)),
-        (None, Some(likeliest)) => wrap(
-            &format!(
-                "Under way: {} after {}; likeliest {} ({}), no change {}.",
-                clean(&begin.metric),
-                text::count(trials, "trial"),
-                name(&likeliest.candidate),
-                text::percent(likeliest.probability),
-                text::percent(no_change)
-            ),
-            WIDTH,
-            "",
-            "  ",
-        ),
-        (None, None) => String::new(),
+    let mut out = match answer {
+        Some(answer) => format!("{}\n", clean(&answer)),
+        None => wrap(&under_way(begin, measured, no_change), WIDTH, "", "  "),
     };
     out.push_str(&format!("began {}: {}\n\n", text::moment(begin.began_unix_ns), clean(&text::shell(&begin.command))));
     let mut rows = vec![vec![
@@ -173,11 +189,10 @@ pub fn search_log(
             continue;
         }
         let n = candidate.values.len();
-        let mean = (candidate.values.iter().map(|v| v.ln()).sum::<f64>() / n.max(1) as f64).exp();
         rows.push(vec![
             name(&candidate.candidate),
             n.to_string(),
-            if n == 0 { "–".into() } else { text::number(mean) },
+            if n == 0 { "–".into() } else { text::number(mean(&candidate.values)) },
             format!("{:>5.1} %", between * 100.0),
             clean(candidate.skipped.as_ref().map_or(&candidate.candidate.about, |why| why)).chars().take(40).collect(),
         ]);

@@ -138,21 +138,22 @@ impl Repository {
         Ok(Some(format!("{}..{}", short(&base), short(second))))
     }
 
-    /// Refuses a disk on which the trees of both ends do not fit.
+    /// Refuses a disk on which this number of trees and their builds do not fit.
     ///
     /// # Errors
     /// When they do not, with both sizes.
-    pub fn check_room(&self, hash: &str) -> Result<(), Problem> {
+    pub fn check_room(&self, hash: &str, trees: u64) -> Result<(), Problem> {
         let sizes = self.ask(["ls-tree", "-r", "--format=%(objectsize)", hash])?;
         // A build is taken to be no larger than its sources.
-        let needed = 4 * sizes.lines().filter_map(|size| size.trim().parse::<u64>().ok()).sum::<u64>();
+        let needed = 2 * trees * sizes.lines().filter_map(|size| size.trim().parse::<u64>().ok()).sum::<u64>();
         let above = self.folder.parent().unwrap_or(Path::new("/"));
         let Ok(stat) = rustix::fs::statvfs(above) else { return Ok(()) };
         let free = stat.f_bavail.saturating_mul(stat.f_frsize);
         if free >= needed {
             return Ok(());
         }
-        let why = format!("two trees and their builds need about {} MB, and {} MB are free", needed >> 20, free >> 20);
+        let what = if trees == 1 { "a tree and its build need" } else { "two trees and their builds need" };
+        let why = format!("{what} about {} MB, and {} MB are free", needed >> 20, free >> 20);
         Err(Problem::host(format!("folder {}", above.display()), why).hint("--state DIR names a place with more room"))
     }
 
@@ -176,6 +177,7 @@ impl Repository {
         if self.is_built(&tree) {
             return Ok(None);
         }
+        self.check_room(hash, 1)?;
         let begun = Instant::now();
         self.remove(&tree)?;
         self.check_out(&tree, hash)?;

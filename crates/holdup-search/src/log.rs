@@ -184,7 +184,7 @@ fn load<L: Line>(folder: &Path) -> Result<(L::Begin, Vec<L>, u64), Problem> {
 pub(crate) mod tests {
     use super::*;
     use holdup_model::Direction;
-    use holdup_model::search::{Begin, Entry, FORMAT};
+    use holdup_model::search::{Begin, Entry, FORMAT, LookFor};
 
     pub(crate) fn begin() -> Begin {
         Begin {
@@ -196,6 +196,8 @@ pub(crate) mod tests {
             metric: "duration_s".into(),
             unit: "s".into(),
             better: Direction::Lower,
+            look_for: LookFor::Worse,
+            least: 0.01,
             key: "directory".into(),
             candidates: Vec::new(),
         }

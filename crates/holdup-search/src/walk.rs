@@ -25,6 +25,14 @@ pub trait Steps {
         log: &mut Log,
         observer: &mut dyn Observer,
     ) -> Result<(), Problem>;
+
+    /// Of what was built no other candidates than these are likely to be measured again.
+    ///
+    /// # Errors
+    /// When what was built for others cannot be removed.
+    fn keep(&mut self, _kept: &[&str]) -> Result<(), Problem> {
+        Ok(())
+    }
 }
 
 /// A trial takes at least this long: the engine divides by it.
@@ -47,6 +55,7 @@ pub fn walk(
         let candidates = &log.begin().candidates;
         let is_end = index == 0 || index + 1 == candidates.len();
         let candidate = candidates[index].clone();
+        steps.keep(&kept(&search, index, candidates))?;
         observer.event(Event::Step(&position(&search, &candidate, log.begin())));
         let stepped = step(&candidate, trials, log, steps, observer);
         match stepped {
@@ -64,6 +73,16 @@ pub fn walk(
             Err(problem) => return Err(problem),
         }
     }
+}
+
+/// The next one, both ends, and all from the one before the credible ones to the last of them.
+fn kept<'a>(search: &Bisection, next: usize, candidates: &'a [Candidate]) -> Vec<&'a str> {
+    let credible = search.credible();
+    let from = credible.first().map_or(0, |first| first.saturating_sub(1));
+    let to = credible.last().map_or(candidates.len() - 1, |last| *last);
+    let all = candidates.iter().enumerate();
+    let kept = all.filter(|(i, _)| (from..=to).contains(i) || [0, next, candidates.len() - 1].contains(i));
+    kept.map(|(_, candidate)| candidate.name.as_str()).collect()
 }
 
 fn step(

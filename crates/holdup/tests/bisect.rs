@@ -4,7 +4,8 @@
 
 mod common;
 
-use common::{Sandbox, ignore_part, is_root, refused, signal, wait_for};
+use common::{Sandbox, is_root, refused, signal, wait_for};
+use holdup_testkit::ignore_part;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::process::{Child, Command, Stdio};
@@ -222,7 +223,10 @@ fn a_threshold_in_a_number_is_found() {
     assert!(out.contains(" raises switched_out_at_user_boundary by "), "{out}");
     let missing = [&of("threads=2..9")[..], &["--metric", "voluntary_switches"]].concat();
     refused(&place, 3, &missing, &["metric voluntary_switches", "a simulated machine does not have it"]);
-    refused(&place, 2, &of("threads=7"), &["it is not KEY=A..B"]);
+    let (out, _) = place.expect(1, &of("algorithm=ticket,tas,ttas,mcs"));
+    assert!(out.contains("of 4 candidates"), "{out}");
+    refused(&place, 2, &of("threads=7,7"), &["neither KEY=A..B"]);
+    refused(&place, 2, &of("threads=7"), &["neither KEY=A..B"]);
     refused(&place, 2, &["bisect", "command", "--", "true"], &["the candidates are missing", "--git DIR"]);
 }
 
@@ -236,6 +240,8 @@ fn what_cannot_be_searched_is_said_before_anything_runs() {
     refused(&place, 2, &search("main..main", &COST), &["both ends are the same commit"]);
     let metric = ["--metric", "latency_p99_us"];
     refused(&place, 2, &search("good..main", &metric), &["latency_p99_us"]);
+    let kernels = ["bisect", "pgbench", "--target", "qemu", "--git", "r", "--range", "good..main", "--kernel-commits"];
+    refused(&place, 3, &kernels, &["the good end ", "not a Linux kernel source tree"]);
     let absent = ["--metric", "speed=regex:speed=([0-9.]+):higher"];
     refused(&place, 3, &search("good..main", &absent), &["the good end ", "both ends of the range must build and run"]);
     refused(&place, 2, &search("good..main", &["--vary", "timeout=1s,2s"]), &["varies its candidates"]);

@@ -20,7 +20,7 @@ pub use simulate::{History, Outcome, Tail, World, simulate_binary_search, simula
 
 use crate::NoEstimate;
 use crate::pieces::log;
-use posterior::{Posterior, Weighted};
+use posterior::Posterior;
 pub use two_steps::TwoSteps;
 
 /// More candidates than this are refused: a history is shorter.
@@ -320,6 +320,26 @@ impl Bisection {
         self.belief().map_or(0.0, |b| b.wrong_direction())
     }
 
+    /// The level of each candidate as it is believed, in the metric's unit: the mean over all places of the step, on the log
+    /// scale. `None` before both ends are measured.
+    pub fn levels(&self) -> Option<Vec<f64>> {
+        let belief = self.belief()?;
+        let origin = self.observations[0].log_value;
+        let mut level = belief.no_step * belief.level.mean;
+        level += belief.gaps.iter().map(|gap| (gap.probability + gap.wrong) * gap.before.mean).sum::<f64>();
+        let mut all = vec![(origin + level).exp()];
+        for gap in &belief.gaps {
+            let step = (gap.probability + gap.wrong) * (gap.after.mean - gap.before.mean);
+            let mass = self.prior_up_to[gap.to] - self.prior_up_to[gap.from];
+            for candidate in gap.from + 1..=gap.to {
+                let share = self.prior_up_to[candidate] - self.prior_up_to[candidate - 1];
+                level += if mass > 0.0 { step * share / mass } else { 0.0 };
+                all.push((origin + level).exp());
+            }
+        }
+        Some(all)
+    }
+
     /// What to do next.
     pub fn next(&self) -> Next {
         if let Some(end) = self.end_to_measure() {
@@ -361,8 +381,34 @@ impl Bisection {
     /// Two steps, where the trials so far make them likely beside one: of a range with several changes the search finds
     /// one of them.
     pub fn two_steps(&self) -> Option<TwoSteps> {
-        let weighted = Weighted::new(&self.observations, self.n, &self.prior_up_to, &self.options)?;
-        two_steps::likely(&weighted, &self.prior_up_to, &self.options)
+        two_steps::likely(&self.observations, self.n, &self.prior_up_to, &self.options)
+    }
+
+    /// The same, with fresh trials of the culprit and of the one before it, as (before, culprit). They say how large this
+    /// step is, and no more: their level may be another one, so it is put half way between those of the search.
+    ///
+    /// # Errors
+    /// Candidates that do not exist, and values without a logarithm.
+    pub fn two_steps_with(
+        &self,
+        (before, culprit): (usize, usize),
+        fresh: &[(f64, f64)],
+    ) -> Result<Option<TwoSteps>, NoEstimate> {
+        self.check(before.max(culprit))?;
+        let gap = self.belief().and_then(|b| b.gaps.iter().find(|gap| gap.to >= culprit).copied());
+        let (Some(gap), false) = (gap, fresh.is_empty()) else { return Ok(self.two_steps()) };
+        let origin = self.observations[0].log_value;
+        let middle = origin + (gap.before.mean + gap.after.mean) / 2.0;
+        let logs = fresh.iter().map(|(a, b)| Ok((log(*a)?, log(*b)?))).collect::<Result<Vec<_>, NoEstimate>>()?;
+        let mean = logs.iter().map(|(a, b)| (a + b) / 2.0).sum::<f64>() / logs.len() as f64;
+        let mut with = self.clone();
+        for (a, b) in logs {
+            // All trials of one run are of one session.
+            for (candidate, value, session) in [(before, a, self.sessions + 1), (culprit, b, self.sessions + 2)] {
+                with.observations.push(Observation { candidate, session, log_value: value - mean + middle });
+            }
+        }
+        Ok(with.two_steps())
     }
 
     fn belief(&self) -> Option<Posterior> {

@@ -107,7 +107,11 @@ impl Posterior {
         prior_up_to: &[f64],
         options: &Options,
     ) -> Option<Posterior> {
-        mixture(&Weighted::new(observations, n, prior_up_to, options)?, prior_up_to, options)
+        let weighted = Weighted::new(observations, n, options, |points, trials| {
+            let ratio = options.build_variance_ratio.unwrap_or(0.0);
+            Model::new(points, trials, options, Belief { ratio, ..Belief::default() }).likeliest_gap(prior_up_to)
+        })?;
+        mixture(&weighted, prior_up_to, options)
     }
 
     pub(super) fn wrong_direction(&self) -> f64 {
@@ -151,12 +155,13 @@ pub(super) struct Weighted {
 }
 
 impl Weighted {
-    /// `None` before both ends are measured.
-    pub(super) fn new(
+    /// `steps` says after which measured candidates the steps come, as far as that can be said. `None` where it says nothing,
+    /// and before both ends are measured.
+    pub(super) fn new<const STEPS: usize>(
         observations: &[Observation],
         n: usize,
-        prior_up_to: &[f64],
         options: &Options,
+        steps: impl Fn(&[Point], usize) -> Option<[usize; STEPS]>,
     ) -> Option<Weighted> {
         let has = |end: usize| observations.iter().any(|o| o.candidate == end);
         if !(has(0) && has(n - 1)) {
@@ -171,9 +176,7 @@ impl Weighted {
         if let Some(limit) = options.outlier_limit {
             for _ in 0..WEIGHT_ROUNDS {
                 let points = points(&values, &sessions, &weights, 0.0);
-                let ratio = options.build_variance_ratio.unwrap_or(0.0);
-                let model = Model { points: &points, trials, options, ratio, drift: 0.0 };
-                weights = outlier_weights(&values, model.likeliest_gap(prior_up_to)?, limit, options);
+                weights = outlier_weights(&values, &steps(&points, trials)?, limit, options);
             }
         }
         let points = SESSION_RATIOS.map(|(ratio, _)| points(&values, &sessions, &weights, ratio));
@@ -187,7 +190,7 @@ impl Weighted {
 }
 
 /// What is believed of builds, sessions and drift.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Belief {
     /// Variance between builds over that of trials.
     ratio: f64,
@@ -315,29 +318,22 @@ impl Part<'_> {
     }
 }
 
-/// Less weight for what is far from both levels: the limit over the distance, squared.
+/// Less weight for what is far from all levels: the limit over the distance, squared.
 ///
-/// The distance is the one to the nearer level, so a weight says nothing about the side on which
+/// The distance is the one to the nearest level, so a weight says nothing about the side of a step on which
 /// a trial belongs. Levels and spread are medians, which outliers do not move.
-fn outlier_weights(values: &[(usize, f64)], split: usize, limit: f64, options: &Options) -> Vec<f64> {
-    let side = |after: bool| values.iter().filter(move |(c, _)| (*c > split) == after).map(|(_, y)| *y).collect();
-    let (before, after) = (median(side(false)), median(side(true)));
-    let own = |c: usize| if c > split { after } else { before };
-    let absolute = median(values.iter().map(|(c, y)| (y - own(*c)).abs()).collect());
+fn outlier_weights(values: &[(usize, f64)], steps: &[usize], limit: f64, options: &Options) -> Vec<f64> {
+    let part_of = |c: usize| steps.iter().filter(|step| c > **step).count();
+    let level = |part| median(values.iter().filter(|(c, _)| part_of(*c) == part).map(|(_, y)| *y).collect());
+    let levels: Vec<f64> = (0..=steps.len()).map(level).collect();
+    let absolute = median(values.iter().map(|(c, y)| (y - levels[part_of(*c)]).abs()).collect());
     // The median of absolute residuals of normal noise is 0.6745 σ. Few trials are mixed with the
     // guess, because a median of few is small by chance often enough.
     let n = values.len() as f64;
     let spread = ((absolute / 0.6745).powi(2) * n + 2.0 * SHAPE * options.expected_cv.powi(2)) / (n + 2.0 * SHAPE);
     let reach = limit * (spread * (1.0 + options.build_variance_ratio.unwrap_or(0.0))).sqrt();
-    let (low, high) = (before.min(after), before.max(after));
     let weight = |y: f64| {
-        let nearest = if y < low {
-            low - y
-        } else if y > high {
-            y - high
-        } else {
-            (y - low).min(high - y)
-        };
+        let nearest = levels.iter().map(|level| (y - level).abs()).fold(f64::INFINITY, f64::min);
         if nearest <= reach { 1.0 } else { (reach / nearest).powi(2) }
     };
     values.iter().map(|(_, y)| weight(*y)).collect()
@@ -482,7 +478,7 @@ impl<'a> Model<'a> {
     }
 
     /// The measured candidate after which the step most likely comes; the smallest step plays no part.
-    fn likeliest_gap(&self, prior_up_to: &[f64]) -> Option<usize> {
+    fn likeliest_gap(&self, prior_up_to: &[f64]) -> Option<[usize; 1]> {
         let mut best: Option<(f64, usize)> = None;
         for (split, pair) in self.splits().iter().zip(self.points.windows(2)) {
             let mass = prior_up_to[pair[1].candidate] - prior_up_to[pair[0].candidate];
@@ -491,13 +487,13 @@ impl<'a> Model<'a> {
                 best = Some((score, pair[0].candidate));
             }
         }
-        best.map(|(_, candidate)| candidate)
+        best.map(|(_, candidate)| [candidate])
     }
 
     /// The shares of a step δ ~ t that lie above and below zero, beyond the smallest step.
     fn tails(&self, mean: f64, scale: f64, shape: f64) -> (f64, f64) {
         let least = self.options.min_step.ln_1p();
-        let beyond = |mean: f64| students_t::below((mean - least) / scale, 2.0 * shape).unwrap_or(0.0);
+        let beyond = |mean: f64| below((mean - least) / scale, 2.0 * shape);
         (beyond(mean), beyond(-mean))
     }
 
@@ -518,7 +514,7 @@ impl<'a> Model<'a> {
         let most = bases.iter().flatten().copied().fold(f64::MIN, f64::max);
         let tails = |split: &Split, base: f64, i: usize| {
             // Their weight is nothing beside the largest; the distribution function is what takes the time here.
-            if base.is_nan() || base < most - 60.0 {
+            if base.is_nan() || base < most - 35.0 {
                 return Tails { up: f64::MIN, down: f64::MIN };
             }
             let (k, v) = (STEP_VARIANCES[i].0, split.variance);
@@ -568,6 +564,19 @@ impl<'a> Model<'a> {
     }
 }
 
+/// Degrees of freedom from which on the normal distribution is near enough to Student's t.
+const NEARLY_NORMAL: f64 = 40.0;
+
+/// The share of Student's t that lies below `x`. With many degrees of freedom by the normal distribution (Abramowitz and
+/// Stegun, 26.7.8): a search asks for it thousands of times in each step.
+fn below(x: f64, df: f64) -> f64 {
+    if df < NEARLY_NORMAL {
+        return students_t::below(x, df).unwrap_or(0.0);
+    }
+    let z = x * (1.0 - 0.25 / df) / (1.0 + x * x / (2.0 * df)).sqrt();
+    0.5 * erfc(-z / std::f64::consts::SQRT_2)
+}
+
 /// Mean and variance of a normal distribution cut off below `least`.
 fn beyond(mean: f64, spread: f64, least: f64) -> (f64, f64) {
     let a = (least - mean) / spread;
@@ -582,4 +591,19 @@ fn beyond(mean: f64, spread: f64, least: f64) -> (f64, f64) {
 /// A weight that cannot be computed counts as none, so that it cannot spoil the others.
 fn finite_or_never(log: f64) -> f64 {
     if log.is_finite() { log } else { f64::MIN }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn with_many_degrees_of_freedom_the_normal_distribution_stands_for_t() {
+        for df in [NEARLY_NORMAL, 60.0, 400.0] {
+            for x in [-6.0, -4.0, -2.0, -0.5, 0.0, 0.3, 1.7, 3.0, 5.0] {
+                let (exact, near) = (students_t::below(x, df).unwrap(), below(x, df));
+                assert!((near - exact).abs() < 1e-5 && (near / exact - 1.0).abs() < 0.05, "{x}, {df}: {near}, {exact}");
+            }
+        }
+    }
 }

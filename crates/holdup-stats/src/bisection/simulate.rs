@@ -1,6 +1,6 @@
 //! Whole searches in a made-up world, for calibration.
 
-use super::{Bisection, Candidates, Finding, Next, Options};
+use super::{Bisection, Candidates, Finding, Next, Options, TwoSteps};
 use crate::NoEstimate;
 use crate::random::Noise;
 
@@ -30,6 +30,8 @@ pub struct World {
     pub candidates: Candidates,
     /// The step as a share (0.03 = up by 3 %, −0.03 = down by 3 %); 0 for none.
     pub step: f64,
+    /// Another step as a share, at another candidate; 0 for none.
+    pub second: f64,
     /// Standard deviation of the logarithm of trials of one build.
     pub cv: f64,
     /// Standard deviation of the logarithm between builds.
@@ -46,7 +48,7 @@ impl World {
     /// `n` candidates that cost the same and all build, normal noise.
     pub fn new(n: usize, step: f64, cv: f64) -> Self {
         let candidates = Candidates::alike(n);
-        World { candidates, step, cv, build_cv: 0.0, tail: Tail::Normal, skipped_share: 0.0, drift: 0.0 }
+        World { candidates, step, second: 0.0, cv, build_cv: 0.0, tail: Tail::Normal, skipped_share: 0.0, drift: 0.0 }
     }
 }
 
@@ -55,12 +57,16 @@ impl World {
 pub struct Outcome {
     /// The true culprit; `None` when there is no step.
     pub culprit: Option<usize>,
+    /// The candidate of the other step.
+    pub second: Option<usize>,
     /// How the search ended.
     pub end: Next,
-    /// Whether that is right: the culprit is among the named, or there is none and none was named.
+    /// Whether that is right: a culprit is among the named, or there is none and none was named.
     pub found: bool,
     /// Whether a commit was named that was not the culprit.
     pub false_accusation: bool,
+    /// What was said of a second step.
+    pub two_steps: Option<TwoSteps>,
     /// Trials taken.
     pub trials: usize,
     /// Their cost in seconds.
@@ -74,6 +80,7 @@ pub struct History<'a> {
     random: Noise,
     builds: Vec<Option<f64>>,
     culprit: Option<usize>,
+    second: Option<usize>,
     trials: usize,
 }
 
@@ -85,11 +92,20 @@ impl<'a> History<'a> {
             random: Noise::new(seed),
             builds: vec![None; world.candidates.n],
             culprit: None,
+            second: None,
             trials: 0,
         };
-        let place = 1 + (dice.random.uniform() * (world.candidates.n.saturating_sub(1)) as f64) as usize;
-        dice.culprit = (world.step != 0.0).then_some(place);
+        let mut place = || 1 + (dice.random.uniform() * (world.candidates.n.saturating_sub(1)) as f64) as usize;
+        let culprit = place();
+        if world.second != 0.0 {
+            dice.second = (0..1000).map(|_| place()).find(|other| *other != culprit);
+        }
+        dice.culprit = (world.step != 0.0).then_some(culprit);
         dice
+    }
+
+    fn is_culprit(&self, candidate: usize) -> bool {
+        [self.culprit, self.second].contains(&Some(candidate))
     }
 
     /// The candidate that brought the step.
@@ -121,7 +137,11 @@ impl<'a> History<'a> {
             None => world.build_cv * self.random.normal(),
         };
         self.builds[candidate] = Some(build);
-        let step = if self.culprit.is_some_and(|c| candidate >= c) { world.step.ln_1p() } else { 0.0 };
+        let step_at = |place: Option<usize>, step: f64| match place {
+            Some(place) if candidate >= place => step.ln_1p(),
+            _ => 0.0,
+        };
+        let step = step_at(self.culprit, world.step) + step_at(self.second, world.second);
         self.trials += 1;
         let drift = world.drift * self.trials as f64;
         1000.0_f64.ln() + step + build + drift + world.cv * self.noise()
@@ -146,20 +166,35 @@ pub fn simulate_search(world: &World, seed: u64, options: &Options) -> Result<Ou
             end => break end,
         }
     };
-    Ok(outcome(&dice, end, &search))
+    let two_steps = match &end {
+        // As after a search on a host: fresh trials of the culprit and the one before it.
+        Next::Done(Finding::Culprit { candidates, .. }) => {
+            let (before, culprit) = (candidates[0] - 1, candidates[candidates.len() - 1]);
+            let pair = |_| (dice.log_value(before).exp(), dice.log_value(culprit).exp());
+            let fresh: Vec<(f64, f64)> = (0..FRESH).map(pair).collect();
+            search.two_steps_with((before, culprit), &fresh)?
+        }
+        _ => search.two_steps(),
+    };
+    Ok(Outcome { two_steps, ..outcome(&dice, end, &search) })
 }
+
+/// Fresh blocks after a search.
+const FRESH: usize = 20;
 
 fn outcome(dice: &History<'_>, end: Next, search: &Bisection) -> Outcome {
     let named = match &end {
         Next::Done(Finding::Culprit { candidates, .. }) => Some(candidates),
         _ => None,
     };
-    let hit = named.is_some_and(|named| dice.culprit.is_some_and(|c| named.contains(&c)));
+    let hit = named.is_some_and(|named| named.iter().any(|c| dice.is_culprit(*c)));
     let none = dice.culprit.is_none() && matches!(end, Next::Done(Finding::NoStep { .. }));
     Outcome {
         culprit: dice.culprit,
+        second: dice.second,
         found: hit || none,
         false_accusation: named.is_some() && !hit,
+        two_steps: None,
         trials: search.trials(),
         cost_s: search.spent_s(),
         end,
@@ -196,9 +231,10 @@ pub fn simulate_binary_search(world: &World, seed: u64, repeats: u32) -> Result<
         let level = mean(middle, &mut dice)?;
         if (level - level_good).abs() <= (level - level_bad).abs() { good = middle } else { bad = middle }
     }
-    let found = dice.culprit == Some(bad);
+    let found = dice.is_culprit(bad);
     let step_ratio = (level_bad - level_good).exp();
     let end = Next::Done(Finding::Culprit { candidates: vec![bad], probability: f64::NAN, step_ratio });
     let (trials, cost_s) = (books.trials(), books.spent_s());
-    Ok(Outcome { culprit: dice.culprit, end, found, false_accusation: !found, trials, cost_s })
+    let (culprit, second) = (dice.culprit, dice.second);
+    Ok(Outcome { culprit, second, end, found, false_accusation: !found, two_steps: None, trials, cost_s })
 }

@@ -5,17 +5,20 @@
 //! "Bayesian Data Analysis", section 14.8), summed over the same beliefs about builds, sessions and drift. A ramp shows as
 //! several steps, too. What lies within one gap cannot be told from one step.
 
-use super::Options;
 use super::posterior::{Belief, Model, Point, Sums, Weighted, beliefs};
+use super::{Observation, Options};
 
 /// The probability of two steps, of what has one or two.
 const PRIOR: f64 = 0.2;
 
 /// The posterior probability at which two are said to be likely.
-const LIKELY: f64 = 0.95;
+const LIKELY: f64 = 0.9;
 
 /// The share of the posterior of one of the steps that its range holds.
 const RANGE: f64 = 0.9;
+
+/// A level has trials of this weight at least, so that an outlier is none.
+const LEAST_TRIALS: f64 = 2.5;
 
 /// Variances of a step over that of a trial, with their prior.
 const VARIANCES: [(f64, f64); 2] = [(4.0, 0.6), (40.0, 0.4)];
@@ -30,7 +33,13 @@ pub struct TwoSteps {
 }
 
 /// Two steps, where they are likely.
-pub(super) fn likely(weighted: &Weighted, prior_up_to: &[f64], options: &Options) -> Option<TwoSteps> {
+pub(super) fn likely(
+    observations: &[Observation],
+    n: usize,
+    prior_up_to: &[f64],
+    options: &Options,
+) -> Option<TwoSteps> {
+    let weighted = Weighted::new(observations, n, options, |points, trials| best(points, trials, options))?;
     let points = &weighted.points[0];
     let gaps = points.len().checked_sub(1).filter(|gaps| *gaps >= 2)?;
     let masses = weighted.masses(prior_up_to);
@@ -62,6 +71,23 @@ pub(super) fn likely(weighted: &Weighted, prior_up_to: &[f64], options: &Options
         (points[from].candidate, points[to + 1].candidate)
     };
     Some(TwoSteps { probability, ranges: [range(&of_gaps[0]), range(&of_gaps[1])] })
+}
+
+/// After which measured candidates the two steps come that fit best, with some trials in each part.
+fn best(points: &[Point], trials: usize, options: &Options) -> Option<[usize; 2]> {
+    let fit = Fit::new(points, Belief::default(), trials, options);
+    let last = points.len() - 1;
+    let has_some = |from: usize, to: usize| points[from..=to].iter().map(|p| p.trials).sum::<f64>() >= LEAST_TRIALS;
+    let mut best: Option<(f64, [usize; 2])> = None;
+    for a in (0..last).filter(|a| has_some(0, *a)) {
+        for b in (a + 1..last).filter(|b| has_some(a + 1, *b) && has_some(b + 1, last)) {
+            let log = fit.two(a, b);
+            if best.is_none_or(|(most, _)| log > most) {
+                best = Some((log, [points[a].candidate, points[b].candidate]));
+            }
+        }
+    }
+    best.map(|(_, steps)| steps)
 }
 
 /// The first and the last of the fewest neighbours that hold this much.

@@ -186,7 +186,8 @@ pub static ALL: &[Table] = &[
     Table {
         id: "searches",
         title: "Searching the candidate that brought a step",
-        note: "200 candidates, 2 % noise, stop at 95 %, at most 400 trials; 50 histories each. Steps in standard deviations of a trial. An \
+        note: "200 candidates, 2 % noise, stop at 95 %, at most 400 trials. Steps in standard deviations of a trial; *two said*: two steps were said to be likely, \
+               with 20 fresh pairs of trials of the culprit and the one before it. An \
                oracle knows both levels and the noise; *in time* is a right answer within three times its mean number of trials. On the same histories: \
                git bisect with one and with five runs a step (both ends as often; the nearer end's mean decides), and the rule of \
                git_bayesect on trials that pass or fail (the limit is half way between five trials of each end; 95 %).",

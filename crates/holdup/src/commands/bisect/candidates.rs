@@ -6,6 +6,7 @@ use crate::progress::Progress;
 use holdup_analysis::rates::{self, Per, Rate};
 use holdup_catalogue::pgbench::BUILD;
 use holdup_kernels::{Available, Cache};
+use holdup_model::guest::KERNEL;
 use holdup_model::search::Candidate;
 use holdup_model::{Direction, Metric, Plan, Problem, Trial, WorkloadUse};
 
@@ -18,8 +19,8 @@ pub(super) fn key(args: &Args, plan: &Plan) -> Result<String, Problem> {
     if let Some(values) = &search.values {
         return Ok(values.split('=').next().unwrap_or_default().to_owned());
     }
-    if search.kernels.is_some() {
-        return Ok(holdup_model::guest::KERNEL.to_owned());
+    if search.kernels.is_some() || search.kernel_commits {
+        return Ok(KERNEL.to_owned());
     }
     if args.is_of_commits() {
         let used = workload(plan)?;
@@ -127,7 +128,7 @@ pub(super) fn all(worker: &Worker<'_>) -> Result<Vec<Candidate>, Problem> {
             Problem::usage("--git", "the range is missing").hint("--range GOOD..BAD, such as v1.0..HEAD")
         })?;
         let all = repository.range(range)?;
-        repository.check_room(&all[all.len() - 1].name)?;
+        repository.check_room(&all[all.len() - 1].name, 2)?;
         return Ok(all);
     }
     if let Some(range) = &search.kernels {
@@ -136,9 +137,15 @@ pub(super) fn all(worker: &Worker<'_>) -> Result<Vec<Candidate>, Problem> {
     let values = search.values.as_deref().unwrap_or_default();
     let (_, range) = values.split_once('=').unwrap_or_default();
     let wrong = || {
-        Problem::usage(format!("--values {values}"), "it is not KEY=A..B with two different whole numbers")
-            .hint("for example clients=8..1024; the good end comes first")
+        let why = "it is neither KEY=A..B with two different whole numbers nor KEY=V1,V2,…";
+        Problem::usage(format!("--values {values}"), why)
+            .hint("for example clients=8..1024, or postgres-server=deb:16,deb:17,deb:18; the good end comes first")
     };
+    if range.contains(',') {
+        let all: Vec<Candidate> = range.split(',').map(|value| plain(value.trim().to_owned())).collect();
+        let is_new = |(i, value): (usize, &Candidate)| !value.name.is_empty() && !all[..i].contains(value);
+        return if all.iter().enumerate().all(is_new) { Ok(all) } else { Err(wrong()) };
+    }
     let (from, to) = range.split_once("..").ok_or_else(wrong)?;
     let number = |text: &str| text.trim().parse::<i64>().map_err(|_| wrong());
     let (from, to) = (number(from)?, number(to)?);

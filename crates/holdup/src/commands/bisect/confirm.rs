@@ -2,7 +2,7 @@
 
 use super::worker::Worker;
 use holdup_model::search::{Answer, Candidate, Entry};
-use holdup_model::{Arm, Estimate, Event, Observer, Problem, ProblemKind, Verdict};
+use holdup_model::{Arm, BundleData, Estimate, Event, Observer, Problem, ProblemKind, Verdict};
 use holdup_search::{Log, Steps};
 use holdup_stats::bisection::Bisection;
 use std::collections::{BTreeMap, BTreeSet};
@@ -55,6 +55,7 @@ pub(super) fn confirm(
     };
     let own = compare(0, 1)?;
     let of_revert = compare(2, 3)?.map(|(ratio, _)| ratio);
+    let others = others(worker, search, culprits, &fresh(&data, &arms, &begin.metric), all);
     let measured: BTreeSet<&str> = log.entries().iter().filter_map(measured).collect();
     // A ratio that moved while it was measured is said to have done so.
     let caution = own.as_ref().and_then(|(_, verdict)| match verdict {
@@ -73,11 +74,38 @@ pub(super) fn confirm(
         caution,
         reverted: of_revert,
         not_reverted: reverted.why(),
+        others,
         merged: worker.repository.as_ref().map_or(Ok(None), |repository| repository.merged(&culprit.name))?,
         trials: search.trials(),
         measured: measured.len(),
         bundle: bundle.display().to_string(),
     })
+}
+
+/// The values of the one before and of the culprit, block by block.
+fn fresh(data: &BundleData, arms: &[&Arm], metric: &str) -> Vec<(f64, f64)> {
+    let [before, culprit, ..] = arms else { return Vec::new() };
+    let of = |arm: &Arm| -> BTreeMap<(u32, u32), f64> {
+        let trials = data.trials.iter().filter(|trial| trial.is_done() && trial.arm == arm.id);
+        trials.filter_map(|trial| Some(((trial.session, trial.block), trial.metric(metric)?))).collect()
+    };
+    let (before, culprit) = (of(before), of(culprit));
+    before.iter().filter_map(|(block, a)| Some((*a, *culprit.get(block)?))).collect()
+}
+
+/// Where the trials of the search and the fresh ones make another change likely.
+fn others(
+    worker: &Worker<'_>,
+    search: &Bisection,
+    culprits: &[usize],
+    fresh: &[(f64, f64)],
+    all: &[Candidate],
+) -> Vec<String> {
+    let (first, last) = (culprits[0], culprits[culprits.len() - 1]);
+    let Ok(Some(two)) = search.two_steps_with((first - 1, last), fresh) else { return Vec::new() };
+    let is_other = |(from, to): &&(usize, usize)| *to < first || *from >= last;
+    let ranges: Vec<(usize, usize)> = two.ranges.iter().filter(is_other).copied().collect();
+    worker.ranges(all, &ranges)
 }
 
 /// The most blocks, of trials that are as noisy as those of the search: nine of ten such runs see a step of this ratio.
@@ -131,6 +159,9 @@ fn revert(
     observer: &mut dyn Observer,
 ) -> Result<Reverted, Problem> {
     let (Some(repository), [culprit]) = (&worker.repository, culprits) else { return Ok(Reverted::No(None)) };
+    if worker.args.search.kernel_commits {
+        return Ok(Reverted::No(Some("of kernels this is not tried")));
+    }
     let (tip, culprit) = (&all[all.len() - 1], &all[*culprit]);
     if tip == culprit {
         // Without it the tip is its parent.

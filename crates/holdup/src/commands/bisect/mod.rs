@@ -13,7 +13,7 @@ use crate::progress::Progress;
 use crate::world::World;
 use clap::Parser;
 use holdup_host::Host;
-use holdup_model::search::{Begin, Candidate, Entry, FORMAT, short};
+use holdup_model::search::{Begin, Candidate, Entry, FORMAT, LookFor, short};
 use holdup_model::{Direction, Event, Observer, Problem};
 use holdup_search::{Log, walk};
 use holdup_stats::bisection::{self, Finding, Next, Options};
@@ -34,6 +34,7 @@ Examples:
   holdup bisect plans/mine.toml --values clients=8..1024
   holdup bisect pgbench --target qemu --kernels debian:6.12..7.0
   git bisect run holdup bisect step --build 'make' command -- ./bench
+  holdup bisect pgbench --target qemu --git linux --kernel-commits --range v1..v2
   holdup bisect --continue
   holdup bisect log
 
@@ -86,15 +87,19 @@ struct SearchArgs {
     /// Build a commit with this shell command, in its tree; {dir} is the tree
     #[arg(long, value_name = "COMMAND", global = true)]
     build: Option<String>,
+    /// The repository is that of a kernel: guests boot its commits
+    #[arg(long, requires = "git", conflicts_with = "build", global = true, hide_short_help = true)]
+    kernel_commits: bool,
     /// The kernels that guests boot, from one version to another
     #[arg(long, value_name = "debian:A..B", conflicts_with_all = ["git", "values"], global = true)]
     kernels: Option<String>,
-    /// The values of a parameter or setting, such as clients=8..1024
+    /// The values of a parameter or setting, such as clients=8..1024, or
+    /// postgres-server=deb:16,deb:17,deb:18
     #[arg(long, value_name = "KEY=A..B", conflicts_with = "git", global = true)]
     values: Option<String>,
     /// Look for a change in this direction
-    #[arg(long, value_name = "WHICH", value_parser = ["worse", "better", "any"], default_value = "worse", global = true)]
-    look_for: String,
+    #[arg(long, value_name = "WHICH", value_parser = look_for, default_value = "worse", global = true)]
+    look_for: LookFor,
     /// Smaller changes count as none, such as 0.5%
     #[arg(long, value_name = "SHARE", default_value = "1%", value_parser = share, global = true, hide_short_help = true)]
     least: f64,
@@ -115,6 +120,29 @@ fn share(text: &str) -> Result<f64, String> {
     number.map(|x| x / scale).ok_or_else(|| "not a share such as 1%".to_owned())
 }
 
+fn look_for(text: &str) -> Result<LookFor, String> {
+    match text {
+        "worse" => Ok(LookFor::Worse),
+        "better" => Ok(LookFor::Better),
+        "any" => Ok(LookFor::Any),
+        _ => Err("it is worse, better or any".to_owned()),
+    }
+}
+
+/// What the engine is asked in a search that began like this.
+fn options(begin: &Begin) -> Options {
+    let (worse, better) = match begin.better {
+        Direction::Higher => (bisection::Direction::Down, bisection::Direction::Up),
+        Direction::Lower => (bisection::Direction::Up, bisection::Direction::Down),
+    };
+    let direction = match begin.look_for {
+        LookFor::Any => bisection::Direction::Any,
+        LookFor::Better => better,
+        LookFor::Worse => worse,
+    };
+    Options { direction, min_step: begin.least, ..Options::default() }
+}
+
 impl Args {
     fn is_of_commits(&self) -> bool {
         self.search.git.is_some() || matches!(self.what, Some(What::Step(_)))
@@ -133,24 +161,6 @@ impl Args {
             Some(What::Run { file }) => Some(file),
             Some(What::Step(step)) => step.file.as_deref(),
             _ => self.file.as_deref(),
-        }
-    }
-
-    /// What the engine is asked, of a metric that is better this way.
-    fn options(&self, better: Direction) -> Options {
-        let (worse, better) = match better {
-            Direction::Higher => (bisection::Direction::Down, bisection::Direction::Up),
-            Direction::Lower => (bisection::Direction::Up, bisection::Direction::Down),
-        };
-        Options {
-            direction: match self.search.look_for.as_str() {
-                "any" => bisection::Direction::Any,
-                "better" => better,
-                _ => worse,
-            },
-            min_step: self.search.least,
-            most_trials: self.search.most_trials,
-            ..Options::default()
         }
     }
 }
@@ -216,7 +226,7 @@ fn go_on(folder: Option<&Path>) -> anyhow::Result<u8> {
 fn search(args: &Args, worker: &mut Worker<'_>, log: &mut Log) -> anyhow::Result<u8> {
     let mut progress = Progress::new(false);
     worker.note_host(log, &mut progress)?;
-    let options = args.options(log.begin().better);
+    let options = Options { most_trials: args.search.most_trials, ..options(log.begin()) };
     let (state, next) = walk(log, &options, worker, &mut progress)?;
     let begin = log.begin().clone();
     let (sentence, code) = match next {
@@ -236,7 +246,8 @@ fn search(args: &Args, worker: &mut Worker<'_>, log: &mut Log) -> anyhow::Result
         }
         Next::Undecidable { reason, credible } => {
             let left: Vec<&Candidate> = credible.iter().map(|&i| &begin.candidates[i]).collect();
-            (holdup_report::search_undecided(&begin, &reason, &left), 3)
+            let others = state.two_steps().map(|two| worker.ranges(&begin.candidates, &two.ranges)).unwrap_or_default();
+            (holdup_report::search_undecided(&begin, &reason, &left, &others), 3)
         }
         Next::Measure { .. } => return Err(Problem::internal("the search", "it ended before its end").into()),
     };

@@ -3,8 +3,8 @@
 //! A step is a search among three: the good end, the commit that git has checked out, the bad end. Trials of the ends are
 //! kept for the steps that follow, in a folder beneath `.git`.
 
-use super::Args as All;
 use super::worker::Worker;
+use super::{Args as All, options};
 use crate::design::Chosen;
 use crate::output;
 use crate::progress::Progress;
@@ -13,7 +13,7 @@ use holdup_host::Host;
 use holdup_model::search::{Candidate, short};
 use holdup_model::{Event, Observer, Problem, ProblemKind};
 use holdup_search::{Log, Repository, walk};
-use holdup_stats::bisection::{Finding, Next};
+use holdup_stats::bisection::{Finding, Next, Options};
 use std::path::{Path, PathBuf};
 
 /// Judge the commit that git bisect has checked out: 0 good, 1 bad, 125 skip
@@ -55,7 +55,7 @@ fn judge(args: &All) -> Result<u8, Problem> {
     log.search_among(three);
     let mut progress = Progress::new(false);
     worker.note_host(&mut log, &mut progress)?;
-    let options = args.options(log.begin().better);
+    let options = Options { most_trials: args.search.most_trials, ..options(log.begin()) };
     let (state, next) = walk(&mut log, &options, &mut worker, &mut progress)?;
     progress.event(Event::End);
     let (word, code) = match next {

@@ -8,11 +8,12 @@ use crate::design::plan_of;
 use crate::signals;
 use crate::world::World;
 use holdup_host::Host;
-use holdup_kernels::Options;
+use holdup_kernels::{Cache, Options, Spec};
 use holdup_load::Cancel;
 use holdup_model::bundle::Ending;
-use holdup_model::search::{Begin, Candidate, Entry};
-use holdup_model::{Availability, Event, Observer, Plan, Problem, Schedule, Trial, TrialStatus};
+use holdup_model::guest::{KERNEL, OF_HOST, is_chosen_at_boot};
+use holdup_model::search::{Begin, Candidate, Entry, short};
+use holdup_model::{Availability, Event, Observer, Plan, Problem, ProblemKind, Schedule, Trial, TrialStatus};
 use holdup_plan::Overrides;
 use holdup_search::{Log, Repository, Steps};
 use std::path::{Path, PathBuf};
@@ -102,9 +103,10 @@ impl<'a> Worker<'a> {
             }
         }
         // A plan of guests names a kernel.
-        if let (true, Some(range)) = (values.is_empty(), &args.search.kernels) {
-            let first = range.split("..").next().unwrap_or_default();
-            overrides.set.push((holdup_model::guest::KERNEL.to_owned(), first.to_owned()));
+        let kernels = args.search.kernels.as_deref().map(|range| range.split("..").next().unwrap_or_default());
+        let kernel = kernels.or(args.search.kernel_commits.then_some(OF_HOST));
+        if let (true, Some(kernel)) = (values.is_empty(), kernel) {
+            overrides.set.push((KERNEL.to_owned(), kernel.to_owned()));
         }
         change(&mut overrides);
         let metrics = candidates::metrics_of_plan(args);
@@ -160,6 +162,8 @@ impl<'a> Worker<'a> {
             metric: metric.id.clone(),
             unit: metric.unit.clone(),
             better: metric.better,
+            look_for: self.args.search.look_for,
+            least: self.args.search.least,
             key: self.key.clone(),
             candidates: all,
         })
@@ -175,8 +179,39 @@ impl<'a> Worker<'a> {
 
     /// What stands for a tree in a plan.
     pub(super) fn value_of_tree(&self, tree: &Path) -> String {
-        let of_server = if self.key == holdup_catalogue::pgbench::BUILD { "dir:" } else { "" };
-        format!("{of_server}{}", tree.display())
+        let kind = match self.key.as_str() {
+            holdup_catalogue::pgbench::BUILD => "dir:",
+            KERNEL => "build:",
+            _ => "",
+        };
+        format!("{kind}{}", tree.display())
+    }
+
+    /// The options that search these ranges; a range is from the last candidate before a change to the first one behind it.
+    pub(super) fn ranges(&self, all: &[Candidate], ranges: &[(usize, usize)]) -> Vec<String> {
+        let of = |(from, to): &(usize, usize)| {
+            let (from, to) = (short(&all[*from].name), short(&all[*to].name));
+            let search = &self.args.search;
+            if self.repository.is_some() {
+                format!("--range {from}..{to}")
+            } else if search.kernels.is_some() {
+                format!("--kernels {from}..{}", to.trim_start_matches("debian:"))
+            } else {
+                format!("--values {}={from}..{to}", self.key)
+            }
+        };
+        ranges.iter().map(of).collect()
+    }
+
+    /// Builds a kernel, unless the cache has it.
+    fn build_kernel(&self, spec: &str, observer: &mut dyn Observer) -> Result<(), Problem> {
+        let options = Options { arch: std::env::consts::ARCH.to_owned(), ..self.options.clone() };
+        let built = Cache::open(&self.args.place.cache())?.get(&Spec::parse(spec)?, &options, observer);
+        // What does not build is skipped.
+        built.map(drop).map_err(|problem| match problem.kind {
+            ProblemKind::Host | ProblemKind::Usage => problem.of_kind(ProblemKind::Trial),
+            _ => problem,
+        })
     }
 
     /// Notes down which host this is, unless the trials so far are of the same.
@@ -201,10 +236,16 @@ impl<'a> Worker<'a> {
     /// Runs what is planned, and writes its bundle to `out`.
     pub(super) fn run(&self, planned: &StepPlan, out: &Path, observer: &mut dyn Observer) -> Result<(), Problem> {
         let run = Run { plan: &planned.plan, source: &planned.source, schedule: &planned.schedule, notes: Vec::new() };
-        let outcome = self.args.place.run(run, (self.host, self.world), out, self.cancel.clone(), observer)?;
+        let ran = self.args.place.run(run, (self.host, self.world), out, self.cancel.clone(), observer);
+        // What boots is the candidate, so a guest that does not come up, before the first trial even, is its fault.
+        let outcome = ran.map_err(|problem| match problem.kind {
+            ProblemKind::Host if is_chosen_at_boot(&self.key) && problem.what.contains("guest with ") => {
+                problem.of_kind(ProblemKind::Trial)
+            }
+            _ => problem,
+        })?;
         if !outcome.left.is_empty() {
-            let kind = holdup_model::ProblemKind::NotRestored;
-            return Err(Problem::new(kind, "what the search changed", outcome.left.join("; ")));
+            return Err(Problem::new(ProblemKind::NotRestored, "what the search changed", outcome.left.join("; ")));
         }
         match outcome.ending {
             Ending::Interrupted => {
@@ -286,13 +327,20 @@ impl Observer for Recorder<'_> {
 }
 
 impl Steps for Worker<'_> {
+    fn keep(&mut self, kept: &[&str]) -> Result<(), Problem> {
+        self.clear_but(kept)
+    }
+
     fn prepare(&mut self, candidate: &Candidate, observer: &mut dyn Observer) -> Result<Option<f64>, Problem> {
-        match &self.repository {
-            Some(repository) => {
-                repository.build(&candidate.name, self.args.search.build.as_deref(), &self.options, observer)
-            }
-            None => Ok(None),
+        let Some(repository) = &self.repository else { return Ok(None) };
+        let build = self.args.search.build.as_deref();
+        let built = repository.build(&candidate.name, build, &self.options, observer)?;
+        if self.key != KERNEL {
+            return Ok(built);
         }
+        let begun = Instant::now();
+        self.build_kernel(&self.value(candidate), observer)?;
+        Ok(built.map(|tree_s| tree_s + begun.elapsed().as_secs_f64()))
     }
 
     fn measure(
@@ -321,7 +369,7 @@ impl Steps for Worker<'_> {
         match (unwritable, ran) {
             (Some(problem), _) => Err(problem),
             // What was measured before a session broke counts.
-            (None, Err(problem)) if problem.kind == holdup_model::ProblemKind::Trial && counted > 0 => Ok(()),
+            (None, Err(problem)) if problem.kind == ProblemKind::Trial && counted > 0 => Ok(()),
             (None, Err(problem)) => Err(problem),
             (None, Ok(())) if counted == 0 => {
                 Err(void.unwrap_or_else(|| Problem::trial(format!("candidate {}", candidate.name), "no trial counts")))
