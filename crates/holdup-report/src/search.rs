@@ -41,6 +41,15 @@ fn change(ratio: &Estimate) -> String {
     format!("{way} {{}} by {} % ({}–{} %)", share(ratio.value), share(low), share(high))
 }
 
+/// Where to search further.
+fn further(answer: &Answer) -> Vec<String> {
+    let other = |range: &String| {
+        format!("a second change is likely among the candidates of {}: search again with that", clean(range))
+    };
+    let merged = |range: &String| format!("it is a merge; what it brought is searched with --range {}", clean(range));
+    answer.others.iter().map(other).chain(answer.merged.iter().map(merged)).collect()
+}
+
 /// The answer of a search that found something: its first line can be pasted into a report.
 pub fn search_answer(answer: &Answer) -> String {
     let names: Vec<String> = answer.candidates.iter().map(name).collect();
@@ -97,13 +106,7 @@ pub fn search_answer(answer: &Answer) -> String {
         (None, Some(why)) => out.push_str(&wrap(&format!("not reverted: {}", clean(why)), WIDTH, "  ", "    ")),
         (None, None) => {}
     }
-    for other in &answer.others {
-        let line =
-            format!("a second change is likely among the candidates of {}: search again with that", clean(other));
-        out.push_str(&wrap(&line, WIDTH, "  ", "    "));
-    }
-    if let Some(range) = &answer.merged {
-        let line = format!("it is a merge; what it brought is searched with --range {}", clean(range));
+    for line in further(answer) {
         out.push_str(&wrap(&line, WIDTH, "  ", "    "));
     }
     let line = format!(

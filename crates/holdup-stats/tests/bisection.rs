@@ -337,3 +337,34 @@ fn a_history_of_which_a_third_does_not_build_is_searched_all_the_same() {
         share(&outcomes, |o| matches!(&o.end, Next::Done(Finding::Culprit { candidates, .. }) if candidates.len() > 1));
     assert!(share(&outcomes, |o| o.found) >= 0.9 && (0.1..0.9).contains(&several), "{several}");
 }
+
+/// Three trials of each of these candidates, of noise of 0.7 %.
+fn measured(candidates: &[usize], level: impl Fn(usize) -> f64) -> Vec<(usize, f64)> {
+    let thrice = (0..3).flat_map(|_| candidates.iter().copied());
+    thrice.enumerate().map(|(i, c)| (c, level(c) * (1.0 + 0.01 * (i as f64 * 2.4).sin()))).collect()
+}
+
+#[test]
+fn two_steps_are_said_and_one_is_not() {
+    let one = search(21, &measured(&[0, 5, 9, 10, 15, 20], |c| if c < 10 { 100.0 } else { 106.0 }));
+    assert_eq!(one.two_steps(), None);
+    let level = |c| [100.0, 106.0, 112.0][usize::from(c >= 7) + usize::from(c >= 14)];
+    let two = search(21, &measured(&[0, 3, 6, 7, 10, 13, 14, 17, 20], level)).two_steps().expect("two");
+    assert_eq!(two.ranges, [(6, 7), (13, 14)]);
+    assert!(two.probability > 0.95, "{two:?}");
+}
+
+#[test]
+fn fresh_trials_say_how_large_a_step_is_and_not_on_which_level() {
+    let wobble = |i: usize| 1.0 + 0.01 * (i as f64 * 2.4).sin();
+    let fresh = |low: f64, high: f64| -> Vec<(f64, f64)> {
+        (0..20).map(|i| (low * wobble(2 * i), high * wobble(2 * i + 1))).collect()
+    };
+    let between = |c: usize| if c < 7 { 100.0 } else { 106.0 };
+    let level = |c: usize| if c == 20 { 112.0 } else { between(c) };
+    let search = |level: &dyn Fn(usize) -> f64| search(21, &measured(&[0, 6, 7, 20], level));
+    let said = search(&level).two_steps_with((6, 7), &fresh(110.0, 116.6)).expect("they exist").expect("two");
+    assert_eq!(said.ranges, [(6, 7), (7, 20)]);
+    assert_eq!(search(&between).two_steps_with((6, 7), &fresh(110.0, 116.6)), Ok(None));
+    assert!(search(&level).two_steps_with((6, 21), &fresh(1.0, 1.1)).is_err());
+}

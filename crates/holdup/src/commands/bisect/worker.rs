@@ -151,6 +151,9 @@ impl<'a> Worker<'a> {
     pub(super) fn begin_with(&self, all: Vec<Candidate>, command: Vec<String>) -> Result<Begin, Problem> {
         // A plan that cannot be is refused before anything is built.
         let planned = self.step(self.value(&all[0]), 1)?;
+        if self.args.search.values.is_some() {
+            all.iter().try_for_each(|candidate| self.step(candidate.name.clone(), 1).map(drop))?;
+        }
         let metric = &self.followed()?.metric;
         let folder = std::env::current_dir().map_err(|e| Problem::host("this folder", e.to_string()))?;
         Ok(Begin {
