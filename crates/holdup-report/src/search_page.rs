@@ -69,13 +69,13 @@ pub fn search_html(
     lines(&page.render().expect("writing to a string cannot fail, and the template calls nothing that can"))
 }
 
-/// The sentence that an answer begins with, and its other lines. Lines that go on are set in by more than those above.
+/// The sentence that an answer begins with, and its other lines. Lines that continue one are set in by more than those above.
 fn first_and_rest(answer: &str) -> (String, Vec<String>) {
     let mut whole: Vec<(usize, String)> = Vec::new();
     for line in answer.lines().filter(|line| !line.trim().is_empty()) {
         let depth = line.len() - line.trim_start().len();
         match whole.last_mut() {
-            // The first line goes on at the depth of a detail; its sentence then has no end yet.
+            // The first line continues at the depth of a detail; its sentence has no end before.
             Some((above, text)) if depth > *above && (*above > 0 || !text.ends_with('.')) => {
                 text.push(' ');
                 text.push_str(&clean(line.trim()));

@@ -361,10 +361,10 @@ fn fresh_trials_say_how_large_a_step_is_and_not_on_which_level() {
         (0..20).map(|i| (low * wobble(2 * i), high * wobble(2 * i + 1))).collect()
     };
     let between = |c: usize| if c < 7 { 100.0 } else { 106.0 };
-    let level = |c: usize| if c == 20 { 112.0 } else { between(c) };
-    let search = |level: &dyn Fn(usize) -> f64| search(21, &measured(&[0, 6, 7, 20], level));
+    let level = |c: usize| if c >= 14 { 112.0 } else { between(c) };
+    let search = |level: &dyn Fn(usize) -> f64| search(21, &measured(&[0, 3, 6, 7, 17, 20], level));
     let said = search(&level).two_steps_with((6, 7), &fresh(110.0, 116.6)).expect("they exist").expect("two");
-    assert_eq!(said.ranges, [(6, 7), (7, 20)]);
+    assert_eq!(said.ranges, [(6, 7), (7, 17)]);
     assert_eq!(search(&between).two_steps_with((6, 7), &fresh(110.0, 116.6)), Ok(None));
     assert!(search(&level).two_steps_with((6, 21), &fresh(1.0, 1.1)).is_err());
 }

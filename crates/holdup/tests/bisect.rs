@@ -204,7 +204,22 @@ fn what_a_collector_counts_is_a_metric() {
         ignore_part("the collector switches needs root, and a kernel with BTF");
         "voluntary_switches"
     };
-    let of = |metric| ["bisect", "command", "--git", "r", "--range", "good..main", "--metric", metric, "--", "./bench"];
+    let of = |metric| {
+        [
+            "bisect",
+            "command",
+            "--git",
+            "r",
+            "--range",
+            "good..main",
+            "--metric",
+            metric,
+            "--blocks",
+            "6",
+            "--",
+            "./bench",
+        ]
+    };
     let (out, _) = place.expect(1, &of(metric));
     let first = out.lines().next().unwrap();
     assert!(first.contains(&format!(" raises {metric} by ")) && out.contains("change 11 ("), "{out}");

@@ -12,6 +12,7 @@
 //! `simulate` plays whole searches, for calibration.
 
 mod choose;
+mod outliers;
 mod posterior;
 mod simulate;
 mod two_steps;

@@ -3,7 +3,7 @@
 //! The search takes one step for granted. Here the trials that it took are held against a step in each of two gaps: the
 //! likelihood is that of `posterior`, a regression on two steps in the place of one (normal-inverse-gamma; Gelman and others,
 //! "Bayesian Data Analysis", section 14.8), summed over the same beliefs about builds, sessions and drift. A ramp shows as
-//! several steps, too. What lies within one gap cannot be told from one step.
+//! several steps, too. What lies within one gap looks like one step.
 
 use super::posterior::{Belief, Model, Point, Sums, Weighted, beliefs};
 use super::{Observation, Options};

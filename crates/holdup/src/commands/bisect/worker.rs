@@ -116,7 +116,7 @@ impl<'a> Worker<'a> {
         if let Some(rate) = candidates::rate(args)
             && !(overrides.collect.is_some() && plan.collectors.iter().any(|id| id == rate.collector))
         {
-            // Collectors that nobody asked for would only disturb.
+            // Collectors that were not asked for would disturb the trials.
             let is_asked = plan.collectors != holdup_target::vocabulary().default_collectors;
             let asked = if is_asked { plan.collectors } else { Vec::new() };
             let others = asked.into_iter().filter(|id| id != rate.collector);
