@@ -577,7 +577,7 @@ mod tests {
             for x in [-6.0, -4.0, -3.0, -2.0, -0.5, 0.0, 0.3, 1.7, 3.0, 5.0] {
                 let (exact, near) = (students_t::below(x, df).unwrap(), below(x, df));
                 // Far out it is the difference that is small, and not the ratio; such a tail decides nothing.
-                let is_near = (near - exact).abs() < 5e-5 && (x < -3.0 || (near / exact - 1.0).abs() < 0.03);
+                let is_near = (near - exact).abs() < 1e-4 && (x < -3.0 || (near / exact - 1.0).abs() < 0.03);
                 assert!(is_near, "{x}, {df}: {near}, {exact}");
             }
         }
