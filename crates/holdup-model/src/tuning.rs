@@ -86,6 +86,9 @@ pub struct Begin {
     pub plan: String,
     /// The workload, as the plan names it.
     pub workload: String,
+    /// Whether a PostgreSQL server is under test.
+    #[serde(default)]
+    pub workload_has_server: bool,
     /// The metric.
     pub metric: String,
     /// Which way it is better.

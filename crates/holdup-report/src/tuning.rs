@@ -101,7 +101,9 @@ pub fn tuning_answer(begin: &Begin, answer: &Answer) -> String {
     }
     line(&mut out, &took);
     if let (Some(profile), true) = (&answer.profile, answer.is_confirmed(begin)) {
-        line(&mut out, &format!("holdup apply {}   (undo: holdup restore)", clean(profile)));
+        // Settings of a server, and of its processes, need to know which one.
+        let to = if begin.workload_has_server { " --pg URL" } else { "" };
+        line(&mut out, &format!("holdup apply {}{to}   (undo: holdup restore)", clean(profile)));
     }
     out
 }

@@ -24,6 +24,7 @@ fn begin() -> Begin {
         began_unix_ns: 1_700_000_000_000_000_000,
         plan: "[[workload]]\nkind = \"pgbench\"\n".into(),
         workload: "pgbench".into(),
+        workload_has_server: true,
         metric: "tps".into(),
         better: Direction::Higher,
         guards: vec![Guard { metric: "latency_p99_us".into(), better: Direction::Lower, bound: Bound::Share(0.05) }],

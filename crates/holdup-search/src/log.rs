@@ -24,6 +24,14 @@ pub trait Line: Serialize + DeserializeOwned + Clone {
     fn first(begin: Self::Begin) -> Self;
     /// What the line holds, if it is a first one, and the version of its format.
     fn begin(&self) -> Option<(&Self::Begin, u32)>;
+    /// What is measured at a time, in a word.
+    const MEASURED: &'static str;
+    /// The line that names the host.
+    fn of_host(host: String) -> Self;
+    /// The host that the line names.
+    fn host(&self) -> Option<&str>;
+    /// Whether the line holds a measurement.
+    fn is_measurement(&self) -> bool;
 }
 
 impl Line for search::Entry {
@@ -39,6 +47,19 @@ impl Line for search::Entry {
             _ => None,
         }
     }
+    const MEASURED: &'static str = "trial";
+    fn of_host(host: String) -> Self {
+        search::Entry::Host { host }
+    }
+    fn host(&self) -> Option<&str> {
+        match self {
+            search::Entry::Host { host } => Some(host),
+            _ => None,
+        }
+    }
+    fn is_measurement(&self) -> bool {
+        matches!(self, search::Entry::Trial { .. })
+    }
 }
 
 impl Line for tuning::Entry {
@@ -53,6 +74,19 @@ impl Line for tuning::Entry {
             tuning::Entry::Begin(begin) => Some((begin, begin.format)),
             _ => None,
         }
+    }
+    const MEASURED: &'static str = "block";
+    fn of_host(host: String) -> Self {
+        tuning::Entry::Host { host }
+    }
+    fn host(&self) -> Option<&str> {
+        match self {
+            tuning::Entry::Host { host } => Some(host),
+            _ => None,
+        }
+    }
+    fn is_measurement(&self) -> bool {
+        matches!(self, tuning::Entry::Block { .. })
     }
 }
 

@@ -19,6 +19,7 @@ pub(crate) mod record;
 pub(crate) mod report;
 pub(crate) mod restore;
 pub(crate) mod run;
+mod searching;
 pub(crate) mod tune;
 pub(crate) mod verify;
 

@@ -11,11 +11,8 @@ const NOISE: f64 = 0.02;
 const MOST_TRIALS: u32 = 400;
 
 /// Histories where searches are short, and where they take hundreds of trials.
-const MANY: u64 = 500;
-const FEW: u64 = 80;
-
-/// Threads that play histories.
-const THREADS: u64 = 2;
+const MANY: u64 = 200;
+const FEW: u64 = 50;
 
 /// A step in standard deviations of a trial.
 fn step(deviations: f64) -> World {

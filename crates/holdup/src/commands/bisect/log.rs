@@ -1,6 +1,7 @@
 //! `holdup bisect log`: what a search has measured, and what it believes.
 
-use super::{newest_folder, options};
+use super::options;
+use crate::commands::searching::newest_folder;
 use crate::output;
 use holdup_model::Problem;
 use holdup_model::search::{Begin, Entry, Measured, Moment};
@@ -26,7 +27,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
-    let folder = args.folder.clone().map_or_else(newest_folder, Ok)?;
+    let folder = args.folder.clone().map_or_else(newest_folder::<Entry>, Ok)?;
     let (begin, entries) = Log::read(&folder)?;
     if args.json {
         let document = serde_json::json!({"schema": "holdup.search/1", "begin": begin, "entries": entries});

@@ -6,6 +6,7 @@ mod log;
 mod step;
 mod worker;
 
+use super::searching;
 use crate::cli::Cli;
 use crate::design::{Chosen, Design};
 use crate::output;
@@ -101,7 +102,7 @@ struct SearchArgs {
     #[arg(long, value_name = "WHICH", value_parser = look_for, default_value = "worse", global = true)]
     look_for: LookFor,
     /// Smaller changes count as none, such as 0.5%
-    #[arg(long, value_name = "SHARE", default_value = "1%", value_parser = share, global = true, hide_short_help = true)]
+    #[arg(long, value_name = "SHARE", default_value = "1%", value_parser = searching::share, global = true, hide_short_help = true)]
     least: f64,
     /// Give up after this many trials
     #[arg(long, value_name = "N", default_value_t = 1000, global = true, hide_short_help = true)]
@@ -112,12 +113,6 @@ struct SearchArgs {
     /// Go on with this search [default: the newest bisect-N here]
     #[arg(long = "continue", value_name = "DIR", num_args = 0..=1, conflicts_with_all = ["git", "values", "kernels", "state"])]
     go_on: Option<Option<PathBuf>>,
-}
-
-fn share(text: &str) -> Result<f64, String> {
-    let number = text.trim_end_matches('%').trim().parse::<f64>().ok().filter(|x| (0.0..1000.0).contains(x));
-    let scale = if text.ends_with('%') { 100.0 } else { 1.0 };
-    number.map(|x| x / scale).ok_or_else(|| "not a share such as 1%".to_owned())
 }
 
 fn look_for(text: &str) -> Result<LookFor, String> {
@@ -178,7 +173,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
 fn begin(args: &Args) -> anyhow::Result<u8> {
     let host = Host::real();
     let world = World::here(&host);
-    let folder = args.search.state.clone().unwrap_or_else(free_folder);
+    let folder = args.search.state.clone().unwrap_or_else(searching::free_folder::<Entry>);
     let mut worker = Worker::new(args, &host, &world, &folder)?;
     let begin = worker.begin(std::env::args().collect())?;
     let mut log = Log::create(&folder, begin)?;
@@ -188,7 +183,8 @@ fn begin(args: &Args) -> anyhow::Result<u8> {
 
 /// Continues a search, in the folder and with the command line that it was begun with.
 fn go_on(folder: Option<&Path>) -> anyhow::Result<u8> {
-    let folder = std::path::absolute(folder.map_or_else(newest_folder, |folder| Ok(folder.to_owned()))?)?;
+    let folder =
+        std::path::absolute(folder.map_or_else(searching::newest_folder::<Entry>, |folder| Ok(folder.to_owned()))?)?;
     let mut log = Log::open(&folder)?;
     if let Some(Entry::Answer { sentence, code }) =
         log.entries().iter().rev().find(|e| matches!(e, Entry::Answer { .. }))
@@ -225,7 +221,7 @@ fn go_on(folder: Option<&Path>) -> anyhow::Result<u8> {
 /// Walks to the end and gives the answer.
 fn search(args: &Args, worker: &mut Worker<'_>, log: &mut Log) -> anyhow::Result<u8> {
     let mut progress = Progress::new(false);
-    worker.note_host(log, &mut progress)?;
+    searching::note_host(log, worker.at(), &mut progress)?;
     let options = Options { most_trials: args.search.most_trials, ..options(log.begin()) };
     let (state, next) = walk(log, &options, worker, &mut progress)?;
     let begin = log.begin().clone();
@@ -266,18 +262,4 @@ fn wrong_way(begin: &Begin, ratio: f64) -> Problem {
     let why = format!("{} is {change:.1} % {way} at its end, which is {found}", begin.metric);
     Problem::usage(format!("the range {}..{}", short(good), short(bad)), why)
         .hint(format!("--look-for {found} searches where that came; or good and bad are swapped"))
-}
-
-fn numbered(n: u32) -> PathBuf {
-    PathBuf::from(format!("bisect-{n}"))
-}
-
-fn free_folder() -> PathBuf {
-    (1..).map(numbered).find(|path| !path.exists()).expect("one of four thousand million names is free")
-}
-
-fn newest_folder() -> Result<PathBuf, Problem> {
-    (1..).map(numbered).take_while(|path| path.exists()).last().ok_or_else(|| {
-        Problem::usage("no search", "there is no bisect-1 in this folder").hint("name the folder of the search")
-    })
 }

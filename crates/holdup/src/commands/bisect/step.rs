@@ -5,6 +5,7 @@
 
 use super::worker::Worker;
 use super::{Args as All, options};
+use crate::commands::searching;
 use crate::design::Chosen;
 use crate::output;
 use crate::progress::Progress;
@@ -54,7 +55,7 @@ fn judge(args: &All) -> Result<u8, Problem> {
     let mut log = if folder.is_dir() { Log::open(&folder)? } else { Log::create(&folder, begin)? };
     log.search_among(three);
     let mut progress = Progress::new(false);
-    worker.note_host(&mut log, &mut progress)?;
+    searching::note_host(&mut log, worker.at(), &mut progress)?;
     let options = Options { most_trials: args.search.most_trials, ..options(log.begin()) };
     let (state, next) = walk(&mut log, &options, &mut worker, &mut progress)?;
     progress.event(Event::End);

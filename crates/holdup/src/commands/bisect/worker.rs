@@ -217,23 +217,9 @@ impl<'a> Worker<'a> {
         })
     }
 
-    /// Notes down which host this is, unless the trials so far are of the same.
-    pub(super) fn note_host(&self, log: &mut Log, observer: &mut dyn Observer) -> Result<(), Problem> {
-        let kernel = self.host.read_text("/proc/sys/kernel/osrelease").unwrap_or_default();
-        let machine = self.world.machine;
-        let now = format!("{} CPUs, {} MB, Linux {}", machine.cpus, machine.memory_bytes >> 20, kernel.trim());
-        let last = log.entries().iter().rev().find_map(|entry| match entry {
-            Entry::Host { host } => Some(host.clone()),
-            _ => None,
-        });
-        if last.as_ref() == Some(&now) {
-            return Ok(());
-        }
-        if let Some(last) = last {
-            let trials = log.entries().iter().filter(|entry| matches!(entry, Entry::Trial { .. })).count();
-            observer.event(Event::Note(&format!("the host changed ({last}; now {now}): {trials} trials are void")));
-        }
-        log.add(Entry::Host { host: now })
+    /// The host, and what plans are checked against.
+    pub(super) fn at(&self) -> (&'a Host, &'a World) {
+        (self.host, self.world)
     }
 
     /// Runs what is planned, and writes its bundle to `out`.

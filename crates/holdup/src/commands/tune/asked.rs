@@ -1,5 +1,6 @@
 //! What the options of a search say.
 
+use crate::commands::searching::share;
 use holdup_model::tuning::Bound;
 use holdup_search::Asked;
 
@@ -10,14 +11,6 @@ pub(super) struct GuardAsked {
     pub(super) bound: Bound,
     /// Which way it is meant, where the text says it: `<=` or `>=`.
     pub(super) at_most: Option<bool>,
-}
-
-/// `5%` or `0.05`.
-pub(super) fn share(text: &str) -> Result<f64, String> {
-    let number = text.trim().trim_end_matches('%').trim().parse::<f64>().ok().filter(|x| x.is_finite());
-    let scale = if text.trim().ends_with('%') { 100.0 } else { 1.0 };
-    let share = number.map(|x| x / scale).filter(|x| (0.0..10.0).contains(x));
-    share.ok_or_else(|| "not a share such as 1%".to_owned())
 }
 
 /// `KEY=V1,V2`; `\,` is a comma in a value.

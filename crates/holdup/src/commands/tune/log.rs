@@ -1,6 +1,6 @@
 //! `holdup tune log`: what a search has measured, and what it believes.
 
-use super::newest_folder;
+use crate::commands::searching::newest_folder;
 use crate::output;
 use holdup_model::Problem;
 use holdup_model::tuning::Entry;
@@ -22,7 +22,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
-    let folder = args.folder.clone().map_or_else(|| newest_folder("tune"), Ok)?;
+    let folder = args.folder.clone().map_or_else(newest_folder::<Entry>, Ok)?;
     let (begin, entries) = Log::<Entry>::read(&folder)?;
     if args.json {
         let document = serde_json::json!({"schema": "holdup.tuning/1", "begin": begin, "entries": entries});

@@ -5,6 +5,7 @@ mod confirm;
 mod log;
 mod worker;
 
+use super::searching;
 use crate::cli::Cli;
 use crate::design::{Chosen, Design};
 use crate::output;
@@ -98,7 +99,7 @@ struct SearchArgs {
     #[arg(long, value_name = "TARGET", global = true, hide_short_help = true)]
     confirm: Option<String>,
     /// Smaller gains do not pay, such as 0.5%
-    #[arg(long, value_name = "SHARE", default_value = "1%", value_parser = asked::share, global = true, hide_short_help = true)]
+    #[arg(long, value_name = "SHARE", default_value = "1%", value_parser = searching::share, global = true, hide_short_help = true)]
     least: f64,
     /// Print what would be tried; run nothing
     #[arg(short = 'n', long, global = true)]
@@ -123,7 +124,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
 fn begin(args: &Args) -> anyhow::Result<u8> {
     let host = Host::real();
     let world = World::here(&host);
-    let folder = args.search.state.clone().unwrap_or_else(|| free_folder("tune"));
+    let folder = args.search.state.clone().unwrap_or_else(searching::free_folder::<Entry>);
     let mut worker = Worker::new(args, &host, &world, &folder)?;
     let begin = worker.begin(std::env::args().collect())?;
     if args.search.dry_run {
@@ -137,7 +138,8 @@ fn begin(args: &Args) -> anyhow::Result<u8> {
 
 /// Continues a search, in the folder and with the command line that it was begun with.
 fn go_on(folder: Option<&Path>) -> anyhow::Result<u8> {
-    let folder = std::path::absolute(folder.map_or_else(|| newest_folder("tune"), |folder| Ok(folder.to_owned()))?)?;
+    let folder =
+        std::path::absolute(folder.map_or_else(searching::newest_folder::<Entry>, |folder| Ok(folder.to_owned()))?)?;
     let mut log: Log<Entry> = Log::open(&folder)?;
     if let Some(Entry::Answer { sentence, code }) =
         log.entries().iter().rev().find(|e| matches!(e, Entry::Answer { .. }))
@@ -171,7 +173,7 @@ fn go_on(folder: Option<&Path>) -> anyhow::Result<u8> {
 /// Searches to the end and gives the answer.
 fn search(worker: &mut Worker<'_>, log: &mut Log<Entry>) -> anyhow::Result<u8> {
     let mut progress = Progress::new(false);
-    worker.note_host(log, &mut progress)?;
+    searching::note_host(log, worker.at(), &mut progress)?;
     let answer = answer(worker, log, &mut progress)?;
     progress.event(Event::End);
     let code = code(&answer, log.begin());
@@ -212,18 +214,4 @@ fn answer(worker: &mut Worker<'_>, log: &mut Log<Entry>, observer: &mut dyn Obse
     }
     let (levels, shares) = confirm::prune(worker, log, &levels, observer)?;
     confirm::confirm(worker, log, &search, (levels, shares), observer)
-}
-
-/// The first free folder `NAME-N`.
-fn free_folder(name: &str) -> PathBuf {
-    let numbered = |n: u32| PathBuf::from(format!("{name}-{n}"));
-    (1..).map(numbered).find(|path| !path.exists()).expect("one of four thousand million names is free")
-}
-
-fn newest_folder(name: &str) -> Result<PathBuf, Problem> {
-    let numbered = |n: u32| PathBuf::from(format!("{name}-{n}"));
-    (1..).map(numbered).take_while(|path| path.exists()).last().ok_or_else(|| {
-        Problem::usage("no search", format!("there is no {name}-1 in this folder"))
-            .hint("name the folder of the search")
-    })
 }

@@ -93,6 +93,7 @@ impl<'a> Worker<'a> {
             began_unix_ns: holdup_target::unix_ns(),
             plan: self.source.clone(),
             workload: self.used.name.clone(),
+            workload_has_server: self.has_postgres(),
             metric: self.metric.id.clone(),
             better: self.metric.better,
             guards,
@@ -140,7 +141,7 @@ impl<'a> Worker<'a> {
             (None, true) => DEFAULT_KNOBS.iter().map(|name| (*name).to_owned()).collect(),
             (None, false) => Vec::new(),
         };
-        let has_postgres = holdup_workloads::find(&self.used.kind).is_some_and(|w| w.has_postgres_in(&self.used));
+        let has_postgres = self.has_postgres();
         let options = self.args.place.postgres();
         let server = match &options.url {
             Some(url) if has_postgres => Some(External::connect(self.host, url)?),
@@ -165,6 +166,10 @@ impl<'a> Worker<'a> {
             is_real: !is_simulated,
         };
         place.space(&chosen(&named)?, &search.tried)
+    }
+
+    fn has_postgres(&self) -> bool {
+        holdup_workloads::find(&self.used.kind).is_some_and(|w| w.has_postgres_in(&self.used))
     }
 
     fn guard(&self, asked: &GuardAsked) -> Result<Guard, Problem> {
@@ -283,22 +288,9 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Notes down which host this is, unless the blocks so far are of the same.
-    pub(super) fn note_host(&self, log: &mut Log<Entry>, observer: &mut dyn Observer) -> Result<(), Problem> {
-        let kernel = self.host.read_text("/proc/sys/kernel/osrelease").unwrap_or_default();
-        let machine = self.world.machine;
-        let now = format!("{} CPUs, {} MB, Linux {}", machine.cpus, machine.memory_bytes >> 20, kernel.trim());
-        let last = log.entries().iter().rev().find_map(|entry| match entry {
-            Entry::Host { host } => Some(host.clone()),
-            _ => None,
-        });
-        if last.as_ref() == Some(&now) {
-            return Ok(());
-        }
-        if let Some(last) = last {
-            observer.event(Event::Note(&format!("the host changed ({last}; now {now}): the blocks so far are void")));
-        }
-        log.add(Entry::Host { host: now })
+    /// The host, and what plans are checked against.
+    pub(super) fn at(&self) -> (&'a Host, &'a World) {
+        (self.host, self.world)
     }
 
     /// Profiles that are measured beside the winner.
