@@ -26,13 +26,16 @@ enum Amount {
     Bytes(u64),
 }
 
-/// The kernel takes no less than two pages (mm/page-writeback.c:dirty_bytes_min).
+/// Less than this is no limit that anybody wants. The kernel takes two pages (mm/page-writeback.c:dirty_bytes_min), and what was
+/// found is put back however small it is.
 const LEAST_BYTES: u64 = 1 << 20;
+
+const EXPECTED: &str = "a share such as 20%, or an amount of 1MB or more";
 
 fn amount(text: &str) -> Option<Amount> {
     match text.trim().strip_suffix('%') {
         Some(share) => share.trim().parse().ok().filter(|share| *share <= 100).map(Amount::Percent),
-        None => units::size(text).ok().filter(|bytes| *bytes >= LEAST_BYTES).map(Amount::Bytes),
+        None => units::size(text).ok().filter(|bytes| *bytes > 0).map(Amount::Bytes),
     }
 }
 
@@ -73,12 +76,11 @@ impl Knob for DirtyLimit {
         }))
     }
 
-    fn write(&self, context: &KnobContext<'_>, instance: &str, value: &Value) -> Result<(), Problem> {
-        self.check(instance, value)?;
+    fn write(&self, context: &KnobContext<'_>, _instance: &str, value: &Value) -> Result<(), Problem> {
         match amount(&value.to_string()) {
             Some(Amount::Percent(share)) => Ok(context.host.write(self.ratio, &share.to_string())?),
             Some(Amount::Bytes(bytes)) => Ok(context.host.write(self.bytes, &bytes.to_string())?),
-            None => Ok(()),
+            None => Err(wrong(self.meta.id, value, EXPECTED)),
         }
     }
 
@@ -88,9 +90,13 @@ impl Knob for DirtyLimit {
     }
 
     fn check(&self, _instance: &str, value: &Value) -> Result<(), Problem> {
+        let is_good = |text: &str| match amount(text) {
+            Some(Amount::Bytes(bytes)) => bytes >= LEAST_BYTES,
+            found => found.is_some(),
+        };
         match value {
-            Value::Text(text) if amount(text).is_some() => Ok(()),
-            _ => Err(wrong(self.meta.id, value, "a share such as 20%, or an amount of 1MB or more")),
+            Value::Text(text) if is_good(text) => Ok(()),
+            _ => Err(wrong(self.meta.id, value, EXPECTED)),
         }
     }
 

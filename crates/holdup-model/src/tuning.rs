@@ -154,6 +154,8 @@ pub enum Entry {
         levels: Vec<u8>,
         /// Each setting of the winner: its number in [`Begin::tried`], its level and what it adds.
         shares: Vec<(usize, u8, Option<Estimate>)>,
+        /// How long that took.
+        spent_s: f64,
     },
     /// The search ended with this sentence.
     Answer {
@@ -259,7 +261,8 @@ impl Answer {
                 Direction::Higher => r.low > 1.0,
                 Direction::Lower => r.high < 1.0,
             };
-            c.ratio.as_ref().is_some_and(better) && c.broken(begin).is_empty()
+            let all_measured = c.guards.iter().all(|(ratio, _)| ratio.is_some());
+            c.ratio.as_ref().is_some_and(better) && all_measured && c.broken(begin).is_empty()
         })
     }
 }

@@ -30,7 +30,12 @@ impl Checker<'_> {
             }
             let nodes = entry.map_or(&[][..], |entry| nodes_of(&entry.node));
             let place = nodes.iter().find(|n| matches!(&n.data, Data::Text(text) if *text == file));
-            let Some(place) = place.map(|n| n.place.clone()) else { continue };
+            let Some(place) = place.map(|n| n.place.clone()) else {
+                let place = entry.map_or_else(|| self.begin(draft), |entry| entry.node.place.clone());
+                let wrong = Wrong::new(format!("it is neither the file of a profile nor `{NONE}`"));
+                self.complain(&place, format!("profile {}", shown(&file)), wrong);
+                continue;
+            };
             if let Some(profile) = self.profile_of(&file, &place, &profiles) {
                 *level = Level { value: Value::Text(profile.name.clone()), label: profile.name.clone() };
                 profiles.push(profile);

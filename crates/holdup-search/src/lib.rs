@@ -17,5 +17,5 @@ mod walk;
 pub use git::Repository;
 pub use log::{Line, Log};
 pub use space::{Asked, MOST_TRIED, Place, chosen};
-pub use tune::{Blocks, allowed, beliefs, settings_of, tune, tuning};
+pub use tune::{Blocks, beliefs, of_host, settings_of, tune, tuning};
 pub use walk::{Steps, state, walk};

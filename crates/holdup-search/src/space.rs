@@ -27,6 +27,8 @@ pub struct Place<'a> {
     pub simulated: Option<&'a dyn Fn(&str) -> bool>,
     /// Whether trials run on the host as well.
     pub is_real: bool,
+    /// What the plan sets for all trials.
+    pub fixed: &'a [String],
 }
 
 /// One `--try KEY=V1,V2`.
@@ -82,11 +84,12 @@ impl Place<'_> {
     /// When something that was asked for by its name cannot be set here, or nothing is left.
     pub fn space(&self, tunables: &[&Tunable], asked: &[Asked]) -> Result<(Vec<Tried>, Vec<LeftOut>), Problem> {
         let (mut tried, mut left_out) = (Vec::new(), Vec::new());
+        let pools = pools(tunables, asked);
         let is_asked = |tunable: &Tunable| asked.iter().any(|(key, _)| key == tunable.name);
         for tunable in tunables.iter().filter(|tunable| !is_asked(tunable)) {
             let choices = tunable.choices().into_iter().map(|(label, sets)| {
-                let sets = sets.into_iter().map(|(knob, value)| (knob.to_owned(), self.resolved(value, tunables)));
-                (self.resolved(label, tunables), sets.collect())
+                let sets = sets.into_iter().map(|(knob, value)| (knob.to_owned(), self.resolved(value, &pools)));
+                (self.resolved(label, &pools), sets.collect())
             });
             let choices: Vec<_> = choices.collect();
             tried.extend(self.tried(tunable.name, tunable.is_ordered, tunable.why, choices, &mut left_out));
@@ -94,7 +97,7 @@ impl Place<'_> {
         for (key, values) in asked {
             let before = left_out.len();
             let choices = values.iter().map(|value| {
-                let sets = vec![(key.clone(), self.resolved(value, tunables))];
+                let sets = vec![(key.clone(), self.resolved(value, &pools))];
                 (value.clone(), sets)
             });
             match self.tried(key, false, "it was asked for", choices.collect(), &mut left_out) {
@@ -158,6 +161,9 @@ impl Place<'_> {
     /// Whether a knob needs a restart of the server; the error is why it cannot be set here.
     fn hindrance(&self, name: &str) -> Result<bool, String> {
         let (knob, instance) = find(name).ok_or("there is no such knob; `holdup list knobs` has all")?;
+        if self.fixed.iter().any(|fixed| fixed.eq_ignore_ascii_case(name)) {
+            return Err("the plan sets it".to_owned());
+        }
         if self.simulated.is_some_and(|has| !has(name)) {
             return Err("a simulated machine does not have it".to_owned());
         }
@@ -211,9 +217,9 @@ impl Place<'_> {
     }
 
     /// A value with what is relative to the host filled in.
-    fn resolved(&self, value: &str, tunables: &[&Tunable]) -> String {
+    fn resolved(&self, value: &str, pools: &[String]) -> String {
         if value == PAGES_OF_POOL {
-            return self.pages_of_pool(tunables).to_string();
+            return self.pages_of_pool(pools).to_string();
         }
         match units::relative(value, self.machine) {
             Some(Ok(Relative::Memory(bytes))) => units::postgres_size(bytes),
@@ -223,17 +229,26 @@ impl Place<'_> {
     }
 
     /// Huge pages for the largest buffer pool that is tried, with room for the rest of the shared memory.
-    fn pages_of_pool(&self, tunables: &[&Tunable]) -> u64 {
+    fn pages_of_pool(&self, pools: &[String]) -> u64 {
         const REST: f64 = 1.15;
         const SMALL_POOL: u64 = 256 << 20;
-        let pools = tunables.iter().filter(|t| t.name == "postgres.shared_buffers").flat_map(|t| t.choices());
-        let bytes = pools.filter_map(|(_, sets)| match units::relative(sets[0].1, self.machine)? {
-            Ok(Relative::Memory(bytes)) => Some(bytes),
-            _ => None,
+        let bytes = pools.iter().filter_map(|pool| match units::relative(pool, self.machine) {
+            Some(Ok(Relative::Memory(bytes))) => Some(bytes),
+            Some(_) => None,
+            None => units::size(pool).ok(),
         });
         let page = huge_page_bytes(self.host);
         (bytes.max().unwrap_or(SMALL_POOL) as f64 * REST / page as f64).ceil() as u64
     }
+}
+
+/// The sizes of the buffer pool that are tried.
+fn pools(tunables: &[&Tunable], asked: &[Asked]) -> Vec<String> {
+    const POOL: &str = "postgres.shared_buffers";
+    let of_catalogue = tunables.iter().filter(|t| t.name == POOL).flat_map(|t| t.choices());
+    let of_catalogue = of_catalogue.map(|(label, _)| label.to_owned());
+    let of_asked = asked.iter().filter(|(key, _)| key == POOL).flat_map(|(_, values)| values.iter().cloned());
+    of_catalogue.chain(of_asked).collect()
 }
 
 /// The default size of huge pages.

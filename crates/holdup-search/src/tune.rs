@@ -58,7 +58,19 @@ pub fn tune(
 /// A guard that the settings that were found break leaves nothing to choose.
 fn guards_hold(log: &Log<Entry>) -> Result<(), Problem> {
     let begin = log.begin();
-    match begin.guards.iter().zip(allowed(begin, log.entries())).find(|(_, share)| *share < 0.0) {
+    let entries = of_host(log.entries());
+    let found = entries.iter().flat_map(|entry| match entry {
+        Entry::Block { seen, .. } => seen.as_slice(),
+        _ => &[],
+    });
+    let found: Vec<&Seen> = found.filter(|seen| is_found(seen) && seen.value.is_some()).collect();
+    let is_absent =
+        |at: usize| !found.is_empty() && found.iter().all(|seen| seen.guards.get(at).is_none_or(Option::is_none));
+    if let Some(at) = (0..begin.guards.len()).find(|at| is_absent(*at)) {
+        let what = format!("--guard {}", begin.guards[at].metric);
+        return Err(Problem::usage(what, "the trials do not measure it").hint("name another metric, or longer trials"));
+    }
+    match begin.guards.iter().zip(allowed(begin, entries)).find(|(_, share)| *share < 0.0) {
         None => Ok(()),
         Some((guard, share)) => {
             let why = format!("the settings that were found break it already, by {:.1} %", -share * 100.0);
@@ -121,15 +133,18 @@ fn why_not(entry: Option<&Entry>) -> Problem {
     )
 }
 
+/// The lines since the host was named last: those of another host say nothing about this one.
+pub fn of_host(entries: &[Entry]) -> &[Entry] {
+    &entries[entries.iter().rposition(|entry| matches!(entry, Entry::Host { .. })).unwrap_or(0)..]
+}
+
 /// The search as its log has it.
 ///
 /// # Errors
 /// When an option is out of its range.
 pub fn tuning(begin: &Begin, entries: &[Entry]) -> Result<Tuning, Problem> {
     let refused = |e: holdup_stats::NoEstimate| Problem::usage("the search", e.reason);
-    // Blocks of another host say nothing about this one.
-    let moved = entries.iter().rposition(|entry| matches!(entry, Entry::Host { .. })).unwrap_or(0);
-    let of_host = &entries[moved..];
+    let of_host = of_host(entries);
     let restart_s = 2.0;
     let factors = begin.tried.iter().map(|tried| Factor {
         levels: u8::try_from(tried.levels.len()).unwrap_or(u8::MAX),
@@ -157,7 +172,7 @@ pub fn tuning(begin: &Begin, entries: &[Entry]) -> Result<Tuning, Problem> {
 }
 
 /// How much worse each guard may get than with the settings that were found, as a share, from the trials so far.
-pub fn allowed(begin: &Begin, entries: &[Entry]) -> Vec<f64> {
+fn allowed(begin: &Begin, entries: &[Entry]) -> Vec<f64> {
     // Until it was measured, a bound that is a value says nothing.
     const UNKNOWN: f64 = 0.05;
     let of_blocks = entries.iter().filter_map(|entry| match entry {

@@ -93,7 +93,8 @@ pub fn trim(pairs: &[BlockPair], better: Direction) -> Result<Trimmed, NoEstimat
     let points = |arm: usize| logs.iter().map(move |(session, _, log)| (count(arm), *session, log[arm]));
     let lag = lags(&points(0).chain(points(1)).collect::<Vec<_>>(), better);
     let limit = FAR * deviation(&lag, n);
-    let is_slow = |i: usize| n >= MIN_TRIMMED_BLOCKS && lag[i] > limit;
+    // Where most values are the same, a step of the scale would be far.
+    let is_slow = |i: usize| n >= MIN_TRIMMED_BLOCKS && limit > 0.0 && lag[i] > limit;
     // Then the median may be one of slow trials, and those left out would be the wrong ones.
     let is_unclear = [0, n].into_iter().any(|arm| {
         let far = |sign: f64| (arm..arm + n).filter(|&i| sign * lag[i] > limit).count();
@@ -140,7 +141,7 @@ pub fn slow_trials(values: &[ArmValue], better: Direction) -> Vec<SlowTrials> {
         let own: Vec<f64> = of_arm(arm).map(|i| lag[i]).collect();
         let n = own.len();
         let limit = FAR * deviation(&own, n).max(deviation(&lag, n));
-        let (slow, others): (Vec<usize>, Vec<usize>) = of_arm(arm).partition(|&i| lag[i] > limit);
+        let (slow, others): (Vec<usize>, Vec<usize>) = of_arm(arm).partition(|&i| limit > 0.0 && lag[i] > limit);
         if n < MIN_TRIMMED_BLOCKS || 2 * slow.len() >= n {
             continue;
         }

@@ -47,6 +47,9 @@ mod tests {
         assert_eq!(host.read_value(KNOB.ratio).unwrap(), "30");
         KNOB.write(&context, "", &found).unwrap();
         assert_eq!(host.read_value(KNOB.bytes).unwrap(), "536870912");
+        // The kernel takes two pages.
+        KNOB.write(&context, "", &Value::Text("8192".into())).unwrap();
+        assert!(KNOB.same(&Value::Text("8192".into()), &Value::Text(host.read_value(KNOB.bytes).unwrap())));
         let host = MemoryFs::of(&[(KNOB.ratio, "20\n"), (KNOB.bytes, "0\n")]).host();
         let context = KnobContext { host: &host, postgres: None, pids: Vec::new() };
         assert_eq!(KNOB.read(&context, "").unwrap(), Value::Text("20%".into()));

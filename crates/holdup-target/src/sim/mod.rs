@@ -93,6 +93,14 @@ pub(crate) fn drop_unavailable_factors(mut plan: Plan) -> (Plan, Vec<String>) {
         }
         stays
     });
+    for profile in &mut plan.profiles {
+        for setting in profile.settings.extract_if(.., |s| s.optional && changes(&s.knob).is_none()) {
+            notes.push(format!(
+                "profile {} goes without {}: a simulated machine does not have it",
+                profile.name, setting.knob
+            ));
+        }
+    }
     (plan, notes)
 }
 

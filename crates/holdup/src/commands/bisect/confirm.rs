@@ -33,11 +33,17 @@ pub(super) fn confirm(
     let blocks = blocks(log.entries(), step);
     let rate = worker.followed()?.rate.clone();
     let planned = worker.plan_for(&values, |overrides| {
+        // A run that stops when it is decided looks at metrics of the workload, and at no evidence.
+        if rate.is_some() && overrides.blocks.is_none() {
+            overrides.blocks = Some(overrides.max_blocks.take().unwrap_or(blocks));
+        }
         // A plan says how many blocks it wants.
-        if worker.args.file().is_none() && overrides.blocks.is_none() && overrides.max_blocks.is_none() {
-            // A run that stops when it is decided looks at metrics of the workload, and at no evidence.
-            let of_kind = if rate.is_some() { &mut overrides.blocks } else { &mut overrides.max_blocks };
-            *of_kind = Some(blocks);
+        if rate.is_none()
+            && worker.args.file().is_none()
+            && overrides.blocks.is_none()
+            && overrides.max_blocks.is_none()
+        {
+            overrides.max_blocks = Some(blocks);
         }
     })?;
     let bundle = worker.free_bundle("confirm");

@@ -11,7 +11,7 @@ use crate::output;
 use crate::progress::Progress;
 use crate::world::World;
 use holdup_host::Host;
-use holdup_model::search::{Candidate, short};
+use holdup_model::search::{Begin, Candidate, short};
 use holdup_model::{Event, Observer, Problem, ProblemKind};
 use holdup_search::{Log, Repository, walk};
 use holdup_stats::bisection::{Finding, Next, Options};
@@ -56,7 +56,9 @@ fn judge(args: &All) -> Result<u8, Problem> {
     log.search_among(three);
     let mut progress = Progress::new(false);
     searching::note_host(&mut log, worker.at(), &mut progress)?;
-    let options = Options { most_trials: args.search.most_trials, ..options(log.begin()) };
+    // Each step says anew what it looks for; the log may be of a step that said something else.
+    let asked = Begin { look_for: args.search.look_for, least: args.search.least, ..log.begin().clone() };
+    let options = Options { most_trials: args.search.most_trials, ..options(&asked) };
     let (state, next) = walk(&mut log, &options, &mut worker, &mut progress)?;
     progress.event(Event::End);
     let (word, code) = match next {

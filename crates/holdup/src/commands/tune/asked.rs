@@ -33,7 +33,9 @@ pub(super) fn guard(text: &str) -> Result<GuardAsked, String> {
         }
     }
     let (metric, allowed) = text.split_once('=').ok_or_else(wrong)?;
-    let allowed = share(allowed.trim().trim_start_matches(['+', '-'])).map_err(|_| wrong())?;
+    // A number without its unit may be one of the metric.
+    let percent = allowed.trim().strip_suffix('%').map(|_| allowed.trim().trim_start_matches(['+', '-']));
+    let allowed = share(percent.ok_or_else(wrong)?).map_err(|_| wrong())?;
     Ok(GuardAsked { metric: name(metric)?, bound: Bound::Share(allowed), at_most: None })
 }
 
@@ -53,7 +55,7 @@ mod tests {
         assert_eq!(of("tps=-10%"), Ok(("tps".into(), Bound::Share(0.1), None)));
         assert_eq!(of("p99 <= 200"), Ok(("p99".into(), Bound::Value(200.0), Some(true))));
         assert_eq!(of("tps>=1e3"), Ok(("tps".into(), Bound::Value(1000.0), Some(false))));
-        for wrong in ["p99", "=5%", "p99=x", "p99<=0", "p99<=-1", "p99=nan"] {
+        for wrong in ["p99", "=5%", "p99=x", "p99=+5", "p99<=0", "p99<=-1", "p99=nan"] {
             assert!(guard(wrong).is_err(), "{wrong}");
         }
     }

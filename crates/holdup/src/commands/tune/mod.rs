@@ -15,7 +15,7 @@ use clap::Parser;
 use holdup_host::Host;
 use holdup_model::tuning::{Answer, Begin, Entry};
 use holdup_model::{Event, Observer, Problem};
-use holdup_search::{Asked, Log, tune, tuning};
+use holdup_search::{Asked, Log, of_host, tune, tuning};
 use holdup_stats::tuning::Ended;
 use std::path::{Path, PathBuf};
 use worker::Worker;
@@ -160,10 +160,8 @@ fn go_on(folder: Option<&Path>) -> anyhow::Result<u8> {
     // As it was named, so that paths in plans stay the same.
     let named = folder.strip_prefix(&begun.folder).map_or(folder.clone(), Path::to_owned);
     let mut worker = Worker::new(args, &host, &world, &named)?;
-    let now = worker.begin(begun.command.clone())?;
-    if (&now.plan, &now.tried) != (&begun.plan, &begun.tried) {
-        let what = if now.plan == begun.plan { "what can be tried here" } else { "its plan" };
-        return Err(Problem::usage(format!("search {}", folder.display()), format!("{what} changed since it began"))
+    if worker.source() != begun.plan {
+        return Err(Problem::usage(format!("search {}", folder.display()), "its plan changed since it began")
             .hint("put it back, or begin a new search")
             .into());
     }
@@ -192,7 +190,7 @@ fn code(answer: &Answer, begin: &Begin) -> u8 {
 }
 
 fn answer(worker: &mut Worker<'_>, log: &mut Log<Entry>, observer: &mut dyn Observer) -> Result<Answer, Problem> {
-    let found = log.entries().iter().find_map(|entry| match entry {
+    let found = of_host(log.entries()).iter().find_map(|entry| match entry {
         Entry::Found { levels } => Some(levels.clone()),
         _ => None,
     });

@@ -19,10 +19,16 @@ use holdup_postgres::External;
 use holdup_postgres::find::{Binaries, Need, SearchPath};
 use holdup_search::{Blocks, Log, Place, chosen, settings_of};
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+/// How long a search waits for another run before it asks what is set.
+const PATIENCE: Duration = Duration::from_secs(600);
 /// What is tried where the command line names nothing.
 const DEFAULT_KNOBS: &[&str] = &["scheduler", "memory", "power", "postgres"];
+/// Names of profiles that are compared: the answer, the winner before single settings were left out, what the plan starts from.
+pub(super) const WINNER: &str = "winner";
+pub(super) const ALL: &str = "winner-before";
+const BASELINE: &str = "baseline";
 /// Points and settings that were found: trials of a block.
 const BLOCK: f64 = 8.0;
 
@@ -39,6 +45,8 @@ pub(super) struct Worker<'a> {
     target: String,
     /// What the plan varies.
     varied: Vec<Tried>,
+    /// What it sets.
+    fixed: Vec<String>,
     pub(super) used: WorkloadUse,
     pub(super) metrics: Vec<Metric>,
     pub(super) metric: Metric,
@@ -78,11 +86,19 @@ impl<'a> Worker<'a> {
         let (metrics, metric) = metrics(&plan, &used)?;
         let folder = folder.to_owned();
         let target = plan.target.clone();
-        Ok(Worker { args, host, world, folder, cancel, source, target, varied, used, metrics, metric })
+        let fixed = plan.settings.iter().map(|(name, _)| name.clone()).collect();
+        Ok(Worker { args, host, world, folder, cancel, source, target, varied, fixed, used, metrics, metric })
+    }
+
+    /// The plan of the search, without what it varies, as TOML.
+    pub(super) fn source(&self) -> &str {
+        &self.source
     }
 
     /// The first line of the log: what is tried, and what is measured.
     pub(super) fn begin(&self, command: Vec<String>) -> Result<Begin, Problem> {
+        // What a killed run left set is not what was found.
+        holdup_target::put_back_left(self.host, PATIENCE)?;
         let (tried, left_out) = self.space()?;
         let folder = std::env::current_dir().map_err(|e| Problem::host("this folder", e.to_string()))?;
         let guards = self.args.search.guard.iter().map(|asked| self.guard(asked)).collect::<Result<_, _>>()?;
@@ -105,6 +121,7 @@ impl<'a> Worker<'a> {
         };
         // A plan that cannot be is refused before anything is run.
         let plan = self.plan_of_profiles(&[], self.search_target(), |_| {})?.plan;
+        self.check_beside()?;
         let design = &plan.design;
         let block_s = BLOCK * (design.settle_ns + design.warmup_ns + design.duration_ns) as f64 / 1e9;
         // Screening needs some blocks, and the answer as many again.
@@ -115,6 +132,23 @@ impl<'a> Worker<'a> {
             return Err(Problem::usage("--budget", why).hint("a longer budget, or shorter trials (--duration)"));
         }
         Ok(begin)
+    }
+
+    /// The profiles that are measured beside the winner, and the place where it is measured, are asked for before hours of
+    /// search.
+    fn check_beside(&self) -> Result<(), Problem> {
+        let mut files = vec![NONE.to_owned()];
+        files.extend(self.beside().iter().map(|path| self.named_in_plan(path)));
+        let files = if files.len() > 1 { files } else { Vec::new() };
+        let plan = self.plan_of_profiles(&files, None, |_| {})?.plan;
+        let taken = |name: &str| [WINNER, ALL, BASELINE].contains(&name);
+        match plan.profiles.iter().find(|profile| taken(&profile.name)) {
+            Some(profile) => {
+                Err(Problem::usage(format!("--beside: profile {}", profile.name), "the search uses this name")
+                    .hint("give the profile another name"))
+            }
+            None => Ok(()),
+        }
     }
 
     fn budget_s(&self) -> Result<f64, Problem> {
@@ -164,6 +198,7 @@ impl<'a> Worker<'a> {
             server: server.as_ref().map(|server| server as &dyn holdup_host::postgres::PostgresControl),
             simulated: (is_simulated || self.search_target().is_some()).then_some(&simulates),
             is_real: !is_simulated,
+            fixed: &self.fixed,
         };
         place.space(&chosen(&named)?, &search.tried)
     }
@@ -199,7 +234,7 @@ impl<'a> Worker<'a> {
         target: Option<&str>,
         change: impl FnOnce(&mut Overrides),
     ) -> Result<Compared, Problem> {
-        let mut overrides = overrides(self.args);
+        let mut overrides = Overrides { vary: Vec::new(), ..overrides(self.args) };
         if let Some(target) = target {
             overrides.target = Some(target.to_owned());
         }
@@ -223,9 +258,13 @@ impl<'a> Worker<'a> {
         let text = holdup_plan::profile_toml(&measured.name, "", &measured.sets);
         let written = path.parent().map_or(Ok(()), std::fs::create_dir_all).and_then(|()| std::fs::write(&path, text));
         written.map_err(|e| Problem::host(format!("profile {}", path.display()), e.to_string()))?;
-        // A plan names files from its own folder.
-        let path = if self.args.file.is_some() { std::path::absolute(&path).unwrap_or(path) } else { path };
-        Ok(path.display().to_string())
+        Ok(self.named_in_plan(&path))
+    }
+
+    /// A plan names files from its own folder.
+    fn named_in_plan(&self, path: &Path) -> String {
+        let absolute = self.args.file.as_ref().and_then(|_| std::path::absolute(path).ok());
+        absolute.as_deref().unwrap_or(path).display().to_string()
     }
 
     /// The settings that were found, as a level of a plan.
@@ -234,7 +273,7 @@ impl<'a> Worker<'a> {
         if sets.is_empty() {
             return Ok((NONE.to_owned(), NONE.to_owned()));
         }
-        let name = "baseline".to_owned();
+        let name = BASELINE.to_owned();
         Ok((name.clone(), self.file_of(&Measured { name, sets }, "points")?))
     }
 
@@ -254,11 +293,7 @@ impl<'a> Worker<'a> {
         for one in measured {
             files.push(self.file_of(one, "profiles")?);
         }
-        for path in beside {
-            let path =
-                if self.args.file.is_some() { std::path::absolute(path).unwrap_or_default() } else { path.clone() };
-            files.push(path.display().to_string());
-        }
+        files.extend(beside.iter().map(|path| self.named_in_plan(path)));
         let compared = self.plan_of_profiles(&files, None, change)?;
         let bundle = bundles::free_name(self.folder.join(name));
         self.run(&compared, &bundle, observer)?;
@@ -293,6 +328,16 @@ impl<'a> Worker<'a> {
         (self.host, self.world)
     }
 
+    /// How long a trial of the answer takes, s, where the search was simulated: its windows and what lies between them.
+    pub(super) fn trial_s(&self) -> Result<Option<f64>, Problem> {
+        const BETWEEN_S: f64 = 3.0;
+        if self.search_target().is_none() {
+            return Ok(None);
+        }
+        let design = self.plan_of_profiles(&[], None, |_| {})?.plan.design;
+        Ok(Some((design.settle_ns + design.warmup_ns + design.duration_ns) as f64 / 1e9 + BETWEEN_S))
+    }
+
     /// Profiles that are measured beside the winner.
     pub(super) fn beside(&self) -> &'a [PathBuf] {
         &self.args.search.beside
@@ -311,21 +356,34 @@ impl<'a> Worker<'a> {
     }
 }
 
-/// What the trials of one point say; nothing where only the host was at fault.
+/// What the trials of one point say; nothing where only the host or the one at the keyboard was at fault.
 fn seen_of(trials: &[&Trial], levels: &[u8], metric: &str, begin: &Begin) -> Option<Seen> {
     let levels = levels.to_vec();
     if let Some(trial) = trials.iter().find(|t| t.is_done()) {
         let guards = begin.guards.iter().map(|guard| trial.metric(&guard.metric)).collect();
-        return Some(Seen { levels, value: trial.metric(metric), guards, failed: None });
+        let value = trial.metric(metric).filter(|v| *v > 0.0 && v.is_finite())?;
+        return Some(Seen { levels, value: Some(value), guards, failed: None });
     }
     let reason = trials.iter().rev().find_map(|trial| match &trial.status {
         TrialStatus::Void { reason } => Some(reason.clone()),
         TrialStatus::Done => None,
     })?;
-    const OF_HOST: &[&str] = &["the environment moved", "the hypervisor", "interrupted"];
-    let is_of_host = OF_HOST.iter().any(|words| reason.starts_with(words)) || reason.contains("steal");
+    let is_of_host = OF_HOST.iter().any(|words| reason.contains(words));
     (!is_of_host).then(|| Seen { levels, value: None, guards: vec![None; begin.guards.len()], failed: Some(reason) })
 }
+
+/// Words of the reasons that say nothing about a setting (`holdup_host::stalls`, the run loop, the undo journal).
+const OF_HOST: &[&str] = &[
+    ": interrupted",
+    "the environment moved",
+    "the wall clock jumped",
+    "the host was suspended",
+    "holdup was stopped",
+    "a process of the load was stopped",
+    "the machine stood still",
+    "hypervisor",
+    "someone else changed it",
+];
 
 /// What a point sets.
 pub(super) fn sets(begin: &Begin, levels: &[u8]) -> Vec<(String, String)> {
