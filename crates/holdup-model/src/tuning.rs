@@ -86,6 +86,12 @@ pub struct Begin {
     pub plan: String,
     /// The workload, as the plan names it.
     pub workload: String,
+    /// Where the search runs, as a target of plans.
+    #[serde(default)]
+    pub searched_on: String,
+    /// Where the winner is measured.
+    #[serde(default)]
+    pub target: String,
     /// Whether a PostgreSQL server is under test.
     #[serde(default)]
     pub workload_has_server: bool,

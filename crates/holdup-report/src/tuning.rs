@@ -72,6 +72,9 @@ fn settings(begin: &Begin, levels: &[u8]) -> Vec<String> {
 /// The answer of a search of settings: its first line can be pasted into a report.
 pub fn tuning_answer(begin: &Begin, answer: &Answer) -> String {
     let mut out = wrap(&first(begin, answer), WIDTH, "", "  ");
+    if let Some(place) = place(begin) {
+        line(&mut out, &place);
+    }
     if let Some(confirmed) = &answer.confirmed {
         for said in of_confirmed(begin, confirmed) {
             line(&mut out, &said);
@@ -127,6 +130,7 @@ fn shares(begin: &Begin, answer: &Answer) -> String {
 /// The profile with what speaks for it, as a file that `holdup apply` takes.
 pub fn tuning_profile(begin: &Begin, answer: &Answer, conditions: &[String], profile: &str) -> String {
     let mut comments = vec![first(begin, answer)];
+    comments.extend(place(begin));
     comments.extend(answer.confirmed.iter().flat_map(|confirmed| of_confirmed(begin, confirmed)));
     comments.push(String::new());
     comments.extend(conditions.iter().map(|condition| format!("holds for {}", clean(condition))));
@@ -138,6 +142,16 @@ pub fn tuning_profile(begin: &Begin, answer: &Answer, conditions: &[String], pro
         .map(|l| format!("# {l}").trim_end().to_owned() + "\n")
         .collect();
     format!("{commented}\n{profile}")
+}
+
+/// What must be said of the place: a simulated machine is none.
+fn place(begin: &Begin) -> Option<String> {
+    let (searched, target) = (clean(&begin.searched_on), clean(&begin.target));
+    match (target.starts_with("sim"), searched == target) {
+        (true, _) => Some(format!("simulated ({target}): nothing was measured on hardware")),
+        (false, false) => Some(format!("searched on {searched}, measured on {target}")),
+        (false, true) => None,
+    }
 }
 
 fn first(begin: &Begin, answer: &Answer) -> String {

@@ -24,6 +24,8 @@ fn begin() -> Begin {
         began_unix_ns: 1_700_000_000_000_000_000,
         plan: "[[workload]]\nkind = \"pgbench\"\n".into(),
         workload: "pgbench".into(),
+        searched_on: "local".into(),
+        target: "local".into(),
         workload_has_server: true,
         metric: "tps".into(),
         better: Direction::Higher,

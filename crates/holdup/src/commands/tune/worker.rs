@@ -109,6 +109,8 @@ impl<'a> Worker<'a> {
             began_unix_ns: holdup_target::unix_ns(),
             plan: self.source.clone(),
             workload: self.used.name.clone(),
+            searched_on: self.search_target().unwrap_or(&self.target).to_owned(),
+            target: self.target.clone(),
             workload_has_server: self.has_postgres(),
             metric: self.metric.id.clone(),
             better: self.metric.better,
