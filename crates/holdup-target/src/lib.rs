@@ -32,7 +32,8 @@ use holdup_sim::machine::catalogue;
 pub use holdup_sim::machine::{Described, Provenance};
 
 pub use import::{Imported, import};
-pub use local::{put_back_left, reach};
+pub use local::reach;
+pub use profiles::put_back_left;
 pub use qemu::BootCache;
 pub use record::{DEFAULT_WINDOWS, RecordOutcome, RecordRequest, default_collectors, record};
 pub use run::{RunOutcome, RunRequest, run};

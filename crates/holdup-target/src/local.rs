@@ -20,7 +20,6 @@ use holdup_model::{
 };
 use holdup_postgres::External;
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 /// Puts back what a run that was killed has left changed. Called with the lock held.
 pub(crate) fn recover(host: &Host) -> Result<Vec<String>, Problem> {
@@ -31,15 +30,6 @@ pub(crate) fn recover(host: &Host) -> Result<Vec<String>, Problem> {
     let left: Vec<String> = recovered.left.iter().map(ToString::to_string).collect();
     Err(Problem::new(ProblemKind::NotRestored, "what an earlier run left changed", left.join("; "))
         .hint("put it back by hand, then run `holdup restore --forget`"))
-}
-
-/// Puts back what a run that was killed has left changed, once no other run is under way.
-///
-/// # Errors
-/// When something cannot be put back, or another run does not end in time.
-pub fn put_back_left(host: &Host, wait: Duration) -> Result<Vec<String>, Problem> {
-    let _lock = holdup_host::lock::HostLock::take(wait, &|| false)?;
-    recover(host)
 }
 
 /// Reaches a server that is named in the undo journal.

@@ -178,6 +178,15 @@ pub fn destinations(profile: &Profile) -> Result<Vec<Vec<Destination>>, Problem>
         .collect()
 }
 
+/// Puts back what a run that was killed has left changed, once no other run is under way.
+///
+/// # Errors
+/// When something cannot be put back, or another run does not end in time.
+pub fn put_back_left(host: &Host, wait: Duration) -> Result<Vec<String>, Problem> {
+    let _lock = HostLock::take(wait, &|| false)?;
+    local::recover(host)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
