@@ -7,7 +7,7 @@ use holdup_model::{Direction, Estimate};
 const WIDTH: usize = 80;
 /// Settings that the first sentence names.
 const NAMED: usize = 3;
-/// What does less than this alone, as far as the search can tell, does nothing.
+/// What surely does less than this alone does nothing.
 const NOTHING: f64 = 0.02;
 /// Shares, and levels of a kind, so that the answer fits a screen. The page has all.
 const SHOWN: usize = 5;

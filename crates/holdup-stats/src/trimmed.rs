@@ -53,7 +53,7 @@ pub struct SlowTrials {
     pub others: Vec<usize>,
     /// The geometric mean of the slow ones by that of the others; 1 without slow ones.
     pub ratio: f64,
-    /// Whether they are so many as chance does not make of ordinary noise: two at least and one in ten.
+    /// Whether they are more than chance makes of ordinary noise: two at least and one in ten.
     pub is_named: bool,
 }
 
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_with_a_slow_trial_go_whatever_the_ratio_is() {
+    fn blocks_with_a_slow_trial_go_at_any_ratio() {
         for ratio in [0.5, 1.0, 1.05, 3.0] {
             let trimmed = trim(&pairs(12, [&[2, 5], &[5, 9]], ratio), Direction::Higher).expect("pairs");
             let kept: Vec<u32> = trimmed.kept.iter().map(|p| p.block).collect();

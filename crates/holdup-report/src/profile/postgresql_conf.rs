@@ -1,6 +1,6 @@
 //! The settings of a profile for a PostgreSQL server: a file for `include_dir`.
 
-use super::{elsewhere, head, one_line, placed};
+use super::{elsewhere, head, is_plain_value, one_line, placed};
 use holdup_model::Profile;
 use holdup_model::profile::Destination;
 
@@ -13,11 +13,12 @@ pub fn postgresql_conf(profile: &Profile, destinations: &[Vec<Destination>]) -> 
         profile.name
     );
     let mut out = head(profile, "postgresql.conf", &[go]);
-    let is_here = |destination: &Destination| matches!(destination, Destination::Postgres { .. });
+    let is_here =
+        |destination: &Destination| matches!(destination, Destination::Postgres { name, .. } if is_plain_value(name));
     let settings: Vec<String> = placed
         .iter()
         .filter_map(|(_, destination)| match destination {
-            Some(Destination::Postgres { name, value }) => {
+            Some(Destination::Postgres { name, value }) if is_plain_value(name) => {
                 Some(format!("{} = '{}'\n", one_line(name), one_line(value).replace('\'', "''")))
             }
             _ => None,

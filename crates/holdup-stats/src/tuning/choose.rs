@@ -292,7 +292,7 @@ fn climb(tuning: &Tuning, start: Point, rate: impl Fn(&Point) -> f64) -> (Point,
     best
 }
 
-/// Blocks of a balanced phase: so many trials for each level, at most a share of all trials.
+/// Blocks of a balanced phase: a number of trials for each level, at most a share of all trials.
 fn phase_blocks(tuning: &Tuning, (per_level, share): (f64, f64)) -> u32 {
     let levels: f64 = tuning.space.factors.iter().map(|f| f64::from(f.levels - 1)).sum();
     let trials = (per_level * levels + 2.0).min(share * f64::from(tuning.options.most_trials));

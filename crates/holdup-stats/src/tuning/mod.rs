@@ -42,7 +42,7 @@ const LARGEST_LOG: f64 = 1e3;
 pub struct Point(pub Vec<u8>);
 
 impl Point {
-    /// The default of so many factors.
+    /// The default of this number of factors.
     pub fn default_of(factors: usize) -> Point {
         Point(vec![0; factors])
     }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 /// The most pairs with a term; where there are more, those of the levels that do most alone.
 const MOST_PAIRS: usize = 1_000;
 
-/// A point that was measured in this many blocks has a term of its own: what levels and pairs do not account for.
+/// A point that was measured in this many blocks has its own term: what levels and pairs leave.
 const OWN_TERM_BLOCKS: u32 = 3;
 
 /// The most points with a term of their own; those measured in most blocks.
@@ -25,7 +25,7 @@ const NONE: u32 = u32::MAX;
 pub(super) enum Term {
     /// One level of a factor.
     Level(usize, u8),
-    /// A straight line over the levels of an ordered factor, 0 at the first and 1 at the last of so many.
+    /// A straight line over the levels of an ordered factor, 0 at the first and 1 at the last of them.
     Ramp(usize, u8),
     /// Two levels together.
     Pair((usize, u8), (usize, u8)),

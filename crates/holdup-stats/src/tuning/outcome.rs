@@ -28,7 +28,7 @@ pub struct Outcome {
     pub interactions: Vec<Interaction>,
     /// Points that were measured in two blocks or more, and the best; the best mean first.
     pub candidates: Vec<Candidate>,
-    /// Levels, as (factor, level), at which trials fail whatever the others are.
+    /// Levels, as (factor, level), at which trials fail with any levels of the others.
     pub infeasible: Vec<(usize, u8)>,
 }
 

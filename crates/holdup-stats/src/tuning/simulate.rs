@@ -289,7 +289,7 @@ pub fn simulate_random(surface: &Surface, trials: u32, repeats: u32, seed: u64) 
 }
 
 /// Plays successive halving (Jamieson and Talwalkar, 2016): random points, each round with the same number of trials;
-/// the better half, by the mean of all trials, goes on.
+/// the better half, by the mean of all trials, is measured again.
 pub fn simulate_halving(surface: &Surface, trials: u32, repeats: u32, seed: u64) -> Played {
     let quiet = Surface { block_cv: 0.0, ..surface.clone() };
     let mut random = Noise::new(seed ^ 0x4A1F);

@@ -170,7 +170,8 @@ pub(super) fn confirm(
         let summary = format!("holdup tune: {} of {}", begin.metric, begin.workload);
         let profile = holdup_plan::profile_toml(NAME, &summary, &sets(begin, &answer.levels));
         let text = holdup_report::tuning_profile(begin, &answer, &conditions(log, &data), &profile);
-        std::fs::write(&file, text).map_err(|e| Problem::host(format!("profile {}", file.display()), e.to_string()))?;
+        holdup_files::write_output(&file, text.as_bytes())
+            .map_err(|e| Problem::host(format!("profile {}", file.display()), e.to_string()))?;
     }
     Ok(answer)
 }

@@ -254,12 +254,12 @@ impl<'a> Worker<'a> {
         Ok(Compared { plan, source, schedule })
     }
 
-    /// The file of a profile beneath the folder of the search, as plans name it.
-    fn file_of(&self, measured: &Measured, folder: &str) -> Result<String, Problem> {
-        let path = self.folder.join(folder).join(format!("{}.toml", measured.name));
+    /// The file of a profile in the folder of the search, as plans name it; `of` begins its name.
+    fn file_of(&self, measured: &Measured, of: &str) -> Result<String, Problem> {
+        let path = self.folder.join(format!("{of}-{}.toml", measured.name));
         let text = holdup_plan::profile_toml(&measured.name, "", &measured.sets);
-        let written = path.parent().map_or(Ok(()), std::fs::create_dir_all).and_then(|()| std::fs::write(&path, text));
-        written.map_err(|e| Problem::host(format!("profile {}", path.display()), e.to_string()))?;
+        holdup_files::write_output(&path, text.as_bytes())
+            .map_err(|e| Problem::host(format!("profile {}", path.display()), e.to_string()))?;
         Ok(self.named_in_plan(&path))
     }
 
@@ -276,7 +276,7 @@ impl<'a> Worker<'a> {
             return Ok((NONE.to_owned(), NONE.to_owned()));
         }
         let name = BASELINE.to_owned();
-        Ok((name.clone(), self.file_of(&Measured { name, sets }, "points")?))
+        Ok((name.clone(), self.file_of(&Measured { name, sets }, "profile")?))
     }
 
     /// Runs profiles against the first of `measured`, or against the settings that were found, and gives the bundle.
@@ -293,7 +293,7 @@ impl<'a> Worker<'a> {
             files.push(self.found(begin)?.1);
         }
         for one in measured {
-            files.push(self.file_of(one, "profiles")?);
+            files.push(self.file_of(one, "profile")?);
         }
         files.extend(beside.iter().map(|path| self.named_in_plan(path)));
         let compared = self.plan_of_profiles(&files, None, change)?;
@@ -408,8 +408,8 @@ impl Blocks for Worker<'_> {
         let mut files = vec![file];
         for (at, levels) in points.iter().enumerate() {
             let (name, sets) = (format!("point-{}", at + 1), sets(&begin, levels));
-            let folder = format!("points/{}", log.entries().len());
-            files.push(self.file_of(&Measured { name: name.clone(), sets }, &folder)?);
+            let of = format!("block-{}", log.entries().len());
+            files.push(self.file_of(&Measured { name: name.clone(), sets }, &of)?);
             named.push((name, levels.clone()));
         }
         let seed = begin.seed.wrapping_add(log.entries().len() as u64);
