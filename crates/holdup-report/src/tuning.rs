@@ -83,7 +83,7 @@ pub fn tuning_answer(begin: &Begin, answer: &Answer) -> String {
             line(&mut out, "what each adds to the others:");
             out.push_str(&shares(begin, answer));
         }
-        let beside: Vec<String> = answer.beside.iter().map(|c| named_ratio(c)).collect();
+        let beside: Vec<String> = answer.beside.iter().map(named_ratio).collect();
         if !beside.is_empty() {
             line(&mut out, &format!("beside it: {}", beside.join(", ")));
         }

@@ -147,7 +147,7 @@ fn blocks(entries: &[Entry]) -> String {
         }
         let mut found = String::new();
         for (i, seen) in all.iter().enumerate() {
-            for one in seen.iter() {
+            for one in *seen {
                 let Some(value) = one.value.filter(|v| *v > 0.0) else { continue };
                 if one.levels.iter().all(|level| *level == 0) {
                     found.push_str(&format!("{}{:.1} {:.1}", if found.is_empty() { "M" } else { "L" }, x(i), y(value)));

@@ -34,7 +34,7 @@ fn begin() -> Begin {
 fn measured() -> Vec<Measured> {
     let one = |i: usize| Measured {
         candidate: candidate(i),
-        values: if i % 3 == 0 { vec![if i < CULPRIT { 1.0 } else { 1.06 }; 3] } else { Vec::new() },
+        values: if i.is_multiple_of(3) { vec![if i < CULPRIT { 1.0 } else { 1.06 }; 3] } else { Vec::new() },
         skipped: (i == 10).then(|| "it does <not> compile".to_owned()),
         probability: if i == CULPRIT { 0.9 } else { 0.005 },
     };

@@ -174,7 +174,7 @@ impl Place<'_> {
             let settings = self.settings.as_ref().ok_or("the workload has no PostgreSQL")?;
             let known = settings.iter().find(|(known, _)| known.eq_ignore_ascii_case(instance));
             let context = known.map(|(_, context)| *context).ok_or("this version of PostgreSQL does not have it")?;
-            let may_restart = self.server.is_none_or(|server| server.can_restart());
+            let may_restart = self.server.is_none_or(PostgresControl::can_restart);
             return match context {
                 SettingContext::Internal => Err("it is fixed when the server is built".to_owned()),
                 SettingContext::Postmaster if !may_restart => {

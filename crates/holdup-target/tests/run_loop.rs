@@ -51,9 +51,6 @@ fn plan(scripts: &[&str]) -> (Plan, Schedule) {
             negative_control: false,
             semantics: holdup_model::Semantics::default(),
         }],
-        factors: Vec::new(),
-        settings: Vec::new(),
-        profiles: Vec::new(),
         design: Design {
             layout: Layout::Factorial,
             blocks: 2,
@@ -71,12 +68,7 @@ fn plan(scripts: &[&str]) -> (Plan, Schedule) {
             effect: Default::default(),
         },
         metrics: vec![metric],
-        collectors: Vec::new(),
-        collect: Default::default(),
-        target: "local".to_owned(),
-        guest: None,
-        exclude: Vec::new(),
-        published: Vec::new(),
+        ..Plan::observational("", String::new(), "", "local")
     };
     let arms: Vec<Arm> = (0_u32..)
         .zip(&axis.levels)

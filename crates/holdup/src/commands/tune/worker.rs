@@ -128,7 +128,7 @@ impl<'a> Worker<'a> {
         let block_s = BLOCK * (design.settle_ns + design.warmup_ns + design.duration_ns) as f64 / 1e9;
         // Screening needs some blocks, and the answer as many again.
         // How long a program takes is not known before.
-        let ends_itself = holdup_workloads::find(&self.used.kind).is_some_and(|w| w.ends_its_window());
+        let ends_itself = holdup_workloads::find(&self.used.kind).is_some_and(holdup_load::Workload::ends_its_window);
         if !ends_itself && begin.budget_s < 4.0 * block_s {
             let why = format!("four blocks of trials as long as the plan's take {:.0} s", 4.0 * block_s);
             return Err(Problem::usage("--budget", why).hint("a longer budget, or shorter trials (--duration)"));
