@@ -260,7 +260,7 @@ impl Repository {
             folder.remove(mark(tree).file_name().unwrap_or_default()).map_err(failed)?;
         }
         if tree.exists() {
-            folder.remove_tree(tree.file_name().unwrap_or_default()).map_err(failed)?;
+            patiently(|| folder.remove_tree(tree.file_name().unwrap_or_default())).map_err(failed)?;
         }
         self.ask(["worktree", "prune"]).map(drop)
     }
@@ -288,10 +288,27 @@ impl Repository {
     pub fn clear(&self) -> Result<(), Problem> {
         let failed = |e: std::io::Error| Problem::host(format!("trees of {}", self.folder.display()), e.to_string());
         if self.folder.join("trees").is_dir() {
-            holdup_files::Folder::open(&self.folder).and_then(|folder| folder.remove_tree("trees")).map_err(failed)?;
+            holdup_files::Folder::open(&self.folder)
+                .and_then(|folder| patiently(|| folder.remove_tree("trees")))
+                .map_err(failed)?;
         }
         self.ask(["worktree", "prune"]).map(drop)
     }
+}
+
+/// Removes a tree. The git or the build of a search that was killed may still write there for a while.
+fn patiently(remove: impl Fn() -> std::io::Result<()>) -> std::io::Result<()> {
+    const TRIES: u32 = 50;
+    for _ in 1..TRIES {
+        match remove() {
+            Err(e) if e.kind() == std::io::ErrorKind::DirectoryNotEmpty => {
+                std::thread::sleep(std::time::Duration::from_millis(100));
+            }
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            removed => return removed,
+        }
+    }
+    remove()
 }
 
 fn mark(tree: &Path) -> PathBuf {

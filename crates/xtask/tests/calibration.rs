@@ -111,7 +111,7 @@ fn the_page_keeps_its_promises() {
         }
     }
     // Tuning: near the best point, and a winner that is not worse than the default.
-    for (row, least) in [("2 %", 90.0), ("5 %", 90.0), ("10 %", 75.0), ("10 %, as many trials as the grid", 90.0)] {
+    for (row, least) in [("2 %", 90.0), ("5 %", 85.0), ("10 %", 75.0), ("10 %, as many trials as the grid", 90.0)] {
         assert!(listed(&page, "Tuning", row, "within 2 %") >= least, "{row}");
         assert!(listed(&page, "Tuning", row, "worse than the default") <= 2.0, "{row}");
         assert!(listed(&page, "Tuning", row, "confirmed gain covers") >= 93.0, "{row}");
