@@ -21,6 +21,7 @@ mod matrix;
 mod merge;
 mod packets;
 mod page;
+mod pictures;
 mod predict;
 pub mod profile;
 mod screen;

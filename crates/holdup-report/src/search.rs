@@ -34,11 +34,11 @@ pub(crate) fn under_way(begin: &Begin, measured: &[Measured], no_change: f64) ->
     )
 }
 
-fn change(ratio: &Estimate) -> String {
-    let way = if ratio.value >= 1.0 { "raises" } else { "lowers" };
+/// How much something changed, as a ratio has it: `18.2 % (14.1–22.3 %)`.
+pub(crate) fn change(ratio: &Estimate) -> String {
     let [low, high] = if ratio.value >= 1.0 { [ratio.low, ratio.high] } else { [ratio.high, ratio.low] };
     let share = |x: f64| format!("{:.1}", (x - 1.0).abs() * 100.0);
-    format!("{way} {{}} by {} % ({}–{} %)", share(ratio.value), share(low), share(high))
+    format!("{} % ({}–{} %)", share(ratio.value), share(low), share(high))
 }
 
 /// Where to search further.
@@ -64,7 +64,8 @@ pub fn search_answer(answer: &Answer) -> String {
         Some(ratio) if answer.is_confirmed() => {
             let worse = (answer.better == Direction::Lower) == (ratio.value > 1.0);
             let verdict = if worse { "worse" } else { "better" };
-            let line = format!("{culprit} {}, which is {verdict}.", change(ratio).replace("{}", &metric));
+            let way = if ratio.value >= 1.0 { "raises" } else { "lowers" };
+            let line = format!("{culprit} {way} {metric} by {}, which is {verdict}.", change(ratio));
             out.push_str(&wrap(&line, WIDTH, "", "  "));
         }
         Some(ratio) => {

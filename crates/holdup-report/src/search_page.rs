@@ -2,6 +2,7 @@
 
 use crate::page::Table;
 use crate::page::policy::policy;
+use crate::pictures::{Axis, BELOW, HEIGHT, LEFT, WIDTH, escaped, point};
 use crate::search::{mean, name};
 use crate::text::{self, clean};
 use askama::Template;
@@ -10,12 +11,8 @@ use holdup_model::search::{Begin, Entry, LookFor, Measured, Moment};
 
 const STYLE: &str = include_str!("../templates/page.css");
 
-/// The size of a picture, and what its edges take.
-const WIDTH: f64 = 960.0;
-const HEIGHT: f64 = 320.0;
-const LEFT: f64 = 70.0;
+/// What the right edge of a picture takes.
 const RIGHT: f64 = 40.0;
-const BELOW: f64 = 26.0;
 
 /// A belief below this is not drawn.
 const LEAST_SHADE: f64 = 0.004;
@@ -112,7 +109,7 @@ fn names(out: &mut String, measured: &[Measured], height: f64) {
     let middle = likeliest.filter(|i| (0.2..0.8).contains(&(*i as f64 / n as f64)) && measured[*i].probability > 0.1);
     for (i, anchor) in [(Some(0), "start"), (middle, "middle"), (n.checked_sub(1), "end")] {
         let Some(i) = i else { continue };
-        let name = name(&measured[i].candidate).replace('&', "&amp;").replace('<', "&lt;");
+        let name = escaped(&name(&measured[i].candidate));
         let x = across(i as f64, n);
         out.push_str(&format!("<text x=\"{x:.1}\" y=\"{:.0}\" text-anchor=\"{anchor}\">{name}</text>", height - 8.0));
     }
@@ -121,27 +118,13 @@ fn names(out: &mut String, measured: &[Measured], height: f64) {
 /// Trials of each candidate, and the level that is believed.
 fn values(measured: &[Measured], fitted: &[f64]) -> String {
     let n = measured.len();
-    let all = || measured.iter().flat_map(|m| &m.values).chain(fitted).copied().filter(|v| *v > 0.0);
-    let (low, high) = (all().fold(f64::INFINITY, f64::min).ln(), all().fold(0.0, f64::max).ln());
     let mut out = begin_svg(HEIGHT, "measured values of each candidate");
-    if low.is_finite() {
-        let margin = (high - low).max(1e-3) * 0.05;
-        let (low, high) = (low - margin, high + margin);
-        let y = |v: f64| 6.0 + (high - v.ln()) / (high - low) * (HEIGHT - BELOW - 6.0);
-        for i in 0..=4 {
-            let value = (low + (high - low) * f64::from(i) / 4.0).exp();
-            let (at, label) = (y(value), text::number(value));
-            out.push_str(&format!(
-                "<line x1=\"{LEFT}\" x2=\"{:.0}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/><text x=\"{:.0}\" y=\"{:.1}\" text-anchor=\"end\">{label}</text>",
-                WIDTH - RIGHT,
-                LEFT - 6.0,
-                at + 4.0
-            ));
-        }
+    if let Some(axis) = Axis::of(measured.iter().flat_map(|m| &m.values).chain(fitted).copied()) {
+        out.push_str(&axis.lines(RIGHT));
         for (i, m) in measured.iter().enumerate() {
             let x = across(i as f64, n);
             for value in m.values.iter().filter(|v| **v > 0.0) {
-                out.push_str(&format!("<circle class=\"point\" cx=\"{x:.1}\" cy=\"{:.1}\" r=\"3\"/>", y(*value)));
+                out.push_str(&point(x, axis.y(*value)));
             }
             if m.skipped.is_some() {
                 let (b, t) = (HEIGHT - BELOW - 4.0, HEIGHT - BELOW - 10.0);
@@ -151,7 +134,7 @@ fn values(measured: &[Measured], fitted: &[f64]) -> String {
         }
         let steps = fitted.iter().enumerate().map(|(i, v)| {
             let (from, to) = (across(i as f64 - 0.5, n), across(i as f64 + 0.5, n));
-            format!("{} {from:.1} {y:.1}L{to:.1} {y:.1}", if i == 0 { "M" } else { "L" }, y = y(*v))
+            format!("{} {from:.1} {y:.1}L{to:.1} {y:.1}", if i == 0 { "M" } else { "L" }, y = axis.y(*v))
         });
         out.push_str(&format!("<path class=\"fit\" d=\"{}\"/>", steps.collect::<String>()));
     }

@@ -1,8 +1,9 @@
 //! What `holdup tune` tries, and its answer.
 
+use crate::search::change;
 use crate::text::{self, clean, wrap};
+use holdup_model::Direction;
 use holdup_model::tuning::{Answer, Begin, Beliefs, Bound, Confirmed, Entry, Guard, LeftOut, MainEffect, Tested};
-use holdup_model::{Direction, Estimate};
 
 const WIDTH: usize = 80;
 /// Settings that the first sentence names.
@@ -188,13 +189,6 @@ fn first(begin: &Begin, answer: &Answer) -> String {
 /// A share that somebody wrote: `5 %`.
 fn percent(share: f64) -> String {
     format!("{} %", (share * 1e4).round() / 100.0)
-}
-
-/// `18.2 % (14.1–22.3 %)`.
-fn change(ratio: &Estimate) -> String {
-    let [low, high] = if ratio.value >= 1.0 { [ratio.low, ratio.high] } else { [ratio.high, ratio.low] };
-    let share = |x: f64| format!("{:.1}", (x - 1.0).abs() * 100.0);
-    format!("{} % ({}–{} %)", share(ratio.value), share(low), share(high))
 }
 
 fn of_confirmed(begin: &Begin, confirmed: &Confirmed) -> Vec<String> {

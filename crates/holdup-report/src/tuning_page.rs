@@ -2,6 +2,7 @@
 
 use crate::page::Table;
 use crate::page::policy::policy;
+use crate::pictures::{Axis, BELOW, HEIGHT, LEFT, WIDTH, escaped, point};
 use crate::text::{self, clean};
 use crate::tuning::{answer_of, setting, tested_row, under_way};
 use askama::Template;
@@ -11,12 +12,8 @@ use holdup_model::{Direction, text::count};
 
 const STYLE: &str = include_str!("../templates/page.css");
 
-/// The size of pictures, and what their edges take.
-const WIDTH: f64 = 960.0;
-const HEIGHT: f64 = 320.0;
-const LEFT: f64 = 70.0;
+/// What the right edge of pictures takes.
 const RIGHT: f64 = 20.0;
-const BELOW: f64 = 26.0;
 /// The names of settings, and the height of a row.
 const NAMES: f64 = 330.0;
 const ROW: f64 = 17.0;
@@ -67,10 +64,6 @@ fn first_and_rest(answer: &str) -> (String, String) {
     let end = all.iter().position(|line| line.ends_with('.')).map_or(1, |at| at + 1).min(all.len());
     let title = all[..end].iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ");
     (title, all[end..].iter().map(|line| line.strip_prefix("  ").unwrap_or(line)).collect::<Vec<_>>().join("\n"))
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;")
 }
 
 fn svg(height: f64, label: &str) -> String {
@@ -127,36 +120,24 @@ fn blocks(entries: &[Entry]) -> String {
             _ => None,
         })
         .collect();
-    let values = || all.iter().flat_map(|seen| seen.iter()).filter_map(|s| s.value).filter(|v| *v > 0.0);
-    let (low, high) = (values().fold(f64::INFINITY, f64::min).ln(), values().fold(0.0, f64::max).ln());
+    let values = all.iter().flat_map(|seen| seen.iter()).filter_map(|s| s.value);
     let mut out = svg(HEIGHT, "trials, block by block");
-    if low.is_finite() {
-        let margin = (high - low).max(1e-3) * 0.05;
-        let (low, high) = (low - margin, high + margin);
-        let y = |v: f64| 6.0 + (high - v.ln()) / (high - low) * (HEIGHT - BELOW - 6.0);
+    if let Some(axis) = Axis::of(values) {
         let x = |i: usize| LEFT + (i as f64 + 0.5) / all.len() as f64 * (WIDTH - LEFT - RIGHT);
-        for i in 0..=4 {
-            let value = (low + (high - low) * f64::from(i) / 4.0).exp();
-            let (at, label) = (y(value), text::number(value));
-            out.push_str(&format!(
-                "<line x1=\"{LEFT}\" x2=\"{:.0}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/><text x=\"{:.0}\" y=\"{:.1}\" text-anchor=\"end\">{label}</text>",
-                WIDTH - RIGHT,
-                LEFT - 6.0,
-                at + 4.0
-            ));
-        }
+        out.push_str(&axis.lines(RIGHT));
         let mut found = String::new();
         for (i, seen) in all.iter().enumerate() {
             for one in *seen {
                 let Some(value) = one.value.filter(|v| *v > 0.0) else { continue };
                 if one.levels.iter().all(|level| *level == 0) {
-                    found.push_str(&format!("{}{:.1} {:.1}", if found.is_empty() { "M" } else { "L" }, x(i), y(value)));
-                } else {
-                    out.push_str(&format!(
-                        "<circle class=\"point\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"3\"/>",
+                    found.push_str(&format!(
+                        "{}{:.1} {:.1}",
+                        if found.is_empty() { "M" } else { "L" },
                         x(i),
-                        y(value)
+                        axis.y(value)
                     ));
+                } else {
+                    out.push_str(&point(x(i), axis.y(value)));
                 }
             }
         }

@@ -15,7 +15,7 @@ const NAME: &str = "search.log";
 /// The lines of one kind of search.
 pub trait Line: Serialize + DeserializeOwned + Clone {
     /// What the first line holds.
-    type Begin: Clone;
+    type Begin: Clone + Serialize;
     /// The version of the format that this holdup writes and reads.
     const FORMAT: u32;
     /// The command that makes such logs.
@@ -32,6 +32,10 @@ pub trait Line: Serialize + DeserializeOwned + Clone {
     fn host(&self) -> Option<&str>;
     /// Whether the line holds a measurement.
     fn is_measurement(&self) -> bool;
+    /// The answer and its exit code, if the line holds them.
+    fn answer(&self) -> Option<(&str, u8)>;
+    /// The command line that a search was begun with, and the folder that it was given in.
+    fn command(begin: &Self::Begin) -> (&[String], &str);
 }
 
 impl Line for search::Entry {
@@ -60,6 +64,15 @@ impl Line for search::Entry {
     fn is_measurement(&self) -> bool {
         matches!(self, search::Entry::Trial { .. })
     }
+    fn answer(&self) -> Option<(&str, u8)> {
+        match self {
+            search::Entry::Answer { sentence, code } => Some((sentence, *code)),
+            _ => None,
+        }
+    }
+    fn command(begin: &search::Begin) -> (&[String], &str) {
+        (&begin.command, &begin.folder)
+    }
 }
 
 impl Line for tuning::Entry {
@@ -87,6 +100,15 @@ impl Line for tuning::Entry {
     }
     fn is_measurement(&self) -> bool {
         matches!(self, tuning::Entry::Block { .. })
+    }
+    fn answer(&self) -> Option<(&str, u8)> {
+        match self {
+            tuning::Entry::Answer { sentence, code } => Some((sentence, *code)),
+            _ => None,
+        }
+    }
+    fn command(begin: &tuning::Begin) -> (&[String], &str) {
+        (&begin.command, &begin.folder)
     }
 }
 

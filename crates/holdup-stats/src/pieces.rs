@@ -109,6 +109,13 @@ pub(crate) fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
+/// The median; of an even number the mean of the two in the middle. `None` of nothing.
+pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let n = values.len();
+    (n > 0).then(|| (values[n / 2] + values[(n - 1) / 2]) / 2.0)
+}
+
 /// The sample variance (n − 1); zero for fewer than two values.
 pub(crate) fn variance(values: &[f64]) -> f64 {
     if values.len() < 2 {

@@ -5,7 +5,7 @@
 
 use crate::NoEstimate;
 use crate::drift::ranks;
-use crate::pieces::{BlockPair, count, log, mean};
+use crate::pieces::{BlockPair, count, log, mean, median};
 use crate::random::Noise;
 use holdup_model::Direction;
 use statrs::function::factorial::ln_binomial;
@@ -177,7 +177,8 @@ fn lags(points: &[(u32, u32, f64)], better: Direction) -> Vec<f64> {
 fn subtract_medians(values: &mut [f64], groups: &[u32]) {
     let mut by_group: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
     groups.iter().zip(values.iter()).for_each(|(group, value)| by_group.entry(*group).or_default().push(*value));
-    let medians: BTreeMap<u32, f64> = by_group.into_iter().map(|(group, values)| (group, median(values))).collect();
+    let medians: BTreeMap<u32, f64> =
+        by_group.into_iter().map(|(group, values)| (group, median(values).unwrap_or(f64::NAN))).collect();
     groups.iter().zip(values).for_each(|(group, value)| *value -= medians[group]);
 }
 
@@ -185,14 +186,8 @@ fn subtract_medians(values: &mut [f64], groups: &[u32]) {
 /// to their few values, n/(n − 0.8) makes up for it (Croux and Rousseeuw, 1992).
 fn deviation(distances: &[f64], n: usize) -> f64 {
     let n = n as f64;
-    median(distances.iter().map(|d| d.abs()).collect()) / MEDIAN_DISTANCE * n / (n - 0.8)
-}
-
-/// NaN of nothing.
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let n = values.len();
-    if n == 0 { f64::NAN } else { (values[n / 2] + values[(n - 1) / 2]) / 2.0 }
+    let distance = median(distances.iter().map(|d| d.abs()).collect());
+    distance.unwrap_or(f64::NAN) / MEDIAN_DISTANCE * n / (n - 0.8)
 }
 
 /// Fisher's exact test, two-sided as R's `fisher.test`: p of shares as unequal as `hits` of `n` and `other_hits` of `other_n`.

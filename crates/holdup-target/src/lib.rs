@@ -65,6 +65,18 @@ pub fn is_simulated(workload: &str) -> bool {
     holdup_sim::workloads::find(workload).is_some()
 }
 
+/// All metrics of a workload of a plan, turned as the plan has them.
+///
+/// # Errors
+/// When there is no such workload.
+pub fn metrics_of(
+    plan: &holdup_model::Plan,
+    used: &holdup_model::WorkloadUse,
+) -> Result<Vec<holdup_model::Metric>, Problem> {
+    let metrics = local::metrics_of(plan, used, local::workload_of(used)?);
+    Ok(metrics.into_iter().map(|(_, metric)| metric).collect())
+}
+
 /// Whether a simulated machine, or a workload on it, has a factor.
 pub fn is_simulated_factor(name: &str) -> bool {
     sim::changes(name).is_some()

@@ -2,12 +2,14 @@
 
 use super::Options;
 use super::posterior::SHAPE;
+use crate::pieces;
 
 /// Less weight for what is far from all levels: the limit over the distance, squared.
 ///
 /// The distance is the one to the nearest level, so a weight says nothing about the side of a step on which
 /// a trial belongs. Levels and spread are medians, which outliers do not move.
 pub(super) fn outlier_weights(values: &[(usize, f64)], steps: &[usize], limit: f64, options: &Options) -> Vec<f64> {
+    let median = |values| pieces::median(values).unwrap_or(0.0);
     let part_of = |c: usize| steps.iter().filter(|step| c > **step).count();
     let level = |part| median(values.iter().filter(|(c, _)| part_of(*c) == part).map(|(_, y)| *y).collect());
     let levels: Vec<f64> = (0..=steps.len()).map(level).collect();
@@ -22,10 +24,4 @@ pub(super) fn outlier_weights(values: &[(usize, f64)], steps: &[usize], limit: f
         if nearest <= reach { 1.0 } else { (reach / nearest).powi(2) }
     };
     values.iter().map(|(_, y)| weight(*y)).collect()
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let n = values.len();
-    if n == 0 { 0.0 } else { (values[n / 2] + values[(n - 1) / 2]) / 2.0 }
 }

@@ -93,6 +93,8 @@ pub(super) struct Run<'a> {
     pub(super) schedule: &'a Schedule,
     /// For the log of the bundle.
     pub(super) notes: Vec<String>,
+    /// How long it waits for another run to end, where `--wait` says no longer.
+    pub(super) patience: Duration,
 }
 
 impl Place {
@@ -161,39 +163,12 @@ impl Place {
     pub(super) fn run(
         &self,
         planned: Run<'_>,
-        at: (&Host, &World),
-        out: &Path,
-        cancel: Cancel,
-        observer: &mut dyn Observer,
-    ) -> Result<RunOutcome, Problem> {
-        self.run_waiting(planned, at, out, (cancel, self.wait.longest()), observer)
-    }
-
-    /// The same for one run of many: another run that began between two of them is waited for.
-    ///
-    /// # Errors
-    /// As for [`holdup_target::run`].
-    pub(super) fn run_of_search(
-        &self,
-        planned: Run<'_>,
-        at: (&Host, &World),
-        out: &Path,
-        cancel: Cancel,
-        observer: &mut dyn Observer,
-    ) -> Result<RunOutcome, Problem> {
-        const PATIENCE: Duration = Duration::from_secs(600);
-        self.run_waiting(planned, at, out, (cancel, self.wait.longest().max(PATIENCE)), observer)
-    }
-
-    fn run_waiting(
-        &self,
-        planned: Run<'_>,
         (host, world): (&Host, &World),
         out: &Path,
-        (cancel, wait): (Cancel, Duration),
+        cancel: Cancel,
         observer: &mut dyn Observer,
     ) -> Result<RunOutcome, Problem> {
-        let Run { plan, source, schedule, notes } = planned;
+        let Run { plan, source, schedule, notes, patience } = planned;
         if self.guests.parallel > 1 && plan.guest.is_none() {
             return Err(Problem::usage("--parallel", format!("target {} boots no guests", plan.target)));
         }
@@ -212,7 +187,7 @@ impl Place {
             postgres: self.postgres(),
             workdir: self.workdir(),
             guests: self.guests.source.options(self.guests.parallel),
-            wait,
+            wait: self.wait.longest().max(patience),
             cancel,
             is_decided: &holdup_analysis::is_decided,
         };
@@ -249,7 +224,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
         return dry_run(args, &host, &plan, &schedule);
     }
     let out = args.out.clone().unwrap_or_else(|| bundles::free_name(&plan.name));
-    let planned = Run { plan: &plan, source: &source, schedule: &schedule, notes };
+    let planned = Run { plan: &plan, source: &source, schedule: &schedule, notes, patience: Duration::ZERO };
     let cancel = signals::cancel_on_signals()?;
     let outcome = args.place.run(planned, (&host, &world), &out, cancel, &mut Progress::new(args.quiet))?;
     if !args.quiet {

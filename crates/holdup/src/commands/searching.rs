@@ -1,10 +1,18 @@
-//! What searches share: their folders, their shares, the host that their trials are of.
+//! What searches share: their folders, how one continues, the host that their trials are of, the runs that they make.
 
+use super::run::{Place, Run};
+use crate::cli::{Cli, Command};
+use crate::output;
 use crate::world::World;
+use clap::Parser;
 use holdup_host::Host;
-use holdup_model::{Event, Observer, Problem};
+use holdup_load::Cancel;
+use holdup_model::bundle::Ending;
+use holdup_model::{Event, Observer, Plan, Problem, ProblemKind, Schedule, WorkloadUse};
 use holdup_search::{Line, Log};
-use std::path::PathBuf;
+use holdup_target::RunOutcome;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 fn numbered<L: Line>(n: u32) -> PathBuf {
     PathBuf::from(format!("{}-{n}", L::COMMAND))
@@ -50,4 +58,103 @@ pub(super) fn note_host<L: Line>(
         observer.event(Event::Note(&format!("the host changed ({last}; now {now}): {what} void")));
     }
     log.add(L::of_host(now))
+}
+
+/// A search that is continued.
+pub(super) struct Again<L: Line> {
+    pub(super) log: Log<L>,
+    /// What it was begun with.
+    pub(super) command: Command,
+    /// Its folder as it was named, so that paths in plans stay the same.
+    pub(super) folder: PathBuf,
+    /// The same, for errors.
+    pub(super) what: String,
+}
+
+/// Takes up a search in the folder and with the command line that it was begun with. One that has its answer prints it, and
+/// the error is its exit code.
+pub(super) fn again<L: Line>(folder: Option<&Path>) -> anyhow::Result<Result<Again<L>, u8>> {
+    let folder = std::path::absolute(folder.map_or_else(newest_folder::<L>, |folder| Ok(folder.to_owned()))?)?;
+    let log: Log<L> = Log::open(&folder)?;
+    if let Some((sentence, code)) = log.entries().iter().rev().find_map(Line::answer) {
+        output::data(sentence)?;
+        return Ok(Err(code));
+    }
+    let (words, begun_in) = L::command(log.begin());
+    std::env::set_current_dir(begun_in).map_err(|e| Problem::host(format!("folder {begun_in}"), e.to_string()))?;
+    let cli = Cli::try_parse_from(words)
+        .map_err(|e| Problem::usage(format!("the command line of {}", folder.display()), e.to_string()))?;
+    let what = format!("search {}", folder.display());
+    let folder = folder.strip_prefix(begun_in).map_or(folder.clone(), Path::to_owned);
+    Ok(Ok(Again { log, command: cli.command, folder, what }))
+}
+
+/// A plan and all that follows from it.
+pub(super) struct Planned {
+    pub(super) plan: Plan,
+    /// As TOML.
+    pub(super) source: String,
+    pub(super) schedule: Schedule,
+}
+
+impl Planned {
+    /// Runs it, and writes its bundle to `out`. Nothing stays changed, and an interruption is a problem.
+    ///
+    /// # Errors
+    /// As for [`Place::run`]; when the host is not as it was, or the run was interrupted.
+    pub(super) fn run<L: Line>(
+        &self,
+        (place, patience): (&Place, Duration),
+        at: (&Host, &World),
+        (out, folder): (&Path, &Path),
+        cancel: Cancel,
+        observer: &mut dyn Observer,
+    ) -> Result<RunOutcome, Problem> {
+        let Planned { plan, source, schedule } = self;
+        let outcome =
+            place.run(Run { plan, source, schedule, notes: Vec::new(), patience }, at, out, cancel, observer)?;
+        if !outcome.left.is_empty() {
+            return Err(Problem::new(ProblemKind::NotRestored, "what the search changed", outcome.left.join("; ")));
+        }
+        if outcome.ending == Ending::Interrupted {
+            let hint = format!("holdup {} --continue {}", L::COMMAND, folder.display());
+            return Err(Problem::interrupted("the search").hint(hint));
+        }
+        Ok(outcome)
+    }
+}
+
+/// The workload of a plan that has one.
+pub(super) fn only_workload(plan: &Plan) -> Result<&WorkloadUse, Problem> {
+    match plan.workloads.as_slice() {
+        [used] => Ok(used),
+        several => Err(Problem::usage("the plan", format!("it has {} workloads", several.len()))
+            .hint("a search follows one metric of one workload")),
+    }
+}
+
+/// The run of an answer shows its trials, and not its end: more comes after it.
+pub(super) struct Endless<'a>(pub(super) &'a mut dyn Observer);
+
+impl Observer for Endless<'_> {
+    fn event(&mut self, event: Event<'_>) {
+        if !matches!(event, Event::End) {
+            self.0.event(event);
+        }
+    }
+}
+
+/// Prints a log as one JSON document.
+pub(super) fn print_json<L: Line>(schema: &str, begin: &L::Begin, entries: &[L]) -> anyhow::Result<u8> {
+    let document = serde_json::json!({"schema": schema, "begin": begin, "entries": entries});
+    output::data(&serde_json::to_string_pretty(&document)?)?;
+    Ok(0)
+}
+
+/// Writes a page.
+pub(super) fn write_page(file: &Path, page: &str) -> anyhow::Result<u8> {
+    holdup_files::write_output(file, page.as_bytes())
+        .map_err(|e| Problem::usage(format!("page {}", file.display()), e.to_string()))?;
+    output::say(&format!("page: {}", file.display()));
+    Ok(0)
 }

@@ -2,13 +2,14 @@
 
 use super::Args;
 use super::worker::Worker;
+use crate::commands::searching::only_workload;
 use crate::progress::Progress;
 use holdup_analysis::rates::{self, Per, Rate};
 use holdup_catalogue::pgbench::BUILD;
 use holdup_kernels::{Available, Cache};
 use holdup_model::guest::KERNEL;
 use holdup_model::search::Candidate;
-use holdup_model::{Direction, Metric, Plan, Problem, Trial, WorkloadUse};
+use holdup_model::{Direction, Metric, Plan, Problem, Trial};
 
 /// Most values of a range of numbers; a longer one is thinned out by equal factors.
 const MOST_VALUES: usize = 200;
@@ -23,7 +24,7 @@ pub(super) fn key(args: &Args, plan: &Plan) -> Result<String, Problem> {
         return Ok(KERNEL.to_owned());
     }
     if args.is_of_commits() {
-        let used = workload(plan)?;
+        let used = only_workload(plan)?;
         return match used.kind.as_str() {
             "command" => Ok("directory".to_owned()),
             "pgbench" => Ok(BUILD.to_owned()),
@@ -33,14 +34,6 @@ pub(super) fn key(args: &Args, plan: &Plan) -> Result<String, Problem> {
     }
     Err(Problem::usage("nothing to search", "the candidates are missing")
         .hint("--git DIR --range GOOD..BAD, --kernels debian:A..B, or --values KEY=A..B"))
-}
-
-fn workload(plan: &Plan) -> Result<&WorkloadUse, Problem> {
-    match plan.workloads.as_slice() {
-        [used] => Ok(used),
-        several => Err(Problem::usage("the plan", format!("it has {} workloads", several.len()))
-            .hint("a search follows one metric of one workload")),
-    }
 }
 
 /// What is followed: a metric of the workload, or a rate of what a collector counts.
@@ -93,7 +86,7 @@ pub(super) fn with_rates(args: &Args, problem: Problem) -> Problem {
 
 /// What is followed: what `--metric` names, else the primary metric.
 pub(super) fn followed(args: &Args, plan: &Plan) -> Result<Followed, Problem> {
-    let used = workload(plan)?;
+    let used = only_workload(plan)?;
     let of = holdup_workloads::find(&used.kind)
         .ok_or_else(|| Problem::internal(format!("workload {}", used.kind), "it is not in the catalogue"))?;
     let metrics = of.metrics_of(used, &plan.metrics);

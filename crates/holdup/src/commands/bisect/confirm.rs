@@ -1,8 +1,9 @@
 //! The answer: the culprit and the candidate before it in fresh, interleaved blocks.
 
 use super::worker::Worker;
+use crate::commands::searching::Endless;
 use holdup_model::search::{Answer, Candidate, Entry};
-use holdup_model::{Arm, BundleData, Estimate, Event, Observer, Problem, ProblemKind, Verdict};
+use holdup_model::{Arm, BundleData, Estimate, Observer, Problem, ProblemKind, Verdict};
 use holdup_search::{Log, Steps};
 use holdup_stats::bisection::Bisection;
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,7 +48,7 @@ pub(super) fn confirm(
         }
     })?;
     let bundle = worker.free_bundle("confirm");
-    worker.run(&planned, &bundle, &mut Notes(observer))?;
+    worker.run(&planned, &bundle, &mut Endless(observer))?;
     let mut data = holdup_store::read(&bundle)?;
     if let (Some((rate, per)), Some(used)) = (&rate, planned.plan.workloads.first()) {
         rate.add_to(&mut data, &used.name, per);
@@ -181,16 +182,5 @@ fn revert(
             Ok(Reverted::No(Some("the bad end does not build without it")))
         }
         Err(problem) => Err(problem),
-    }
-}
-
-/// The run of the answer shows its trials, and not its end: more comes after it.
-struct Notes<'a>(&'a mut dyn Observer);
-
-impl Observer for Notes<'_> {
-    fn event(&mut self, event: Event<'_>) {
-        if !matches!(event, Event::End) {
-            self.0.event(event);
-        }
     }
 }

@@ -1,7 +1,7 @@
 //! `holdup bisect log`: what a search has measured, and what it believes.
 
 use super::options;
-use crate::commands::searching::newest_folder;
+use crate::commands::searching::{newest_folder, print_json, write_page};
 use crate::output;
 use holdup_model::Problem;
 use holdup_model::search::{Begin, Entry, Measured, Moment};
@@ -30,9 +30,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     let folder = args.folder.clone().map_or_else(newest_folder::<Entry>, Ok)?;
     let (begin, entries) = Log::read(&folder)?;
     if args.json {
-        let document = serde_json::json!({"schema": "holdup.search/1", "begin": begin, "entries": entries});
-        output::data(&serde_json::to_string_pretty(&document)?)?;
-        return Ok(0);
+        return print_json("holdup.search/1", &begin, &entries);
     }
     let search = state(&begin, &entries, &options(&begin))?;
     let measured = measured(&begin, &entries, &search);
@@ -40,10 +38,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
         let moments = moments(&begin, &entries)?;
         let levels = search.levels().unwrap_or_default();
         let page = holdup_report::search_html(&begin, &entries, &measured, &moments, &levels);
-        holdup_files::write_output(file, page.as_bytes())
-            .map_err(|e| Problem::usage(format!("page {}", file.display()), e.to_string()))?;
-        output::say(&format!("page: {}", file.display()));
-        return Ok(0);
+        return write_page(file, &page);
     }
     output::data(&holdup_report::search_log(&begin, &entries, &measured, search.no_step(), &output::terminal(false)))?;
     Ok(0)

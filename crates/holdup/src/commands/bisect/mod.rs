@@ -6,13 +6,11 @@ mod log;
 mod step;
 mod worker;
 
-use super::searching;
-use crate::cli::Cli;
+use super::searching::{self, Again};
 use crate::design::{Chosen, Design};
 use crate::output;
 use crate::progress::Progress;
 use crate::world::World;
-use clap::Parser;
 use holdup_host::Host;
 use holdup_model::search::{Begin, Candidate, Entry, FORMAT, LookFor, short};
 use holdup_model::{Direction, Event, Observer, Problem};
@@ -183,37 +181,23 @@ fn begin(args: &Args) -> anyhow::Result<u8> {
 
 /// Continues a search, in the folder and with the command line that it was begun with.
 fn go_on(folder: Option<&Path>) -> anyhow::Result<u8> {
-    let folder =
-        std::path::absolute(folder.map_or_else(searching::newest_folder::<Entry>, |folder| Ok(folder.to_owned()))?)?;
-    let mut log = Log::open(&folder)?;
-    if let Some(Entry::Answer { sentence, code }) =
-        log.entries().iter().rev().find(|e| matches!(e, Entry::Answer { .. }))
-    {
-        output::data(sentence)?;
-        return Ok(*code);
-    }
-    let begun = log.begin().clone();
-    let what = || format!("folder {}", begun.folder);
-    std::env::set_current_dir(&begun.folder).map_err(|e| Problem::host(what(), e.to_string()))?;
-    let cli = Cli::try_parse_from(&begun.command)
-        .map_err(|e| Problem::usage(format!("the command line of {}", folder.display()), e.to_string()))?;
-    let crate::cli::Command::Bisect(args) = &cli.command else {
-        return Err(Problem::usage(format!("search {}", folder.display()), "its command line is no bisect").into());
+    let Again { mut log, command, folder, what } = match searching::again::<Entry>(folder)? {
+        Ok(again) => again,
+        Err(code) => return Ok(code),
+    };
+    let crate::cli::Command::Bisect(args) = &command else {
+        return Err(Problem::usage(what, "its command line is no bisect").into());
     };
     let host = Host::real();
     let world = World::here(&host);
-    // As it was named, so that paths in plans stay the same.
-    let named = folder.strip_prefix(&begun.folder).map_or(folder.clone(), Path::to_owned);
-    let mut worker = Worker::new(args, &host, &world, &named)?;
+    let mut worker = Worker::new(args, &host, &world, &folder)?;
+    let begun = log.begin();
     let now = worker.begin(begun.command.clone())?;
     if (&now.plan, &now.candidates) != (&begun.plan, &begun.candidates) {
-        let what = if now.plan == begun.plan { "candidates" } else { "plan" };
-        return Err(Problem::usage(
-            format!("search {}", folder.display()),
-            format!("its {what} changed since it began"),
-        )
-        .hint("put them back, or begin a new search")
-        .into());
+        let changed = if now.plan == begun.plan { "candidates" } else { "plan" };
+        return Err(Problem::usage(what, format!("its {changed} changed since it began"))
+            .hint("put them back, or begin a new search")
+            .into());
     }
     search(args, &mut worker, &mut log)
 }

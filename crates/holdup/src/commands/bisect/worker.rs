@@ -3,7 +3,7 @@
 use super::candidates::{self, Followed};
 use super::{Args, FORMAT};
 use crate::bundles;
-use crate::commands::run::Run;
+use crate::commands::searching::Planned;
 use crate::design::plan_of;
 use crate::signals;
 use crate::world::World;
@@ -13,11 +13,11 @@ use holdup_load::Cancel;
 use holdup_model::bundle::Ending;
 use holdup_model::guest::{KERNEL, OF_HOST, is_chosen_at_boot};
 use holdup_model::search::{Begin, Candidate, Entry, short};
-use holdup_model::{Availability, Event, Observer, Plan, Problem, ProblemKind, Schedule, Trial, TrialStatus};
+use holdup_model::{Availability, Event, Observer, Problem, ProblemKind, Trial, TrialStatus};
 use holdup_plan::Overrides;
 use holdup_search::{Log, Repository, Steps};
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// What a search runs its trials with.
 pub(super) struct Worker<'a> {
@@ -31,13 +31,6 @@ pub(super) struct Worker<'a> {
     /// What of the plan the candidates are values of.
     pub(super) key: String,
     pub(super) followed: Option<Followed>,
-}
-
-/// A plan and all that follows from it.
-pub(super) struct StepPlan {
-    pub(super) plan: Plan,
-    pub(super) source: String,
-    pub(super) schedule: Schedule,
 }
 
 impl<'a> Worker<'a> {
@@ -66,7 +59,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Refuses a metric whose collector cannot work here, as far as that is known without a guest.
-    fn check_collector(&self, planned: &StepPlan) -> Result<(), Problem> {
+    fn check_collector(&self, planned: &Planned) -> Result<(), Problem> {
         let Some(rate) = candidates::rate(self.args) else { return Ok(()) };
         let ready = self.args.place.preview(&planned.plan, &planned.schedule, self.host, self.cancel.clone());
         let state = ready.ok().and_then(|r| r.collectors.into_iter().find(|c| c.id == rate.collector));
@@ -88,7 +81,7 @@ impl<'a> Worker<'a> {
     }
 
     /// The plan with the candidates at these values: one for a step, several to compare them.
-    pub(super) fn plan_for(&self, values: &[String], change: impl Fn(&mut Overrides)) -> Result<StepPlan, Problem> {
+    pub(super) fn plan_for(&self, values: &[String], change: impl Fn(&mut Overrides)) -> Result<Planned, Problem> {
         let args = self.args;
         let mut overrides = args.design.overrides(args.place.changes());
         if !overrides.vary.is_empty() {
@@ -124,11 +117,11 @@ impl<'a> Worker<'a> {
             (plan, source) = plan_with(&overrides)?;
         }
         let schedule = holdup_plan::schedule(&plan)?;
-        Ok(StepPlan { plan, source, schedule })
+        Ok(Planned { plan, source, schedule })
     }
 
     /// One arm, this many trials.
-    fn step(&self, value: String, trials: u32) -> Result<StepPlan, Problem> {
+    fn step(&self, value: String, trials: u32) -> Result<Planned, Problem> {
         let planned = self.plan_for(&[value], |overrides| {
             overrides.set.push(("aa".to_owned(), "false".to_owned()));
             overrides.max_blocks = None;
@@ -223,9 +216,9 @@ impl<'a> Worker<'a> {
     }
 
     /// Runs what is planned, and writes its bundle to `out`.
-    pub(super) fn run(&self, planned: &StepPlan, out: &Path, observer: &mut dyn Observer) -> Result<(), Problem> {
-        let run = Run { plan: &planned.plan, source: &planned.source, schedule: &planned.schedule, notes: Vec::new() };
-        let ran = self.args.place.run(run, (self.host, self.world), out, self.cancel.clone(), observer);
+    pub(super) fn run(&self, planned: &Planned, out: &Path, observer: &mut dyn Observer) -> Result<(), Problem> {
+        let place = (&self.args.place, Duration::ZERO);
+        let ran = planned.run::<Entry>(place, self.at(), (out, &self.folder), self.cancel.clone(), observer);
         // What boots is the candidate, so a guest that does not come up, before the first trial even, is its fault.
         let outcome = ran.map_err(|problem| match problem.kind {
             ProblemKind::Host if is_chosen_at_boot(&self.key) && problem.what.contains("guest with ") => {
@@ -233,14 +226,7 @@ impl<'a> Worker<'a> {
             }
             _ => problem,
         })?;
-        if !outcome.left.is_empty() {
-            return Err(Problem::new(ProblemKind::NotRestored, "what the search changed", outcome.left.join("; ")));
-        }
         match outcome.ending {
-            Ending::Interrupted => {
-                let hint = format!("holdup bisect --continue {}", self.folder.display());
-                Err(Problem::interrupted("the search").hint(hint))
-            }
             Ending::Failed { reason } => Err(Problem::trial("the run ended early", reason)),
             _ => Ok(()),
         }

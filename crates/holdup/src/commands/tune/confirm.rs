@@ -1,6 +1,7 @@
 //! The answer: the winner in fresh, interleaved blocks, and what each of its settings adds.
 
-use super::worker::{ALL, Compared, Measured, WINNER, Worker, sets};
+use super::worker::{ALL, Measured, WINNER, Worker, arm_of, sets};
+use crate::commands::searching::{Endless, Planned};
 use holdup_model::bundle::BundleData;
 use holdup_model::tuning::{Answer, Begin, Confirmed, Entry};
 use holdup_model::{Comparison, Direction, Estimate, Event, Observer, Problem, Verdict};
@@ -64,7 +65,7 @@ pub(super) fn prune(
             (&measured, &[]),
             (false, "shares"),
             |o| fixed(o, blocks, false),
-            &mut Trials(observer),
+            &mut Endless(observer),
         )?;
         let data = holdup_store::read(&bundle)?;
         for &at in &set {
@@ -141,10 +142,10 @@ pub(super) fn confirm(
         (&measured, worker.beside()),
         (true, "confirm"),
         |o| fixed(o, blocks, true),
-        &mut Trials(observer),
+        &mut Endless(observer),
     )?;
     let data = holdup_store::read(&bundle)?;
-    let found = worker.name_of_found(begin)?;
+    let found = Worker::name_of_found(begin);
     let mut winner = WINNER;
     if before != levels {
         let all = comparisons(&data, &compared, WINNER, ALL)?;
@@ -153,9 +154,9 @@ pub(super) fn confirm(
             (winner, levels) = (ALL, before);
         }
     }
-    let of = |name: &str| confirmed(begin, &data, &compared, (&found, name));
+    let of = |name: &str| confirmed(begin, &data, &compared, (found, name));
     let names = compared.plan.profiles.iter().map(|p| p.name.as_str());
-    let beside = names.filter(|name| ![WINNER, ALL, found.as_str()].contains(name)).map(of);
+    let beside = names.filter(|name| ![WINNER, ALL, found].contains(name)).map(of);
     let file = worker.folder.join(format!("{NAME}.toml"));
     let answer = Answer {
         confirmed: Some(of(winner)?),
@@ -180,12 +181,12 @@ pub(super) fn confirm(
 fn confirmed(
     begin: &Begin,
     data: &BundleData,
-    compared: &Compared,
+    compared: &Planned,
     (found, name): (&str, &str),
 ) -> Result<Confirmed, Problem> {
     let all = comparisons(data, compared, found, name)?;
     let own = of_metric(&all, &begin.metric);
-    let arm = compared.arm(found).map(|arm| arm.id);
+    let arm = arm_of(compared, found).map(|arm| arm.id);
     let of_found = |metric: &str| {
         let trials = data.trials.iter().filter(|t| t.is_done() && Some(t.arm) == arm);
         holdup_stats::geometric_mean(&trials.filter_map(|t| t.metric(metric)).collect::<Vec<_>>())
@@ -230,10 +231,10 @@ fn caution(c: &Comparison) -> Option<String> {
     }
 }
 
-fn comparisons(data: &BundleData, compared: &Compared, a: &str, b: &str) -> Result<Vec<Comparison>, Problem> {
+fn comparisons(data: &BundleData, compared: &Planned, a: &str, b: &str) -> Result<Vec<Comparison>, Problem> {
     let label = |name: &str| {
         let missing = || Problem::internal(format!("profile {name}"), "it is no arm of the run");
-        compared.arm(name).map(|arm| arm.label.clone()).ok_or_else(missing)
+        arm_of(compared, name).map(|arm| arm.label.clone()).ok_or_else(missing)
     };
     Ok(holdup_analysis::compare_arms(data, &label(a)?, &label(b)?)?.comparisons)
 }
@@ -264,15 +265,4 @@ fn blocks(worker: &Worker<'_>, log: &Log<Entry>, arms: usize, share: f64) -> Res
     let each_s = worker.trial_s()?.unwrap_or(search_s / trials.max(1) as f64);
     let left_s = (log.begin().budget_s - spent_s) * share;
     Ok(((left_s / (each_s * arms as f64)).max(0.0) as u32).clamp(*BLOCKS.start(), *BLOCKS.end()))
-}
-
-/// A run of the answer shows its trials, and not its end: more comes after it.
-struct Trials<'a>(&'a mut dyn Observer);
-
-impl Observer for Trials<'_> {
-    fn event(&mut self, event: Event<'_>) {
-        if !matches!(event, Event::End) {
-            self.0.event(event);
-        }
-    }
 }

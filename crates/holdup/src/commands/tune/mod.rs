@@ -5,13 +5,11 @@ mod confirm;
 mod log;
 mod worker;
 
-use super::searching;
-use crate::cli::Cli;
+use super::searching::{self, Again};
 use crate::design::{Chosen, Design};
 use crate::output;
 use crate::progress::Progress;
 use crate::world::World;
-use clap::Parser;
 use holdup_host::Host;
 use holdup_model::tuning::{Answer, Begin, Entry};
 use holdup_model::{Event, Observer, Problem};
@@ -138,30 +136,18 @@ fn begin(args: &Args) -> anyhow::Result<u8> {
 
 /// Continues a search, in the folder and with the command line that it was begun with.
 fn go_on(folder: Option<&Path>) -> anyhow::Result<u8> {
-    let folder =
-        std::path::absolute(folder.map_or_else(searching::newest_folder::<Entry>, |folder| Ok(folder.to_owned()))?)?;
-    let mut log: Log<Entry> = Log::open(&folder)?;
-    if let Some(Entry::Answer { sentence, code }) =
-        log.entries().iter().rev().find(|e| matches!(e, Entry::Answer { .. }))
-    {
-        output::data(sentence)?;
-        return Ok(*code);
-    }
-    let begun = log.begin().clone();
-    std::env::set_current_dir(&begun.folder)
-        .map_err(|e| Problem::host(format!("folder {}", begun.folder), e.to_string()))?;
-    let cli = Cli::try_parse_from(&begun.command)
-        .map_err(|e| Problem::usage(format!("the command line of {}", folder.display()), e.to_string()))?;
-    let crate::cli::Command::Tune(args) = &cli.command else {
-        return Err(Problem::usage(format!("search {}", folder.display()), "its command line is no tune").into());
+    let Again { mut log, command, folder, what } = match searching::again::<Entry>(folder)? {
+        Ok(again) => again,
+        Err(code) => return Ok(code),
+    };
+    let crate::cli::Command::Tune(args) = &command else {
+        return Err(Problem::usage(what, "its command line is no tune").into());
     };
     let host = Host::real();
     let world = World::here(&host);
-    // As it was named, so that paths in plans stay the same.
-    let named = folder.strip_prefix(&begun.folder).map_or(folder.clone(), Path::to_owned);
-    let mut worker = Worker::new(args, &host, &world, &named)?;
-    if worker.source() != begun.plan {
-        return Err(Problem::usage(format!("search {}", folder.display()), "its plan changed since it began")
+    let mut worker = Worker::new(args, &host, &world, &folder)?;
+    if worker.source() != log.begin().plan {
+        return Err(Problem::usage(what, "its plan changed since it began")
             .hint("put it back, or begin a new search")
             .into());
     }
@@ -194,8 +180,8 @@ fn answer(worker: &mut Worker<'_>, log: &mut Log<Entry>, observer: &mut dyn Obse
         Entry::Found { levels } => Some(levels.clone()),
         _ => None,
     });
-    let levels = match found {
-        Some(levels) => levels,
+    let (search, levels) = match found {
+        Some(levels) => (tuning(log.begin(), log.entries())?, levels),
         None => {
             let (search, ended) = tune(log, worker, observer)?;
             let best = search.outcome().best.0;
@@ -203,10 +189,9 @@ fn answer(worker: &mut Worker<'_>, log: &mut Log<Entry>, observer: &mut dyn Obse
                 observer.event(Event::Note("the search used up its share of the budget: a better point may be left"));
             }
             log.add(Entry::Found { levels: best.clone() })?;
-            best
+            (search, best)
         }
     };
-    let search = tuning(log.begin(), log.entries())?;
     if levels.iter().all(|level| *level == 0) {
         return Ok(confirm::nothing(log, &search));
     }

@@ -2,7 +2,7 @@
 
 use super::Args;
 use super::asked::GuardAsked;
-use crate::commands::run::Run;
+use crate::commands::searching::{Planned, only_workload};
 use crate::design::plan_of;
 use crate::world::World;
 use crate::{bundles, signals};
@@ -11,9 +11,7 @@ use holdup_load::Cancel;
 use holdup_model::bundle::{BundleData, Ending};
 use holdup_model::profile::{FACTOR, NONE};
 use holdup_model::tuning::{Begin, Entry, FORMAT, Guard, LeftOut, Seen, Tried, TriedLevel};
-use holdup_model::{
-    Arm, Direction, Event, Metric, Observer, Plan, Problem, ProblemKind, Schedule, Trial, TrialStatus, WorkloadUse,
-};
+use holdup_model::{Arm, Direction, Event, Metric, Observer, Plan, Problem, Trial, TrialStatus, WorkloadUse};
 use holdup_plan::Overrides;
 use holdup_postgres::External;
 use holdup_postgres::find::{Binaries, Need, SearchPath};
@@ -21,7 +19,7 @@ use holdup_search::{Blocks, Log, Place, chosen, settings_of};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How long a search waits for another run before it asks what is set.
+/// How long a search waits for another run to end, before it asks what is set and between its own runs.
 const PATIENCE: Duration = Duration::from_secs(600);
 /// What is tried where the command line names nothing.
 const DEFAULT_KNOBS: &[&str] = &["scheduler", "memory", "power", "postgres"];
@@ -47,24 +45,15 @@ pub(super) struct Worker<'a> {
     varied: Vec<Tried>,
     /// What it sets.
     fixed: Vec<String>,
-    pub(super) used: WorkloadUse,
-    pub(super) metrics: Vec<Metric>,
-    pub(super) metric: Metric,
+    used: WorkloadUse,
+    metrics: Vec<Metric>,
+    metric: Metric,
 }
 
-/// A plan that compares profiles.
-pub(super) struct Compared {
-    pub(super) plan: Plan,
-    source: String,
-    schedule: Schedule,
-}
-
-impl Compared {
-    /// The arm of a profile.
-    pub(super) fn arm(&self, profile: &str) -> Option<&Arm> {
-        let is_it = |arm: &&Arm| arm.factors.get(FACTOR).is_some_and(|level| level.label == profile);
-        self.schedule.arms.iter().filter(|arm| arm.replica.is_none()).find(is_it)
-    }
+/// The arm of a profile, in a plan that compares profiles.
+pub(super) fn arm_of<'a>(compared: &'a Planned, profile: &str) -> Option<&'a Arm> {
+    let is_it = |arm: &&Arm| arm.factors.get(FACTOR).is_some_and(|level| level.label == profile);
+    compared.schedule.arms.iter().filter(|arm| arm.replica.is_none()).find(is_it)
 }
 
 /// A profile that is measured: its name, and what it sets.
@@ -235,7 +224,7 @@ impl<'a> Worker<'a> {
         files: &[String],
         target: Option<&str>,
         change: impl FnOnce(&mut Overrides),
-    ) -> Result<Compared, Problem> {
+    ) -> Result<Planned, Problem> {
         let mut overrides = Overrides { vary: Vec::new(), ..overrides(self.args) };
         if let Some(target) = target {
             overrides.target = Some(target.to_owned());
@@ -251,7 +240,7 @@ impl<'a> Worker<'a> {
         }
         let (plan, _) = crate::commands::run::target(&plan)?.drop_unavailable_factors(self.host, plan);
         let schedule = holdup_plan::schedule(&plan)?;
-        Ok(Compared { plan, source, schedule })
+        Ok(Planned { plan, source, schedule })
     }
 
     /// The file of a profile in the folder of the search, as plans name it; `of` begins its name.
@@ -269,14 +258,21 @@ impl<'a> Worker<'a> {
         absolute.as_deref().unwrap_or(path).display().to_string()
     }
 
+    /// The name of the arm with the settings that were found.
+    pub(super) fn name_of_found(begin: &Begin) -> &'static str {
+        let is_none = begin.tried.iter().all(|tried| tried.levels[0].sets.is_empty());
+        if is_none { NONE } else { BASELINE }
+    }
+
     /// The settings that were found, as a level of a plan.
-    fn found(&self, begin: &Begin) -> Result<(String, String), Problem> {
-        let sets = sets(begin, &vec![0; begin.tried.len()]);
-        if sets.is_empty() {
-            return Ok((NONE.to_owned(), NONE.to_owned()));
+    fn found(&self, begin: &Begin) -> Result<String, Problem> {
+        match Self::name_of_found(begin) {
+            NONE => Ok(NONE.to_owned()),
+            name => {
+                let sets = sets(begin, &vec![0; begin.tried.len()]);
+                self.file_of(&Measured { name: name.to_owned(), sets }, "profile")
+            }
         }
-        let name = BASELINE.to_owned();
-        Ok((name.clone(), self.file_of(&Measured { name, sets }, "profile")?))
     }
 
     /// Runs profiles against the first of `measured`, or against the settings that were found, and gives the bundle.
@@ -287,10 +283,10 @@ impl<'a> Worker<'a> {
         (against_found, name): (bool, &str),
         change: impl FnOnce(&mut Overrides),
         observer: &mut dyn Observer,
-    ) -> Result<(Compared, PathBuf), Problem> {
+    ) -> Result<(Planned, PathBuf), Problem> {
         let mut files = Vec::new();
         if against_found {
-            files.push(self.found(begin)?.1);
+            files.push(self.found(begin)?);
         }
         for one in measured {
             files.push(self.file_of(one, "profile")?);
@@ -302,24 +298,10 @@ impl<'a> Worker<'a> {
         Ok((compared, bundle))
     }
 
-    /// The name of the arm with the settings that were found.
-    pub(super) fn name_of_found(&self, begin: &Begin) -> Result<String, Problem> {
-        self.found(begin).map(|(name, _)| name)
-    }
-
-    fn run(&self, compared: &Compared, out: &Path, observer: &mut dyn Observer) -> Result<(), Problem> {
-        let run =
-            Run { plan: &compared.plan, source: &compared.source, schedule: &compared.schedule, notes: Vec::new() };
-        let outcome =
-            self.args.place.run_of_search(run, (self.host, self.world), out, self.cancel.clone(), observer)?;
-        if !outcome.left.is_empty() {
-            return Err(Problem::new(ProblemKind::NotRestored, "what the search changed", outcome.left.join("; ")));
-        }
+    fn run(&self, compared: &Planned, out: &Path, observer: &mut dyn Observer) -> Result<(), Problem> {
+        let place = (&self.args.place, PATIENCE);
+        let outcome = compared.run::<Entry>(place, self.at(), (out, &self.folder), self.cancel.clone(), observer)?;
         match outcome.ending {
-            Ending::Interrupted => {
-                let hint = format!("holdup tune --continue {}", self.folder.display());
-                Err(Problem::interrupted("the search").hint(hint))
-            }
             Ending::Failed { reason } if outcome.trials_done == 0 => Err(Problem::host("the block", reason)),
             _ => Ok(()),
         }
@@ -346,11 +328,11 @@ impl<'a> Worker<'a> {
     }
 
     /// The trials of a block as the log takes them.
-    fn seen(&self, data: &BundleData, compared: &Compared, points: &[(String, Vec<u8>)], begin: &Begin) -> Vec<Seen> {
+    fn seen(&self, data: &BundleData, compared: &Planned, points: &[(String, Vec<u8>)], begin: &Begin) -> Vec<Seen> {
         points
             .iter()
             .filter_map(|(name, levels)| {
-                let arm = compared.arm(name)?.id;
+                let arm = arm_of(compared, name)?.id;
                 let trials: Vec<&Trial> = data.trials.iter().filter(|t| t.arm == arm).collect();
                 seen_of(&trials, levels, &self.metric.id, begin)
             })
@@ -403,9 +385,8 @@ impl Blocks for Worker<'_> {
     ) -> Result<(), Problem> {
         let begun = Instant::now();
         let begin = log.begin().clone();
-        let (name, file) = self.found(&begin)?;
-        let mut named = vec![(name, vec![0; begin.tried.len()])];
-        let mut files = vec![file];
+        let mut named = vec![(Self::name_of_found(&begin).to_owned(), vec![0; begin.tried.len()])];
+        let mut files = vec![self.found(&begin)?];
         for (at, levels) in points.iter().enumerate() {
             let (name, sets) = (format!("point-{}", at + 1), sets(&begin, levels));
             let of = format!("block-{}", log.entries().len());
@@ -462,11 +443,9 @@ fn overrides(args: &Args) -> Overrides {
     overrides
 }
 
+/// The workload of the plan; a search of settings varies nothing of it.
 fn workload(plan: &Plan) -> Result<&WorkloadUse, Problem> {
-    let [used] = plan.workloads.as_slice() else {
-        return Err(Problem::usage("the plan", format!("it has {} workloads", plan.workloads.len()))
-            .hint("a search follows one metric of one workload"));
-    };
+    let used = only_workload(plan)?;
     match used.axes.first() {
         None => Ok(used),
         Some(axis) => Err(Problem::usage(format!("axis {}", axis.name), "a search varies settings and nothing else")
@@ -514,12 +493,7 @@ fn varied(plan: &Plan) -> Result<Vec<Tried>, Problem> {
 fn metrics(plan: &Plan, used: &WorkloadUse) -> Result<(Vec<Metric>, Metric), Problem> {
     let of = holdup_workloads::find(&used.kind)
         .ok_or_else(|| Problem::internal(format!("workload {}", used.kind), "it is not in the catalogue"))?;
-    let mut metrics = of.metrics_of(used, &plan.metrics);
-    for metric in &mut metrics {
-        if let Some(better) = plan.metric_choice(&used.name, &metric.id).and_then(|choice| choice.better) {
-            metric.better = better;
-        }
-    }
+    let metrics = holdup_target::metrics_of(plan, used)?;
     let named = plan.metrics.iter().find(|m| m.primary).map(|m| m.id.as_str());
     let id = named.or_else(|| of.primary_metric()).or(plan.metrics.first().map(|m| m.id.as_str())).unwrap_or_default();
     let metric = metrics.iter().find(|m| m.id == id).or(metrics.first()).cloned();
