@@ -3,10 +3,10 @@
 
 use crate::head::{number_of, without_out};
 use crate::local::blank;
+use holdup_bundle::Writer;
 use holdup_model::bundle::{BundleHead, CollectorState, Ending, IMPORTED};
 use holdup_model::plan::Level;
 use holdup_model::{Arm, Availability, Collected, Factor, Machine, Plan, Problem, Schedule, Trial, TrialSpec, Window};
-use holdup_store::Writer;
 use std::collections::BTreeMap;
 use std::path::Path;
 

@@ -3,6 +3,7 @@
 use crate::local::blank;
 use crate::watching::Watching;
 use crate::window::{self, CollectorHooks, unix_ns};
+use holdup_bundle::Writer;
 use holdup_evidence::{CollectContext, CollectOptions, Subject};
 use holdup_host::lock::HostLock;
 use holdup_host::{Host, facts, process};
@@ -13,7 +14,6 @@ use holdup_model::{
     Arm, Availability, Collected, Design, Direction, Event, Machine, Metric, Observer, Plan, Problem, Schedule, Trial,
     TrialSpec, TrialStatus, text,
 };
-use holdup_store::Writer;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

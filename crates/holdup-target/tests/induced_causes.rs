@@ -87,7 +87,7 @@ fn watch(pids: &[u32], collectors: &[&str]) -> BundleData {
         cancel: Cancel::default(),
     };
     record(&request, &mut Silent).expect("it records");
-    holdup_store::read(&out).expect("it reads")
+    holdup_bundle::read(&out).expect("it reads")
 }
 
 /// Watches the processes of `lock-contention` under tas.

@@ -134,7 +134,7 @@ impl Fixture {
 }
 
 fn trials(out: &Path) -> Vec<Trial> {
-    holdup_store::read(out).expect("a whole bundle").trials
+    holdup_bundle::read(out).expect("a whole bundle").trials
 }
 
 fn trials_run_in_the_planned_order_and_are_kept_with_their_metrics() {
@@ -146,7 +146,7 @@ fn trials_run_in_the_planned_order_and_are_kept_with_their_metrics() {
     let order: Vec<(u32, u32, Option<f64>)> = trials.iter().map(|t| (t.block, t.arm, t.metric("x"))).collect();
     assert_eq!(order, [(0, 0, Some(1.0)), (0, 1, Some(2.0)), (1, 0, Some(1.0)), (1, 1, Some(2.0))]);
     assert!(trials.iter().all(|t| t.window.is_some() && !t.environment_before.is_empty()));
-    let bundle = holdup_store::read(&place.out()).expect("whole");
+    let bundle = holdup_bundle::read(&place.out()).expect("whole");
     assert!(bundle.log.iter().any(|(_, text)| text == "kept from before the run"), "{:?}", bundle.log);
     assert_eq!(bundle.ending, Some(Ending::Complete));
 }
@@ -160,7 +160,7 @@ fn a_run_that_is_decided_ends_at_the_end_of_a_block() {
     let (outcome, trials) = place.run(&long, &schedule, &mut holdup_model::progress::Silent);
     assert_eq!((outcome.ending, outcome.trials_done), (Ending::Decided, 2));
     assert_eq!(trials.iter().map(|t| t.block).collect::<Vec<_>>(), [0, 0]);
-    assert_eq!(holdup_store::read(&place.out()).expect("whole").ending, Some(Ending::Decided));
+    assert_eq!(holdup_bundle::read(&place.out()).expect("whole").ending, Some(Ending::Decided));
 
     // A plan with a fixed number of blocks is not asked.
     let mut place = Fixture::new();

@@ -3,7 +3,7 @@
 use std::process::{Command, Output};
 
 fn list(words: &[&str]) -> Output {
-    let bundle = concat!(env!("CARGO_MANIFEST_DIR"), "/../holdup-store/tests/fixtures/schema-1.holdup");
+    let bundle = concat!(env!("CARGO_MANIFEST_DIR"), "/../holdup-bundle/tests/fixtures/schema-1.holdup");
     // On a copy: a reader may have to write beside the file.
     let folder = tempfile::tempdir().expect("a folder");
     let copy = folder.path().join("a.holdup");

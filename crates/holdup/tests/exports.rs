@@ -8,9 +8,9 @@ use std::path::Path;
 
 fn place() -> Sandbox {
     let place = Sandbox::new();
-    let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("../holdup-store/tests/fixtures/schema-2.holdup");
+    let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("../holdup-bundle/tests/fixtures/schema-2.holdup");
     std::fs::copy(kept, place.path("a.holdup")).expect("is copied");
-    let old = Path::new(env!("CARGO_MANIFEST_DIR")).join("../holdup-store/tests/fixtures/schema-1.holdup");
+    let old = Path::new(env!("CARGO_MANIFEST_DIR")).join("../holdup-bundle/tests/fixtures/schema-1.holdup");
     std::fs::copy(old, place.path("old.holdup")).expect("is copied");
     place
 }

@@ -76,7 +76,7 @@ pub struct Side {
 /// When a bundle cannot be read, when its plan has not one factor, or when the two have nothing in common.
 pub fn run(simulated: &Path, guests: &Path) -> Result<String> {
     let side = |path: &Path| -> Result<Side> {
-        let bundle = holdup_store::read(path).map_err(|p| anyhow::anyhow!("{p}"))?;
+        let bundle = holdup_bundle::read(path).map_err(|p| anyhow::anyhow!("{p}"))?;
         side(&bundle, &holdup_analysis::analyse(&bundle)).with_context(|| path.display().to_string())
     };
     tables(&side(simulated)?, &side(guests)?)

@@ -29,7 +29,7 @@ pub const DIRECT: &[(&str, &str)] = &[
     ),
     ("crates/holdup/src/commands/packets/together.rs", "sizes alone"),
     (
-        "crates/holdup-store/src/write.rs",
+        "crates/holdup-bundle/src/write.rs",
         "O_CREAT|O_EXCL, and the removal of what that made; SQLite opens it with SQLITE_OPEN_NOFOLLOW",
     ),
     (

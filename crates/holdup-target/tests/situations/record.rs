@@ -63,5 +63,5 @@ pub(crate) fn observed(
     holdup_target::record(&request, observer).expect("it records");
     let usual = Scheduling { policy: Scheduling::OTHER, reset_on_fork: false, nice: 0, priority: 0 };
     let _stays = host.set_scheduling(tid, usual);
-    holdup_store::read(&out).expect("it reads")
+    holdup_bundle::read(&out).expect("it reads")
 }

@@ -42,11 +42,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     if args.others.len() > 1 {
         return history(args);
     }
-    let a = holdup_store::read(&args.a)?;
+    let a = holdup_bundle::read(&args.a)?;
     let name = args.a.display().to_string();
     let (analysis, names) = match (args.others.as_slice(), args.arms.as_slice()) {
         ([other, ..], _) => {
-            let b = holdup_store::read(other)?;
+            let b = holdup_bundle::read(other)?;
             (holdup_analysis::compare_bundles(&a, &b)?, (name, other.display().to_string()))
         }
         ([], [first, second]) => (holdup_analysis::compare_arms(&a, first, second)?, (first.clone(), second.clone())),
@@ -65,7 +65,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
 fn history(args: &Args) -> anyhow::Result<u8> {
     let paths = std::iter::once(&args.a).chain(&args.others);
     let bundles: Vec<_> = paths
-        .map(|path| Ok((path.display().to_string(), holdup_store::read(path)?)))
+        .map(|path| Ok((path.display().to_string(), holdup_bundle::read(path)?)))
         .collect::<Result<_, Problem>>()?;
     let history = holdup_analysis::history(&bundles)?;
     let text = match args.json {

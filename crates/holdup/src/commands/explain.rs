@@ -29,7 +29,7 @@ pub(crate) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
-    let mut bundle = holdup_store::read(&args.bundle)?;
+    let mut bundle = holdup_bundle::read(&args.bundle)?;
     if let Some(wanted) = &args.arm {
         keep_arm(&mut bundle, wanted)?;
     }

@@ -93,7 +93,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
                 .ok_or_else(|| anyhow::anyhow!("clap let the format {format} through"))?;
             return write(out, &text);
         }
-        (None, Some(path)) => holdup_store::read(path)?,
+        (None, Some(path)) => holdup_bundle::read(path)?,
         (None, None) => anyhow::bail!("clap let a missing bundle through"),
     };
     let choice = Choice { arm: args.arm.clone(), trial: args.trial, profile: args.profile_name.clone() };

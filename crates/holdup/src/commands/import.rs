@@ -75,7 +75,7 @@ fn refuse(out: &Path) -> Result<(), Problem> {
         );
     }
     if out.exists() {
-        return Err(holdup_store::taken(out));
+        return Err(holdup_bundle::taken(out));
     }
     Ok(())
 }

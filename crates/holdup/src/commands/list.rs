@@ -331,7 +331,7 @@ fn of_bundle(kind: Kind, file: Option<&str>, boot: Option<u32>, as_json: bool) -
         let command = format!("holdup list {}", kind.name());
         Problem::usage(command.as_str(), "it needs a bundle").hint(format!("{command} FILE.holdup"))
     })?;
-    let bundle = holdup_store::read(Path::new(file))?;
+    let bundle = holdup_bundle::read(Path::new(file))?;
     Ok(match (kind, as_json) {
         (Kind::Boots, false) => boots::table(&bundle),
         (Kind::Boots, true) => document(kind, boots::json(&bundle).into_iter()),

@@ -112,7 +112,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     };
     let outcome = record(&request, &mut Progress::new(args.quiet))?;
     if !args.quiet && outcome.windows_done > 0 {
-        explain::print(&holdup_analysis::explain(&holdup_store::read(&out)?), &out, args.json, args.details)?;
+        explain::print(&holdup_analysis::explain(&holdup_bundle::read(&out)?), &out, args.json, args.details)?;
     }
     Ok(end(&out, &outcome)?)
 }

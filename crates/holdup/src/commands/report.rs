@@ -25,7 +25,7 @@ pub(crate) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
-    let bundle = holdup_store::read(&args.bundle)?;
+    let bundle = holdup_bundle::read(&args.bundle)?;
     let analysis = holdup_analysis::analyse(&bundle);
     if let Some(out) = &args.html {
         write_file(out, &holdup_report::html(&bundle, &analysis))?;

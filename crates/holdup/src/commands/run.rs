@@ -235,7 +235,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
 
 /// Prints the result as `holdup report` does.
 fn verdicts(out: &Path, details: bool) -> Result<(), Problem> {
-    let bundle = holdup_store::read(out)?;
+    let bundle = holdup_bundle::read(out)?;
     let analysis = holdup_analysis::analyse(&bundle);
     output::data(&holdup_report::terminal(&bundle, &analysis, &output::terminal(details)))
 }

@@ -72,7 +72,7 @@ fn in_force(host: &Host, args: &Args, profile: &Profile) -> anyhow::Result<u8> {
 }
 
 fn whole(path: &Path, as_json: bool) -> anyhow::Result<u8> {
-    let wholeness = holdup_store::verify(path)?;
+    let wholeness = holdup_bundle::verify(path)?;
     if as_json {
         let document = serde_json::json!({
             "schema": "holdup.verify/1",

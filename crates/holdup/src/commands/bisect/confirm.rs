@@ -49,7 +49,7 @@ pub(super) fn confirm(
     })?;
     let bundle = worker.free_bundle("confirm");
     worker.run(&planned, &bundle, &mut Endless(observer))?;
-    let mut data = holdup_store::read(&bundle)?;
+    let mut data = holdup_bundle::read(&bundle)?;
     if let (Some((rate, per)), Some(used)) = (&rate, planned.plan.workloads.first()) {
         rate.add_to(&mut data, &used.name, per);
     }

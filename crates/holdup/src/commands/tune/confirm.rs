@@ -67,7 +67,7 @@ pub(super) fn prune(
             |o| fixed(o, blocks, false),
             &mut Endless(observer),
         )?;
-        let data = holdup_store::read(&bundle)?;
+        let data = holdup_bundle::read(&bundle)?;
         for &at in &set {
             // The winner over the profile without it is what it adds.
             let all = comparisons(&data, &compared, &name_without(at), WINNER)?;
@@ -144,7 +144,7 @@ pub(super) fn confirm(
         |o| fixed(o, blocks, true),
         &mut Endless(observer),
     )?;
-    let data = holdup_store::read(&bundle)?;
+    let data = holdup_bundle::read(&bundle)?;
     let found = Worker::name_of_found(begin);
     let mut winner = WINNER;
     if before != levels {

@@ -405,7 +405,7 @@ impl Blocks for Worker<'_> {
         if !out.exists() {
             return ran;
         }
-        let data = holdup_store::read(&out)?;
+        let data = holdup_bundle::read(&out)?;
         let seen = self.seen(&data, &compared, &named, &begin);
         for failed in seen.iter().filter(|s| s.failed.is_some()) {
             let why = failed.failed.as_deref().unwrap_or_default();

@@ -14,7 +14,7 @@
 
 // The sample bundle of the tests speaks of the crate by its name, in the tests beside the code too.
 #[cfg(test)]
-extern crate self as holdup_store;
+extern crate self as holdup_bundle;
 
 mod boot_logs;
 mod captures;

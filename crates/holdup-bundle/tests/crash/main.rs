@@ -60,7 +60,7 @@ fn live(path: &Path, data: &BundleData) -> (Acknowledged, Result<(), Problem>) {
 
 /// Checks that a file holds all that was acknowledged, nothing half, and at most the one thing that was under way.
 fn holds(path: &Path, whole: &BundleData, got: Acknowledged, context: &str) {
-    let read = match holdup_store::read(path) {
+    let read = match holdup_bundle::read(path) {
         Ok(read) => read,
         Err(problem) => {
             assert!(!got.created, "{context}: a begun bundle is lost: {problem}");
@@ -93,7 +93,7 @@ fn holds(path: &Path, whole: &BundleData, got: Acknowledged, context: &str) {
 /// Checks that nothing is wrong with a file beside its missing ending.
 fn is_whole_but_for_the_ending(path: &Path, got: Acknowledged, context: &str) {
     if got.created {
-        let found = holdup_store::verify(path).expect("is verified");
+        let found = holdup_bundle::verify(path).expect("is verified");
         let ended = found.lines.iter().any(|line| line == "ending: complete");
         assert!(found.whole == ended && (ended || !got.finished), "{context}: {found:#?}");
     }
@@ -177,14 +177,14 @@ fn a_full_disk_is_said_and_writing_goes_on_when_there_is_space_again() {
             assert_eq!(problem.kind, ProblemKind::Host);
             assert!(problem.why.contains(&format!("no space left while writing trial {i}")), "{problem}");
             // While the disk is still full and the writer still open, what was measured can be read.
-            assert_eq!(holdup_store::read(&path).expect("is read").trials, whole.trials[..i]);
+            assert_eq!(holdup_bundle::read(&path).expect("is read").trials, whole.trials[..i]);
             assert!(disarm());
             writer.add_trial(trial).expect("there is space again");
         }
         disarm();
         assert!(refused <= 1);
         writer.finish(&holdup_model::bundle::Ending::Complete).expect("is finished");
-        assert_eq!(holdup_store::read(&path).expect("is read").trials, whole.trials);
+        assert_eq!(holdup_bundle::read(&path).expect("is read").trials, whole.trials);
         assert_eq!(names(folder.path()), ["a.holdup"]);
     }
 }
@@ -216,7 +216,7 @@ fn holds_pages_of_an_open_transaction(site: &Path) -> bool {
     let aside = folder();
     let alone = aside.path().join("a.holdup");
     std::fs::copy(site, &alone).expect("is copied");
-    holdup_store::read(&alone).is_err()
+    holdup_bundle::read(&alone).is_err()
 }
 
 fn a_crashed_bundle_in_a_read_only_place_is_recovered_on_a_copy() {

@@ -35,9 +35,9 @@ fn said(problem: &Problem, path: &Path) -> String {
 fn files_that_are_no_bundles() {
     let mut table = String::new();
     let mut check = |name: &str, path: &Path| {
-        let problem = holdup_store::read(path).expect_err(name);
-        assert_eq!(holdup_store::read_salvage(path).expect_err(name).why, problem.why, "{name}: salvage");
-        let verified = holdup_store::verify(path).expect_err(name);
+        let problem = holdup_bundle::read(path).expect_err(name);
+        assert_eq!(holdup_bundle::read_salvage(path).expect_err(name).why, problem.why, "{name}: salvage");
+        let verified = holdup_bundle::verify(path).expect_err(name);
         assert_eq!(verified.why, problem.why, "{name}: verify");
         assert!(!verified.to_string().contains("holdup verify"), "{name}: verify sends the user to itself");
         assert!(problem.hint.is_some(), "{name}: {problem}");
@@ -51,7 +51,7 @@ fn files_that_are_no_bundles() {
         std::fs::read(&path).expect("is there")
     };
     let mut newer = SOUND.1.clone();
-    newer[60..64].copy_from_slice(&(holdup_store::SCHEMA_VERSION as i32 + 1).to_be_bytes());
+    newer[60..64].copy_from_slice(&(holdup_bundle::SCHEMA_VERSION as i32 + 1).to_be_bytes());
     let mut none = SOUND.1.clone();
     none[60..64].copy_from_slice(&0_i32.to_be_bytes());
     let mut headless = SOUND.1.clone();
@@ -98,17 +98,17 @@ fn is_whole_or_named(trial: &Trial, sound: &BundleData, lines: &[String]) -> boo
 fn judge(bytes: &[u8], verify_sees_it: bool) -> Result<(), TestCaseError> {
     let sound = &SOUND.0;
     let (_folder, path) = with_bytes(bytes);
-    match holdup_store::read(&path) {
+    match holdup_bundle::read(&path) {
         Ok(read) => prop_assert!(read == *sound, "it reads as something else"),
         Err(problem) => prop_assert!(problem.hint.is_some() && !problem.why.is_empty(), "{problem}"),
     }
-    if let Ok((part, lines)) = holdup_store::read_salvage(&path) {
+    if let Ok((part, lines)) = holdup_bundle::read_salvage(&path) {
         for trial in &part.trials {
             prop_assert!(is_whole_or_named(trial, sound, &lines), "trial {}: {lines:#?}", trial.seq);
         }
         prop_assert!(part == *sound || !lines.is_empty(), "something is lost in silence");
     }
-    if let Ok(found) = holdup_store::verify(&path) {
+    if let Ok(found) = holdup_bundle::verify(&path) {
         prop_assert!(!verify_sees_it || !found.whole, "{found:#?}");
     }
     Ok(())
@@ -121,7 +121,7 @@ fn a_bundle_cut_anywhere_is_refused_and_says_so() {
     for cut in pages.chain([bytes.len() / 2 + 1, bytes.len() - 1, 99, 100, 4097]) {
         judge(&bytes[..cut], true).unwrap_or_else(|e| panic!("cut at {cut}: {e}"));
         let (_folder, path) = with_bytes(&bytes[..cut]);
-        assert!(holdup_store::read(&path).is_err(), "cut at {cut}");
+        assert!(holdup_bundle::read(&path).is_err(), "cut at {cut}");
     }
 }
 
@@ -135,7 +135,7 @@ fn salvage_gives_the_trials_that_are_whole_and_names_the_others() {
     let mut counts = std::collections::BTreeSet::new();
     for cut in (bytes.len() / 3..bytes.len()).step_by(4096) {
         std::fs::write(&path, &bytes[..cut]).expect("is written");
-        let Ok((part, lines)) = holdup_store::read_salvage(&path) else { continue };
+        let Ok((part, lines)) = holdup_bundle::read_salvage(&path) else { continue };
         counts.insert(part.trials.len());
         for trial in &sound.trials {
             let given = part.trials.iter().any(|t| t.seq == trial.seq && is_whole_or_named(t, &sound, &lines));
@@ -189,8 +189,8 @@ fn tampered(sql: &str) -> (Result<BundleData, String>, Vec<String>) {
     db.execute_batch("PRAGMA foreign_keys = OFF; PRAGMA ignore_check_constraints = ON;").expect("is set");
     db.execute_batch(sql).unwrap_or_else(|e| panic!("{sql}: {e}"));
     drop(db);
-    let read = holdup_store::read(&path).map_err(|p| said(&p, &path));
-    let lines = match holdup_store::verify(&path) {
+    let read = holdup_bundle::read(&path).map_err(|p| said(&p, &path));
+    let lines = match holdup_bundle::verify(&path) {
         Ok(found) => {
             assert!(read.is_ok() || !found.whole, "{sql}: {found:#?}");
             found.lines
@@ -202,7 +202,7 @@ fn tampered(sql: &str) -> (Result<BundleData, String>, Vec<String>) {
 
 #[test]
 fn each_missing_table_is_named() {
-    for table in holdup_store::tables() {
+    for table in holdup_bundle::tables() {
         let name = table.name;
         let (read, _) = tampered(&format!("DROP TABLE {name}"));
         assert!(read.expect_err(&name).contains(&format!("is damaged: the table {name} is missing")));

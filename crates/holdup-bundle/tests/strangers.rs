@@ -31,11 +31,11 @@ fn what_is_no_file_beside_a_bundle_is_refused_and_not_waited_for() {
         let (folder, path) = bundle();
         let beside = folder.path().join(format!("a.holdup{suffix}"));
         mknodat(CWD, &beside, FileType::Fifo, Mode::from_raw_mode(0o600), 0).expect("a FIFO");
-        let problem = holdup_store::read(&path).expect_err("it is refused");
+        let problem = holdup_bundle::read(&path).expect_err("it is refused");
         assert!(problem.why.contains(suffix) && problem.hint.is_some(), "{problem}");
         std::fs::remove_file(&beside).expect("is removed");
         std::os::unix::fs::symlink("/etc/passwd", &beside).expect("a link");
-        holdup_store::read(&path).expect_err("a link is refused");
+        holdup_bundle::read(&path).expect_err("a link is refused");
     }
 }
 
@@ -61,7 +61,7 @@ fn a_journal_that_names_another_file_is_refused() {
     journal.extend(magic);
     std::fs::write(folder.path().join("a.holdup-journal"), journal).expect("is written");
     for _ in 0..2 {
-        let problem = holdup_store::read(&path).expect_err("it is refused");
+        let problem = holdup_bundle::read(&path).expect_err("it is refused");
         assert!(problem.why.contains("names another file"), "{problem}");
         assert!(victim.exists(), "what the journal names was removed");
         // Of another user it is refused as well.
@@ -71,30 +71,30 @@ fn a_journal_that_names_another_file_is_refused() {
 
 fn a_bundle_of_another_user_is_read_as_it_lies_there() {
     let (folder, path) = bundle();
-    let own = holdup_store::read(&path).expect("is read");
+    let own = holdup_bundle::read(&path).expect("is read");
     give_away(folder.path(), &path);
-    assert_eq!(holdup_store::read(&path).as_ref(), Ok(&own));
+    assert_eq!(holdup_bundle::read(&path).as_ref(), Ok(&own));
     // Write-ahead logging would make files beside it.
     let mut bytes = std::fs::read(&path).expect("is there");
     bytes[18..20].fill(2);
     std::fs::write(&path, &bytes).expect("is written");
-    assert_eq!(holdup_store::read(&path).as_ref(), Ok(&own));
+    assert_eq!(holdup_bundle::read(&path).as_ref(), Ok(&own));
     // A name that means something in a URI.
     let odd = folder.path().join("a?mode=rw%41#b .holdup");
     std::fs::rename(&path, &odd).expect("is renamed");
-    assert_eq!(holdup_store::read(&odd).as_ref(), Ok(&own));
+    assert_eq!(holdup_bundle::read(&odd).as_ref(), Ok(&own));
     assert_eq!(names(folder.path()), ["a?mode=rw%41#b .holdup"]);
     assert_eq!(std::fs::read(&odd).expect("is there"), bytes);
 }
 
 fn a_bundle_that_others_may_write_is_read_as_one_of_theirs() {
     let (folder, path) = bundle();
-    let own = holdup_store::read(&path).expect("is read");
+    let own = holdup_bundle::read(&path).expect("is read");
     let mut bytes = std::fs::read(&path).expect("is there");
     bytes[18..20].fill(2);
     std::fs::write(&path, &bytes).expect("is written");
     set_permissions(&path, Permissions::from_mode(0o666)).expect("is set");
-    assert_eq!(holdup_store::read(&path).as_ref(), Ok(&own));
+    assert_eq!(holdup_bundle::read(&path).as_ref(), Ok(&own));
     assert_eq!(names(folder.path()), ["a.holdup"]);
 }
 

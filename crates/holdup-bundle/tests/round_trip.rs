@@ -13,10 +13,10 @@ fn a_bundle_reads_back_as_it_was_written() {
     let path = folder.path().join("a.holdup");
     let data = sample(3);
     write(&path, &data).expect("is written");
-    assert_eq!(holdup_store::read(&path).expect("is read"), data);
+    assert_eq!(holdup_bundle::read(&path).expect("is read"), data);
     assert_eq!(names(folder.path()), ["a.holdup"], "one file and nothing beside it");
 
-    let wholeness = holdup_store::verify(&path).expect("is verified");
+    let wholeness = holdup_bundle::verify(&path).expect("is verified");
     assert!(wholeness.whole, "{wholeness:#?}");
     insta::assert_snapshot!(wholeness.lines.join("\n"));
 }
@@ -35,8 +35,8 @@ fn every_ending_reads_back() {
         let path = folder.path().join(format!("{i}.holdup"));
         let data = holdup_model::BundleData { ending, ..sample(1) };
         write(&path, &data).expect("is written");
-        assert_eq!(holdup_store::read(&path).expect("is read"), data);
-        let found = holdup_store::verify(&path).expect("is verified");
+        assert_eq!(holdup_bundle::read(&path).expect("is read"), data);
+        let found = holdup_bundle::verify(&path).expect("is verified");
         assert_eq!(found.whole, data.ending.is_some(), "{found:#?}");
     }
 }
@@ -52,7 +52,7 @@ fn metrics_that_had_another_id_have_that_of_today() {
         of_it.for_each(|m| m.metric = "near_cpu_s_per_gb".to_owned());
     }
     write(&path, &data).expect("is written");
-    let read = holdup_store::read(&path).expect("is read");
+    let read = holdup_bundle::read(&path).expect("is read");
     let now = "client_cpu_s_per_gb";
     assert_eq!(read.metrics[0].1.id, now);
     let measured = |t: &holdup_model::Trial| t.measurements.iter().filter(|m| m.metric == now).count();
@@ -68,7 +68,7 @@ fn a_running_bundle_can_be_read_and_stays_writable() {
     for (i, trial) in data.trials.iter().enumerate() {
         writer.add_trial(trial).expect("is added");
         assert_eq!(names(folder.path()), ["a.holdup"], "nothing beside it between two trials");
-        assert_eq!(holdup_store::read(&path).expect("is read").trials, data.trials[..=i]);
+        assert_eq!(holdup_bundle::read(&path).expect("is read").trials, data.trials[..=i]);
     }
 }
 
@@ -97,7 +97,7 @@ fn names_that_sqlite_would_take_for_something_else_are_paths() {
     for name in ["file:a?mode=memory", ":memory:", "per%20cent.holdup", "a'b\"c.holdup"] {
         let path = folder.path().join(name);
         write(&path, &sample(1)).expect("is written");
-        assert_eq!(holdup_store::read(&path).expect("is read"), sample(1));
+        assert_eq!(holdup_bundle::read(&path).expect("is read"), sample(1));
     }
     assert_eq!(names(folder.path()).len(), 4);
 }
@@ -112,7 +112,7 @@ fn a_number_that_is_not_finite_becomes_absent() {
         data.trials[0].evidence[0].items[0].value = Measured::Value(bad);
     }
     write(&path, &data).expect("is written");
-    let read = holdup_store::read(&path).expect("is read");
+    let read = holdup_bundle::read(&path).expect("is read");
     let reasons: Vec<&Measured> = read.trials[0].measurements[2..].iter().map(|m| &m.value).collect();
     let absent = |v: &str| Measured::Absent(format!("not a finite number ({v})"));
     assert_eq!(reasons, [&absent("NaN"), &absent("inf"), &absent("-inf")]);
@@ -140,7 +140,7 @@ fn a_trial_out_of_order_or_of_no_arm_is_refused_and_the_next_one_is_taken() {
     immense.evidence[0].coverage.seen = 1;
     writer.add_trial(&immense).expect("is added");
     writer.finish(&Ending::Budget).expect("is finished");
-    assert_eq!(holdup_store::read(&path).expect("is read").trials, [immense]);
+    assert_eq!(holdup_bundle::read(&path).expect("is read").trials, [immense]);
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn two_hundred_trials_of_twelve_collectors_stay_small() {
     writer.finish(&Ending::Budget).expect("is finished");
     let bytes = std::fs::metadata(&path).expect("is there").len();
     assert!(bytes < 12 << 20, "{bytes} bytes");
-    let read = holdup_store::read(&path).expect("is read");
+    let read = holdup_bundle::read(&path).expect("is read");
     assert_eq!((read.trials.len(), &read.trials[199]), (200, &trial));
 }
 
@@ -189,7 +189,7 @@ fn logs_of_guests_are_kept_with_their_size_and_only_of_boots_that_are_planned() 
     writer.add_boot_log(2, "console", &long).expect("is added");
     writer.add_boot_log(2, "console", b"tried again \xff\n").expect("is added");
     writer.finish(&Ending::Budget).expect("is finished");
-    let logs = holdup_store::read(&path).expect("is read").boot_logs;
+    let logs = holdup_bundle::read(&path).expect("is read").boot_logs;
     assert_eq!(logs.len(), 2, "the refused one left nothing");
     assert_eq!((logs[0].session, logs[0].boot, logs[0].bytes), (0, 2, long.len() as u64));
     assert!(logs[0].text.len() <= 1 << 20 && logs[0].trimmed_bytes > 4 << 20, "{}", logs[0].trimmed_bytes);
@@ -278,7 +278,7 @@ fn an_hour_of_distributions_is_read_into_the_memory_of_what_is_in_them() {
         writer.add_trial(&trial).expect("is added");
     }
     writer.finish(&Ending::Budget).expect("is finished");
-    let read = holdup_store::read(&path).expect("is read");
+    let read = holdup_bundle::read(&path).expect("is read");
     let all: Vec<_> = read.trials.iter().flat_map(|t| &t.evidence).flat_map(|c| &c.histograms).collect();
     assert!(all.len() >= trials as usize * histograms, "{} histograms", all.len());
     let bytes: usize = all.iter().map(|h| h.histogram.memory_bytes()).sum();

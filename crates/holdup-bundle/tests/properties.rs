@@ -283,9 +283,9 @@ proptest! {
         let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir())?;
         let path = folder.path().join("a.holdup");
         write(&path, &data).map_err(|p| TestCaseError::fail(p.to_string()))?;
-        let read = holdup_store::read(&path).map_err(|p| TestCaseError::fail(p.to_string()))?;
+        let read = holdup_bundle::read(&path).map_err(|p| TestCaseError::fail(p.to_string()))?;
         prop_assert_eq!(&read, &data);
-        let (salvaged, damage) = holdup_store::read_salvage(&path).map_err(|p| TestCaseError::fail(p.to_string()))?;
+        let (salvaged, damage) = holdup_bundle::read_salvage(&path).map_err(|p| TestCaseError::fail(p.to_string()))?;
         prop_assert_eq!((&salvaged, damage), (&data, Vec::new()));
     }
 }

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test binary uses its own share of these")]
 
+use holdup_bundle::Writer;
 use holdup_model::arm::{Arm, Replica, Schedule, TrialSpec};
 use holdup_model::bundle::{BootLog, BundleData, BundleHead, CollectorState, Ending};
 use holdup_model::captures::{
@@ -20,7 +21,6 @@ use holdup_model::{
     Collected, Coverage, Direction, EnvironmentReading, EvidenceItem, Fact, Histogram, Machine, Measurement, Metric,
     Parameters, Problem, SelfCost, SparseHistogram, Value,
 };
-use holdup_store::Writer;
 use std::path::Path;
 
 const SECOND: i64 = 1_000_000_000;

@@ -20,12 +20,12 @@ fn page() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/bundle.md")
 }
 
-/// Makes the fixture of the present schema: `cargo test -p holdup-store --test for_ever -- --ignored`.
+/// Makes the fixture of the present schema: `cargo test -p holdup-bundle --test for_ever -- --ignored`.
 /// It stays as it is once a version is released.
 #[test]
 #[ignore = "writes a file that is kept for ever; run it by hand for a new schema version"]
 fn make_the_fixture() {
-    let path = fixture(holdup_store::SCHEMA_VERSION);
+    let path = fixture(holdup_bundle::SCHEMA_VERSION);
     std::fs::remove_file(&path).ok();
     common::write(&path, &sample(2)).expect("is written");
 }
@@ -36,10 +36,10 @@ fn opened(version: u32) -> BundleData {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("old.holdup");
     std::fs::copy(fixture(version), &path).expect("is copied");
-    let found = holdup_store::verify(&path).expect("is verified");
+    let found = holdup_bundle::verify(&path).expect("is verified");
     assert!(found.whole, "{found:#?}");
     assert_eq!(found.lines[0], format!("schema: version {version}, every table is there"));
-    holdup_store::read(&path).expect("is read")
+    holdup_bundle::read(&path).expect("is read")
 }
 
 #[test]
@@ -59,13 +59,13 @@ fn schema_3_opens_for_ever() {
 
 #[test]
 fn the_present_schema_has_a_fixture() {
-    assert_eq!(holdup_store::SCHEMA_VERSION, 3, "keep a fixture of the new version, and a test that opens it");
-    let db = fixture_db(holdup_store::SCHEMA_VERSION);
+    assert_eq!(holdup_bundle::SCHEMA_VERSION, 3, "keep a fixture of the new version, and a test that opens it");
+    let db = fixture_db(holdup_bundle::SCHEMA_VERSION);
     let mut statement =
         db.prepare("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY sql").expect("is prepared");
     let stored: Vec<String> =
         statement.query_map([], |row| row.get(0)).expect("is read").collect::<Result<_, _>>().expect("is text");
-    let schema = holdup_store::schema_sql();
+    let schema = holdup_bundle::schema_sql();
     let mut written: Vec<&str> = schema.split(";\n").map(str::trim).filter(|sql| !sql.is_empty()).collect();
     written.sort_unstable();
     assert_eq!(stored, written, "the schema changed without a new version");
@@ -74,13 +74,13 @@ fn the_present_schema_has_a_fixture() {
 /// A version only adds: what the tables of an older one hold is where it ever was.
 #[test]
 fn no_version_takes_a_column_from_an_older_one() {
-    for version in 1..=holdup_store::SCHEMA_VERSION {
+    for version in 1..=holdup_bundle::SCHEMA_VERSION {
         let db = fixture_db(version);
         let there = |sql: &str, of: &str| -> Vec<String> {
             let mut statement = db.prepare(sql).expect("is prepared");
             statement.query_map([of], |r| r.get(0)).expect("is read").collect::<Result<_, _>>().expect("text")
         };
-        let known: Vec<_> = holdup_store::tables().into_iter().filter(|t| t.since <= version).collect();
+        let known: Vec<_> = holdup_bundle::tables().into_iter().filter(|t| t.since <= version).collect();
         let names: Vec<&str> = known.iter().map(|t| t.name.as_str()).collect();
         let mut stored = there("SELECT name FROM sqlite_master WHERE type = ?1 ORDER BY rootpage", "table");
         stored.sort_by_key(|name| names.iter().position(|n| n == name));
@@ -95,9 +95,9 @@ fn no_version_takes_a_column_from_an_older_one() {
 
 #[test]
 fn every_column_says_what_it_holds() {
-    let tables = holdup_store::tables();
+    let tables = holdup_bundle::tables();
     assert!(tables.len() > 15);
-    let db = fixture_db(holdup_store::SCHEMA_VERSION);
+    let db = fixture_db(holdup_bundle::SCHEMA_VERSION);
     for table in tables {
         assert!(!table.text.is_empty(), "{}", table.name);
         let mut statement = db.prepare("SELECT name FROM pragma_table_info(?1)").expect("is prepared");
@@ -109,12 +109,12 @@ fn every_column_says_what_it_holds() {
     }
 }
 
-const MARK: &str = "<!-- From here on made from the schema: HOLDUP_UPDATE_DOCS=1 cargo test -p holdup-store -->\n";
+const MARK: &str = "<!-- From here on made from the schema: HOLDUP_UPDATE_DOCS=1 cargo test -p holdup-bundle -->\n";
 
 /// The part of the page that is made from the schema.
 fn reference() -> String {
     let mut text = String::new();
-    for table in holdup_store::tables() {
+    for table in holdup_bundle::tables() {
         let since = if table.since > 1 { format!(" Since schema version {}.", table.since) } else { String::new() };
         let _ = write!(text, "\n### {}\n\n{}{since}\n\n| column | type | |\n|---|---|---|\n", table.name, table.text);
         for column in table.columns {
@@ -134,14 +134,14 @@ fn the_page_of_the_schema_is_current() {
     if std::env::var_os("HOLDUP_UPDATE_DOCS").is_some() {
         std::fs::write(&page, wanted).expect("is written");
     } else {
-        assert!(text == wanted, "docs/bundle.md is stale: HOLDUP_UPDATE_DOCS=1 cargo test -p holdup-store");
+        assert!(text == wanted, "docs/bundle.md is stale: HOLDUP_UPDATE_DOCS=1 cargo test -p holdup-bundle");
     }
 }
 
 #[test]
 fn the_queries_of_the_page_run() {
     let text = std::fs::read_to_string(page()).expect("docs/bundle.md is there");
-    let db = fixture_db(holdup_store::SCHEMA_VERSION);
+    let db = fixture_db(holdup_bundle::SCHEMA_VERSION);
     let queries: Vec<&str> =
         text.split("```sql\n").skip(1).filter_map(|rest| rest.split_once("\n```").map(|(sql, _)| sql)).collect();
     assert!(queries.len() >= 4);
