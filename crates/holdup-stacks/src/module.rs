@@ -5,7 +5,7 @@ use crate::demangle::demangled;
 use crate::functions::{Context, Functions, Leaving, State};
 use crate::symbols::Symbols;
 use framehop::ExplicitModuleSectionInfo;
-use gimli::BaseAddresses;
+use gimli::{BaseAddresses, EhFrameHdr};
 use object::read::elf::ElfFile64;
 use object::{Architecture, LittleEndian, Object as _, ObjectSection as _, ObjectSegment as _, SegmentFlags};
 use std::ops::Range;
@@ -56,7 +56,7 @@ impl Module {
             let section = elf.section_by_name(name)?;
             Some(section.address()..section.address().checked_add(section.size())?)
         };
-        let (eh_frame, eh_frame_hdr) = (section(".eh_frame"), section(".eh_frame_hdr"));
+        let (eh_frame, mut eh_frame_hdr) = (section(".eh_frame"), section(".eh_frame_hdr"));
         let (text, got) = (addresses(".text"), addresses(".got"));
         let start = |range: Option<&Range<u64>>| range.map_or(0, |range| range.start);
         let bases = BaseAddresses::default()
@@ -64,6 +64,7 @@ impl Module {
             .set_eh_frame_hdr(start(eh_frame_hdr.as_ref().map(|s| &s.addresses)))
             .set_text(start(text.as_ref()))
             .set_got(start(got.as_ref()));
+        eh_frame_hdr = eh_frame_hdr.filter(|hdr| points_forward(&hdr.bytes, &bases));
         let functions = eh_frame.as_ref().map_or_else(Functions::default, |s| Functions::of(&s.bytes, bases));
         let (mut segments, mut code) = (Vec::new(), Vec::new());
         for segment in elf.segments() {
@@ -195,6 +196,22 @@ impl Module {
             ..SectionInfo::default()
         }
     }
+}
+
+/// Whether the table of `.eh_frame_hdr` has only entries that lie behind the beginning of `.eh_frame` that it names. With
+/// others gimli 0.33 subtracts below zero (`EhHdrTable::pointer_to_offset`); unwinding goes without the table then.
+fn points_forward(bytes: &[u8], bases: &BaseAddresses) -> bool {
+    let header = EhFrameHdr::new(bytes, gimli::LittleEndian);
+    let Ok(header) = header.parse(bases, 8) else { return false };
+    let Ok(begin) = header.eh_frame_ptr().direct() else { return false };
+    let Some(table) = header.table() else { return true };
+    let mut entries = table.iter(bases);
+    while let Ok(Some((_, entry))) = entries.next() {
+        if entry.direct().is_ok_and(|at| at < begin) {
+            return false;
+        }
+    }
+    true
 }
 
 fn parse_elf<'a>(name: &str, file: &'a [u8]) -> Result<ElfFile64<'a, LittleEndian>, String> {

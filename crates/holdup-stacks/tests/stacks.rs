@@ -8,6 +8,8 @@ use holdup_model::StackProfile;
 use holdup_model::stacks::{Frame, FrameKind};
 use holdup_stacks::{KernelSymbols, Mapping, Module, Registers, Sample, Symbolizer};
 use holdup_testkit::ignore;
+use object::read::elf::ElfFile64;
+use object::{LittleEndian, Object, ObjectSection};
 use proptest::prelude::*;
 use recording::{Recording, compile, record, sources, space};
 use std::path::Path;
@@ -226,6 +228,18 @@ fn exercise(file: &[u8], registers: Registers, stack: &[u8], offset: u64) {
     assert_eq!(sum, 3, "every sample is in the profile");
 }
 
+fn a_table_of_unwind_entries_that_names_too_late_a_beginning_is_left_out() {
+    let elf = ElfFile64::<LittleEndian>::parse(FILE.as_slice()).expect("an ELF file");
+    let range = |name| elf.section_by_name(name).and_then(|section| section.file_range()).expect("it has one");
+    let ((table, _), (text, length)) = (range(".eh_frame_hdr"), range(".text"));
+    let mut file = FILE.clone();
+    // The beginning of .eh_frame, as a distance from here.
+    file[table as usize + 4..][..4].copy_from_slice(&i32::MAX.to_le_bytes());
+    for at in (text..text + length).step_by(8) {
+        exercise(&file, Registers { ip: 0x40_0000 + at, sp: 0x7000_0000, bp: 0 }, &[0; 256], 0);
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 192, ..ProptestConfig::default() })]
 
@@ -288,6 +302,7 @@ holdup_testkit::tests!(
     kernel_and_user_parts_are_one_stack,
     stacks_of_one_function_are_apart_by_what_they_waited_for,
     a_damaged_file_gives_a_reason_or_other_stacks_but_no_panic,
+    a_table_of_unwind_entries_that_names_too_late_a_beginning_is_left_out,
     garbage_on_the_stack_never_leads_out_of_known_code,
     of_mappings_that_overlap_the_later_one_counts
 );
