@@ -116,7 +116,8 @@ struct thread_info {
 
 struct task_struct {
 	struct thread_info thread_info;
-	int on_cpu;
+	/* An int until 7.2, a byte in 7.3: only loads of unsigned numbers are made as wide as the field is. */
+	unsigned int on_cpu;
 	unsigned int __state;
 	unsigned int flags;
 	int exit_state;
