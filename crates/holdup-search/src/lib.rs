@@ -8,12 +8,14 @@
 //! (`holdup_report::search`). Start with `walk.rs`.
 #![forbid(unsafe_code)]
 
+mod ahead;
 mod git;
 mod log;
 mod space;
 mod tune;
 mod walk;
 
+pub use ahead::{Ahead, Made, Make};
 pub use git::Repository;
 pub use log::{Line, Log};
 pub use space::{Asked, MOST_TRIED, Place, chosen};

@@ -26,6 +26,9 @@ pub trait Steps {
         observer: &mut dyn Observer,
     ) -> Result<(), Problem>;
 
+    /// These are likely to be measured next, the likeliest first.
+    fn expect(&mut self, _likely: &[&Candidate]) {}
+
     /// Of what was built no other candidates than these are likely to be measured again.
     ///
     /// # Errors
@@ -57,7 +60,8 @@ pub fn walk(
         let candidate = candidates[index].clone();
         steps.keep(&kept(&search, index, candidates))?;
         observer.event(Event::Step(&position(&search, &candidate, log.begin())));
-        let stepped = step(&candidate, trials, log, steps, observer);
+        let likely = likely_next(&search.posterior(), index);
+        let stepped = step((&candidate, &likely), trials, log, steps, observer);
         match stepped {
             Ok(()) => {}
             Err(problem) if problem.kind == ProblemKind::Trial && !is_end => {
@@ -85,8 +89,35 @@ fn kept<'a>(search: &Bisection, next: usize, candidates: &'a [Candidate]) -> Vec
     kept.map(|(_, candidate)| candidate.name.as_str()).collect()
 }
 
+/// The candidates that halve what is left if this one turns out good, and if it turns out bad: the likelier first.
+fn likely_next(posterior: &[f64], index: usize) -> Vec<usize> {
+    let last = posterior.len() - 1;
+    if index == 0 || index == last {
+        // Both ends come first, then the middle.
+        let other = last - index;
+        return std::iter::once(other).chain(half_way(posterior, 0, last)).collect();
+    }
+    // The culprit is the first bad one.
+    let is_bad: f64 = posterior[..=index].iter().sum();
+    let is_good: f64 = posterior[index + 1..].iter().sum();
+    let (below, above) = (half_way(posterior, 0, index), half_way(posterior, index, last));
+    let (first, second) = if is_bad > is_good { (below, above) } else { (above, below) };
+    first.into_iter().chain(second).collect()
+}
+
+/// Where the probability of `(from, to]` is halved; `None` if that is at one of its ends.
+fn half_way(posterior: &[f64], from: usize, to: usize) -> Option<usize> {
+    let half = posterior[from + 1..=to].iter().sum::<f64>() / 2.0;
+    let mut sum = 0.0;
+    let at = (from + 1..=to).find(|i| {
+        sum += posterior[*i];
+        sum >= half
+    });
+    at.filter(|at| *at < to)
+}
+
 fn step(
-    candidate: &Candidate,
+    (candidate, likely): (&Candidate, &[usize]),
     trials: u32,
     log: &mut Log,
     steps: &mut dyn Steps,
@@ -95,6 +126,9 @@ fn step(
     if let Some(build_s) = steps.prepare(candidate, observer)? {
         log.add(Entry::Built { candidate: candidate.name.clone(), build_s })?;
     }
+    let all = &log.begin().candidates;
+    let likely: Vec<Candidate> = likely.iter().map(|i| all[*i].clone()).collect();
+    steps.expect(&likely.iter().collect::<Vec<_>>());
     steps.measure(candidate, trials, log, observer)
 }
 
@@ -246,6 +280,17 @@ mod tests {
             // 36 does not build, so it cannot be separated from 37.
             assert_eq!(candidates, [36, 37]);
         }
+    }
+
+    #[test]
+    fn the_likely_next_candidates_halve_what_is_left_on_both_sides() {
+        let even = [0.0, 0.25, 0.25, 0.25, 0.25, 0.0, 0.0];
+        assert_eq!(likely_next(&even, 0), [6, 2]);
+        assert_eq!(likely_next(&even, 6), [0, 2]);
+        assert_eq!(likely_next(&even, 3), [2, 4]);
+        let left = [0.0, 0.1, 0.1, 0.1, 0.1, 0.1, 0.4, 0.1];
+        assert_eq!(likely_next(&left, 4), [6, 2]);
+        assert_eq!(likely_next(&left, 6), [5], "7 alone is left above");
     }
 
     #[test]

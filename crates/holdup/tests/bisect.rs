@@ -138,6 +138,27 @@ fn commits_that_do_not_build_or_run_are_skipped_and_stay_suspects() {
 }
 
 #[test]
+fn likely_candidates_are_built_while_trials_run() {
+    let place = Sandbox::new();
+    // The tests beside this one may have any niceness but the lowest.
+    repository(&place, 60, |i| {
+        let program = format!("{}sleep 0.3\n", noisy(if i < 41 { 100.0 } else { 120.0 }));
+        (program, i % 7 != 2)
+    });
+    let build = "nice >>../../niceness-of-builds; sh ./build";
+    let (out, err) = place.expect(1, &{
+        let mut arguments = search("good..main", &["--build-ahead", COST[0], COST[1]]);
+        let at = arguments.iter().position(|a| *a == "sh ./build").unwrap();
+        arguments[at] = build;
+        arguments
+    });
+    assert!(out.contains("change 41 "), "{out}\n{err}");
+    let niceness = std::fs::read_to_string(place.path("bisect-1/niceness-of-builds")).unwrap();
+    assert!(niceness.lines().any(|line| line == "19") && niceness.lines().any(|line| line != "19"), "{niceness}");
+    assert!(!place.path("bisect-1/trees").exists(), "nothing builds any more");
+}
+
+#[test]
 fn a_search_that_was_killed_goes_on_where_it_was() {
     let place = Sandbox::new();
     repository(&place, 200, |i| (format!("{}sleep 0.05\n", noisy(if i < 41 { 100.0 } else { 103.0 })), true));
@@ -249,6 +270,8 @@ fn a_threshold_in_a_number_is_found() {
     let unknown = [&of("threads=2..9")[..], &["--metric", "nonsense"]].concat();
     refused(&place, 2, &unknown, &["metric nonsense", "operations_per_s", "switched_out_in_kernel"]);
     refused(&place, 2, &of("threads=7"), &["neither KEY=A..B"]);
+    let ahead = [&of("threads=2..9")[..], &["--build-ahead"]].concat();
+    refused(&place, 2, &ahead, &["--build-ahead: nothing is built", "it is for --git and --kernels"]);
     refused(&place, 2, &["bisect", "command", "--", "true"], &["the candidates are missing", "--git DIR"]);
 }
 

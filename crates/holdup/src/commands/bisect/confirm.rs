@@ -2,6 +2,7 @@
 
 use super::worker::Worker;
 use crate::commands::searching::Endless;
+use holdup_model::guest::is_chosen_at_boot;
 use holdup_model::search::{Answer, Candidate, Entry};
 use holdup_model::{Arm, BundleData, Estimate, Observer, Problem, ProblemKind, Verdict};
 use holdup_search::{Log, Steps};
@@ -11,6 +12,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The bounds of the number of blocks that the answer may take.
 const LEAST_BLOCKS: u32 = 20;
 const MOST_BLOCKS: u32 = 300;
+/// Of kernels, whose blocks are shared out among sessions: each session boots both anew, which takes minutes under emulation.
+const LEAST_BLOCKS_OF_BOOTS: u32 = 10;
+const SESSIONS_OF_BOOTS: u32 = 5;
 
 /// Measures the culprit beside its parent, and the tip with and without it where it reverts cleanly.
 pub(super) fn confirm(
@@ -31,9 +35,19 @@ pub(super) fn confirm(
     if let Reverted::Built(tree) = &reverted {
         values.extend([worker.value(&all[all.len() - 1]), tree.clone()]);
     }
-    let blocks = blocks(log.entries(), step);
+    let at_boot = is_chosen_at_boot(&worker.key);
+    let wanted = blocks_wanted(log.entries(), step);
+    let blocks = match at_boot {
+        true => wanted.clamp(LEAST_BLOCKS_OF_BOOTS, MOST_BLOCKS).div_ceil(SESSIONS_OF_BOOTS),
+        false => wanted.clamp(LEAST_BLOCKS, MOST_BLOCKS),
+    };
     let rate = worker.followed()?.rate.clone();
     let planned = worker.plan_for(&values, |overrides| {
+        if at_boot && overrides.sessions.is_none() {
+            overrides.sessions = Some(SESSIONS_OF_BOOTS);
+            // Boots of the same kernel differ no less in the search's own sessions, which cost nothing more.
+            overrides.set.push(("aa".to_owned(), "false".to_owned()));
+        }
         // A run that stops when it is decided looks at metrics of the workload, and at no evidence.
         if rate.is_some() && overrides.blocks.is_none() {
             overrides.blocks = Some(overrides.max_blocks.take().unwrap_or(blocks));
@@ -115,8 +129,8 @@ fn others(
     worker.ranges(all, &ranges)
 }
 
-/// The most blocks, of trials that are as noisy as those of the search: nine of ten such runs see a step of this ratio.
-fn blocks(entries: &[Entry], step: f64) -> u32 {
+/// Blocks, of trials that are as noisy as those of the search: nine of ten such runs see a step of this ratio.
+fn blocks_wanted(entries: &[Entry], step: f64) -> u32 {
     let mut of_candidate: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     for entry in entries {
         if let Entry::Trial { candidate, value, .. } = entry {
@@ -132,7 +146,7 @@ fn blocks(entries: &[Entry], step: f64) -> u32 {
     let variance = squares / f64::max(free, 1.0);
     // Both sides of the ratio are noisy: 2 · (1.96 + 1.28)².
     let wanted = 21.0 * variance / step.ln().powi(2).max(1e-9);
-    (wanted.ceil() as u32).clamp(LEAST_BLOCKS, MOST_BLOCKS)
+    wanted.ceil() as u32
 }
 
 fn measured(entry: &Entry) -> Option<&str> {

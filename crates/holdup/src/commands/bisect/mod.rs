@@ -1,5 +1,6 @@
 //! `holdup bisect`: candidates → trials until one is left → fresh, interleaved blocks → the answer.
 
+mod builder;
 mod candidates;
 mod confirm;
 mod log;
@@ -86,6 +87,9 @@ struct SearchArgs {
     /// Build a commit with this shell command, in its tree; {dir} is the tree
     #[arg(long, value_name = "COMMAND", global = true)]
     build: Option<String>,
+    /// Build likely next candidates while trials run, at the lowest priority
+    #[arg(long, global = true, hide_short_help = true)]
+    build_ahead: bool,
     /// The repository is that of a kernel: guests boot its commits
     #[arg(long, requires = "git", conflicts_with = "build", global = true, hide_short_help = true)]
     kernel_commits: bool,
@@ -208,6 +212,7 @@ fn search(args: &Args, worker: &mut Worker<'_>, log: &mut Log) -> anyhow::Result
     searching::note_host(log, worker.at(), &mut progress)?;
     let options = Options { most_trials: args.search.most_trials, ..options(log.begin()) };
     let (state, next) = walk(log, &options, worker, &mut progress)?;
+    worker.end_ahead();
     let begin = log.begin().clone();
     let (sentence, code) = match next {
         Next::Done(Finding::Culprit { candidates, probability, step_ratio }) => {

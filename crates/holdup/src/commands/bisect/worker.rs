@@ -1,5 +1,6 @@
 //! Carries out the steps of a search: builds candidates, makes the plan of a step, runs it.
 
+use super::builder::Builder;
 use super::candidates::{self, Followed};
 use super::{Args, FORMAT};
 use crate::bundles;
@@ -8,14 +9,14 @@ use crate::design::plan_of;
 use crate::signals;
 use crate::world::World;
 use holdup_host::Host;
-use holdup_kernels::{Cache, Options, Spec};
+use holdup_kernels::Options;
 use holdup_load::Cancel;
 use holdup_model::bundle::Ending;
 use holdup_model::guest::{KERNEL, OF_HOST, is_chosen_at_boot};
 use holdup_model::search::{Begin, Candidate, Entry, short};
 use holdup_model::{Availability, Event, Observer, Problem, ProblemKind, Trial, TrialStatus};
 use holdup_plan::Overrides;
-use holdup_search::{Log, Repository, Steps};
+use holdup_search::{Ahead, Log, Repository, Steps};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -31,6 +32,8 @@ pub(super) struct Worker<'a> {
     /// What of the plan the candidates are values of.
     pub(super) key: String,
     pub(super) followed: Option<Followed>,
+    /// With `--build-ahead`.
+    ahead: Option<Ahead>,
 }
 
 impl<'a> Worker<'a> {
@@ -50,12 +53,37 @@ impl<'a> Worker<'a> {
             cancel,
             key: String::new(),
             followed: None,
+            ahead: None,
         };
         let planned = worker.plan_for(&[], |_| {}).map_err(|problem| candidates::with_rates(args, problem))?;
         worker.key = candidates::key(args, &planned.plan)?;
         worker.followed = Some(candidates::followed(args, &planned.plan)?);
         worker.check_collector(&planned)?;
+        worker.ahead = worker.begin_ahead()?;
         Ok(worker)
+    }
+
+    /// What makes candidates ready. Packaged kernels are fetched when they boot, or ahead.
+    fn builder(&self, is_ahead: bool) -> Builder {
+        let kernels = self.key == KERNEL && (is_ahead || self.repository.is_some());
+        Builder {
+            repository: self.repository.clone(),
+            build: self.args.search.build.clone(),
+            options: self.options.clone(),
+            kernels: kernels.then(|| self.args.place.cache()),
+        }
+    }
+
+    fn begin_ahead(&self) -> Result<Option<Ahead>, Problem> {
+        if !self.args.search.build_ahead {
+            return Ok(None);
+        }
+        let builder = self.builder(true);
+        if builder.repository.is_none() && builder.kernels.is_none() {
+            return Err(Problem::usage("--build-ahead", "nothing is built here").hint("it is for --git and --kernels"));
+        }
+        let (key, repository) = (self.key.clone(), self.repository.clone());
+        Ok(Some(builder.ahead(move |candidate| value(&key, repository.as_ref(), candidate))))
     }
 
     /// Refuses a metric whose collector cannot work here, as far as that is known without a guest.
@@ -73,6 +101,11 @@ impl<'a> Worker<'a> {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Builds nothing ahead any more.
+    pub(super) fn end_ahead(&mut self) {
+        self.ahead = None;
     }
 
     /// What is followed.
@@ -167,20 +200,12 @@ impl<'a> Worker<'a> {
 
     /// What stands for a candidate in a plan.
     pub(super) fn value(&self, candidate: &Candidate) -> String {
-        match &self.repository {
-            Some(repository) => self.value_of_tree(&repository.tree(&candidate.name)),
-            None => candidate.name.clone(),
-        }
+        value(&self.key, self.repository.as_ref(), candidate)
     }
 
     /// What stands for a tree in a plan.
     pub(super) fn value_of_tree(&self, tree: &Path) -> String {
-        let kind = match self.key.as_str() {
-            holdup_catalogue::pgbench::BUILD => "dir:",
-            KERNEL => "build:",
-            _ => "",
-        };
-        format!("{kind}{}", tree.display())
+        value_of_tree(&self.key, tree)
     }
 
     /// The options that search these ranges; a range is from the last candidate before a change to the first one behind it.
@@ -197,17 +222,6 @@ impl<'a> Worker<'a> {
             }
         };
         ranges.iter().map(of).collect()
-    }
-
-    /// Builds a kernel, unless the cache has it.
-    fn build_kernel(&self, spec: &str, observer: &mut dyn Observer) -> Result<(), Problem> {
-        let options = Options { arch: std::env::consts::ARCH.to_owned(), ..self.options.clone() };
-        let built = Cache::open(&self.args.place.cache())?.get(&Spec::parse(spec)?, &options, observer);
-        // What does not build is skipped.
-        built.map(drop).map_err(|problem| match problem.kind {
-            ProblemKind::Host | ProblemKind::Usage => problem.of_kind(ProblemKind::Trial),
-            _ => problem,
-        })
     }
 
     /// The host, and what plans are checked against.
@@ -246,6 +260,22 @@ impl<'a> Worker<'a> {
     pub(super) fn clear(&self) -> Result<(), Problem> {
         self.repository.as_ref().map_or(Ok(()), Repository::clear)
     }
+}
+
+fn value(key: &str, repository: Option<&Repository>, candidate: &Candidate) -> String {
+    match repository {
+        Some(repository) => value_of_tree(key, &repository.tree(&candidate.name)),
+        None => candidate.name.clone(),
+    }
+}
+
+fn value_of_tree(key: &str, tree: &Path) -> String {
+    let kind = match key {
+        holdup_catalogue::pgbench::BUILD => "dir:",
+        KERNEL => "build:",
+        _ => "",
+    };
+    format!("{kind}{}", tree.display())
 }
 
 /// Adds each trial that counts to the log when it ends.
@@ -303,19 +333,29 @@ impl Observer for Recorder<'_> {
 
 impl Steps for Worker<'_> {
     fn keep(&mut self, kept: &[&str]) -> Result<(), Problem> {
+        if let Some(ahead) = &self.ahead {
+            ahead.keep(kept);
+        }
         self.clear_but(kept)
     }
 
     fn prepare(&mut self, candidate: &Candidate, observer: &mut dyn Observer) -> Result<Option<f64>, Problem> {
-        let Some(repository) = &self.repository else { return Ok(None) };
-        let build = self.args.search.build.as_deref();
-        let built = repository.build(&candidate.name, build, &self.options, observer)?;
-        if self.key != KERNEL {
-            return Ok(built);
+        let taken = self.ahead.as_ref().and_then(|ahead| {
+            if ahead.builds(&candidate.name) {
+                observer.event(Event::Step(&format!("the build of {}, begun ahead", short(&candidate.name))));
+            }
+            ahead.take(&candidate.name, &self.cancel.flag())
+        });
+        match taken {
+            Some(made) => made,
+            None => self.builder(false).make(candidate, &self.value(candidate), observer),
         }
-        let begun = Instant::now();
-        self.build_kernel(&self.value(candidate), observer)?;
-        Ok(built.map(|tree_s| tree_s + begun.elapsed().as_secs_f64()))
+    }
+
+    fn expect(&mut self, likely: &[&Candidate]) {
+        if let Some(ahead) = &self.ahead {
+            ahead.want(likely);
+        }
     }
 
     fn measure(
