@@ -143,6 +143,8 @@ pub struct Answer {
     pub ratio: Option<Estimate>,
     /// What speaks against trusting the ratio to its last digit.
     pub caution: Option<String>,
+    /// Facts about the host that had one value at all boots of the parent and another at all boots of the last candidate.
+    pub differs: Vec<String>,
     /// The bad end without the culprit over the bad end.
     pub reverted: Option<Estimate>,
     /// Why there is none.

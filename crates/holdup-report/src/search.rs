@@ -6,6 +6,8 @@ use holdup_model::search::{Answer, Begin, Candidate, Entry, Measured, short};
 use holdup_model::{Direction, Estimate};
 
 const WIDTH: usize = 80;
+/// Facts that are listed.
+const SHOWN_FACTS: usize = 4;
 /// Candidates that are listed.
 const SHOWN: usize = 12;
 
@@ -98,6 +100,12 @@ pub fn search_answer(answer: &Answer) -> String {
     // Where nothing is confirmed, there is nothing to be cautious about.
     if let (true, Some(caution)) = (answer.is_confirmed(), &answer.caution) {
         out.push_str(&wrap(&format!("caution: {}", clean(caution)), WIDTH, "  ", "    "));
+    }
+    for fact in answer.differs.iter().take(SHOWN_FACTS) {
+        out.push_str(&wrap(&format!("differs with it: {}", clean(fact)), WIDTH, "  ", "    "));
+    }
+    if let Some(more) = answer.differs.len().checked_sub(SHOWN_FACTS).filter(|more| *more > 0) {
+        out.push_str(&format!("  {} more differ with it, in the blocks\n", text::count(more, "fact")));
     }
     match (&answer.reverted, &answer.not_reverted) {
         (Some(ratio), _) => {
@@ -205,4 +213,42 @@ pub fn search_log(
     out.push_str(&text::align(&rows, &[0, 4], "  "));
     out.push_str("\nculprit: the probability of this candidate and those since the row before it\n");
     if options.details { out } else { crate::screen::cut(out) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_differs_with_the_culprit_is_listed_up_to_four_facts() {
+        let candidate = |name: &str| Candidate { name: name.to_owned(), about: String::new(), date: String::new() };
+        let fact = |i: usize| format!("fact.{i}: on, before off");
+        let features = "scheduler.features: NO_PARANOID_AVG HRTICK HRTICK_DL NI_RATE, before NO_HRTICK NO_HRTICK_DL";
+        let ratio = |value| Estimate { value, low: 2.0, high: 2.88, confidence: 0.95, n: 9, method: String::new() };
+        let answer = Answer {
+            candidates: vec![candidate("debian:7.1.3")],
+            parent: candidate("debian:7.0.13"),
+            of: 42,
+            metric: "switched_out_in_kernel".to_owned(),
+            better: Direction::Lower,
+            is_commit: false,
+            probability: 0.951,
+            ratio: Some(ratio(2.4)),
+            caution: None,
+            differs: std::iter::once(features.to_owned()).chain((0..5).map(fact)).collect(),
+            reverted: None,
+            not_reverted: None,
+            others: Vec::new(),
+            merged: None,
+            trials: 16,
+            measured: 12,
+            bundle: "bisect-1/confirm-1.holdup".to_owned(),
+        };
+        let text = search_answer(&answer);
+        assert!(
+            text.contains("NO_PARANOID_AVG HRTICK HRTICK_DL NI_RATE,\n    before NO_HRTICK NO_HRTICK_DL\n")
+                && text.contains("  differs with it: fact.2: on, before off\n  2 facts more differ with it, "),
+            "{text}"
+        );
+    }
 }

@@ -77,6 +77,10 @@ pub(super) fn confirm(
     let own = compare(0, 1)?;
     let of_revert = compare(2, 3)?.map(|(ratio, _)| ratio);
     let others = others(worker, search, culprits, &fresh(&data, &arms, &begin.metric), all);
+    let differs = match arms[..] {
+        [parent, culprit, ..] if at_boot => holdup_analysis::differing_facts(&data, parent.id, culprit.id),
+        _ => Vec::new(),
+    };
     let measured: BTreeSet<&str> = log.entries().iter().filter_map(measured).collect();
     // A ratio that moved while it was measured is said to have done so.
     let caution = own.as_ref().and_then(|(_, verdict)| match verdict {
@@ -93,6 +97,7 @@ pub(super) fn confirm(
         probability,
         ratio: own.map(|(ratio, _)| ratio),
         caution,
+        differs,
         reverted: of_revert,
         not_reverted: reverted.why(),
         others,
