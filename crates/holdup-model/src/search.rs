@@ -135,6 +135,8 @@ pub struct Answer {
     pub metric: String,
     /// Which way it is better.
     pub better: Direction,
+    /// Which changes were looked for.
+    pub look_for: LookFor,
     /// Whether they are commits.
     pub is_commit: bool,
     /// The probability that the search ended with.
@@ -162,9 +164,20 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Whether the interval of the fresh blocks excludes 1: the search has named the culprit, so it decides.
+    /// Whether the interval of the fresh blocks excludes 1, on the side that was looked for: the search has named the culprit,
+    /// so it decides.
     pub fn is_confirmed(&self) -> bool {
+        self.is_separate() && (self.look_for == LookFor::Any || self.is_worse() == (self.look_for == LookFor::Worse))
+    }
+
+    /// Whether the interval of the fresh blocks excludes 1.
+    pub fn is_separate(&self) -> bool {
         self.ratio.as_ref().is_some_and(|ratio| ratio.low > 1.0 || ratio.high < 1.0)
+    }
+
+    /// Whether the fresh blocks say that it is worse.
+    pub fn is_worse(&self) -> bool {
+        self.ratio.as_ref().is_some_and(|ratio| (self.better == Direction::Lower) == (ratio.value > 1.0))
     }
 }
 

@@ -2,8 +2,8 @@
 
 use crate::formats::terminal::TerminalOptions;
 use crate::text::{self, clean, wrap};
+use holdup_model::Estimate;
 use holdup_model::search::{Answer, Begin, Candidate, Entry, Measured, short};
-use holdup_model::{Direction, Estimate};
 
 const WIDTH: usize = 80;
 /// Facts that are listed.
@@ -64,15 +64,18 @@ pub fn search_answer(answer: &Answer) -> String {
     let mut out = String::new();
     match &answer.ratio {
         Some(ratio) if answer.is_confirmed() => {
-            let worse = (answer.better == Direction::Lower) == (ratio.value > 1.0);
-            let verdict = if worse { "worse" } else { "better" };
+            let verdict = if answer.is_worse() { "worse" } else { "better" };
             let way = if ratio.value >= 1.0 { "raises" } else { "lowers" };
             let line = format!("{culprit} {way} {metric} by {}, which is {verdict}.", change(ratio));
             out.push_str(&wrap(&line, WIDTH, "", "  "));
         }
         Some(ratio) => {
+            let found = match answer.is_separate() {
+                true => "show a change in the other direction from",
+                false => "do not separate it from",
+            };
             let line = format!(
-                "Not confirmed: the search ended at {culprit}, and fresh blocks do not separate it from {parent} ({metric}: ratio {}).",
+                "Not confirmed: the search ended at {culprit}, and fresh blocks {found} {parent} ({metric}: ratio {}).",
                 text::ratio(ratio)
             );
             out.push_str(&wrap(&line, WIDTH, "", "  "));
@@ -218,6 +221,8 @@ pub fn search_log(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use holdup_model::Direction;
+    use holdup_model::search::LookFor;
 
     #[test]
     fn what_differs_with_the_culprit_is_listed_up_to_four_facts() {
@@ -231,6 +236,7 @@ mod tests {
             of: 42,
             metric: "switched_out_in_kernel".to_owned(),
             better: Direction::Lower,
+            look_for: LookFor::Worse,
             is_commit: false,
             probability: 0.951,
             ratio: Some(ratio(2.4)),
@@ -249,6 +255,13 @@ mod tests {
             text.contains("NO_PARANOID_AVG HRTICK HRTICK_DL NI_RATE,\n    before NO_HRTICK NO_HRTICK_DL\n")
                 && text.contains("  differs with it: fact.2: on, before off\n  2 facts more differ with it, "),
             "{text}"
+        );
+        // An improvement is no answer to a search of a regression.
+        let other = search_answer(&Answer { better: Direction::Higher, ..answer });
+        let words = other.split_ascii_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(
+            words.starts_with("Not confirmed: ") && words.contains(" show a change in the other direction "),
+            "{other}"
         );
     }
 }

@@ -93,6 +93,7 @@ pub(super) fn confirm(
         of: all.len(),
         metric: begin.metric.clone(),
         better: begin.better,
+        look_for: begin.look_for,
         is_commit: worker.repository.is_some(),
         probability,
         ratio: own.map(|(ratio, _)| ratio),
