@@ -63,9 +63,10 @@ impl Reader {
 
     /// What guests wrote, in the order kept.
     pub(crate) fn packed_logs(&self) -> rusqlite::Result<Vec<PackedLog>> {
-        let mut statement = self.opened.db.prepare(
-            "SELECT boot, name, bytes, trimmed_bytes, kept_bytes, zlib FROM boot_logs ORDER BY entry",
-        )?;
+        let mut statement = self
+            .opened
+            .db
+            .prepare("SELECT boot, name, bytes, trimmed_bytes, kept_bytes, zlib FROM boot_logs ORDER BY entry")?;
         let rows = statement.query_map([], |row| {
             Ok(PackedLog {
                 boot: row.get(0)?,

@@ -63,7 +63,9 @@ impl Slurm {
     /// The largest index of an array job.
     pub fn largest_index(self) -> u32 {
         let config = run("scontrol", ["show", "config"]).unwrap_or_default();
-        let size = config.lines().find_map(|line| line.strip_prefix("MaxArraySize")?.trim().strip_prefix('=')?.trim().parse().ok());
+        let size = config
+            .lines()
+            .find_map(|line| line.strip_prefix("MaxArraySize")?.trim().strip_prefix('=')?.trim().parse().ok());
         // The default of slurm.conf(5).
         size.unwrap_or(1001_u32).saturating_sub(1)
     }
@@ -132,10 +134,13 @@ fn run(program: &str, words: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Res
     let errors = String::from_utf8_lossy(&output.stderr);
     let lines: Vec<&str> = errors.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let lines: Vec<&str> = lines.iter().map(|line| line.split_once("error: ").map_or(*line, |(_, why)| why)).collect();
-    let problem = Problem::host(program, match lines.is_empty() {
-        true => format!("it failed ({})", output.status),
-        false => lines.join("; "),
-    });
+    let problem = Problem::host(
+        program,
+        match lines.is_empty() {
+            true => format!("it failed ({})", output.status),
+            false => lines.join("; "),
+        },
+    );
     Err(match errors.contains("ontact slurm controller") {
         true => problem.hint("see whether slurmctld runs: scontrol ping"),
         false => problem,

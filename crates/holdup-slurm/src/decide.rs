@@ -90,12 +90,18 @@ fn failed(view: &View<'_>, part: &str, on: &str) -> Act {
     }
     match view.exit_code {
         Some(NO_FOLDER) => Act::FailAll(
-            Problem::host("shared storage", format!("the node{on} does not see {folder} as this host does").replace("node on", "node"))
-                .hint("name a folder that all nodes have, such as one in your home there: --state DIR"),
+            Problem::host(
+                "shared storage",
+                format!("the node{on} does not see {folder} as this host does").replace("node on", "node"),
+            )
+            .hint("name a folder that all nodes have, such as one in your home there: --state DIR"),
         ),
         Some(NO_WORKING_FOLDER) => Act::FailAll(
-            Problem::host("shared storage", format!("the node{on} does not have the folder in which holdup was started").replace("node on", "node"))
-                .hint("start holdup in a folder that all nodes have"),
+            Problem::host(
+                "shared storage",
+                format!("the node{on} does not have the folder in which holdup was started").replace("node on", "node"),
+            )
+            .hint("start holdup in a folder that all nodes have"),
         ),
         code => {
             let code = code.map_or("by a signal".to_owned(), |code| format!("with {code}"));
@@ -110,8 +116,11 @@ fn again(view: &View<'_>, why: String) -> Act {
     }
     let log = format!("{}/log/part-{}.txt", view.folder, view.number);
     Act::Fail(
-        Problem::host(format!("part {}", view.number), format!("it was given up after {MOST_SUBMISSIONS} attempts: {why}"))
-            .hint(format!("see {log}")),
+        Problem::host(
+            format!("part {}", view.number),
+            format!("it was given up after {MOST_SUBMISSIONS} attempts: {why}"),
+        )
+        .hint(format!("see {log}")),
     )
 }
 
@@ -162,7 +171,9 @@ mod tests {
     fn a_node_without_the_folder_ends_all() {
         let failed = task(State::Failed);
         let seen = View { exit_code: Some(NO_FOLDER), ..view(Some(&failed), 1) };
-        assert!(matches!(decide(&seen), Act::FailAll(p) if p.why == "the node n1 does not see /shared/x as this host does"));
+        assert!(
+            matches!(decide(&seen), Act::FailAll(p) if p.why == "the node n1 does not see /shared/x as this host does")
+        );
     }
 
     #[test]

@@ -167,7 +167,10 @@ impl<'a> Following<'a> {
         let live = |state: State| self.tasks.values().filter(|task| task.state == state).count();
         let (running, waiting) = (live(State::Running), live(State::Pending));
         let reason = self.tasks.values().find(|task| task.state == State::Pending).map(|task| task.reason.as_str());
-        let why = reason.filter(|_| running == 0).filter(|why| !why.is_empty()).map_or(String::new(), |why| format!(" ({why})"));
+        let why = reason
+            .filter(|_| running == 0)
+            .filter(|why| !why.is_empty())
+            .map_or(String::new(), |why| format!(" ({why})"));
         let said = format!("{} of {} parts, {running} running, {waiting} waiting{why}", self.whole.len(), self.parts);
         if said != self.said {
             observer.event(Event::Step(&said));
@@ -213,7 +216,8 @@ impl<'a> Following<'a> {
         for number in &self.to_submit {
             self.request.folder.forget_problem(*number);
         }
-        let job = self.request.slurm.submit(&self.request.job.sbatch, &self.to_submit, &self.request.folder.script())?;
+        let job =
+            self.request.slurm.submit(&self.request.job.sbatch, &self.to_submit, &self.request.folder.script())?;
         for number in self.to_submit.drain(..) {
             *self.submitted.entry(number).or_default() += 1;
             self.ended.remove(&number);

@@ -77,8 +77,13 @@ mod tests {
 
     #[test]
     fn a_partition_that_ends_jobs_too_early_is_refused_unless_a_limit_is_given() {
-        let partition =
-            Partition { name: "short".to_owned(), usable_cpus: 2, node_cpus: 1, node_memory_mb: 1, limit_minutes: Some(1) };
+        let partition = Partition {
+            name: "short".to_owned(),
+            usable_cpus: 2,
+            node_cpus: 1,
+            node_memory_mb: 1,
+            limit_minutes: Some(1),
+        };
         let needs = Needs { time: Duration::from_secs(60), is_simulated: true };
         let problem = check_time(&needs, &partition, &[]).unwrap_err();
         assert!(problem.why.contains("8 min") && problem.why.contains("after 1 min"), "{problem}");

@@ -156,7 +156,9 @@ mod tests {
 
     #[test]
     fn tasks_of_several_submissions_are_those_of_the_last() {
-        let seen = tasks("2|0|COMPLETED|None|n1\n2|1|FAILED|NonZeroExitCode|n2\n7|1|PENDING|Resources|\n1|N/A|RUNNING|None|n1\n");
+        let seen = tasks(
+            "2|0|COMPLETED|None|n1\n2|1|FAILED|NonZeroExitCode|n2\n7|1|PENDING|Resources|\n1|N/A|RUNNING|None|n1\n",
+        );
         assert_eq!(seen.len(), 2);
         assert_eq!(seen[&0].state, State::Completed);
         let again = Task { job: 7, state: State::Pending, reason: "Resources".to_owned(), node: String::new() };
@@ -165,7 +167,8 @@ mod tests {
 
     #[test]
     fn what_was_accounted_is_read_with_who_cancelled() {
-        let seen = accounted("12_3|CANCELLED by 0|n1\n12_4|NODE_FAIL|n2\n12_[5-7]|PENDING|None assigned\n12|RUNNING|n1\n");
+        let seen =
+            accounted("12_3|CANCELLED by 0|n1\n12_4|NODE_FAIL|n2\n12_[5-7]|PENDING|None assigned\n12|RUNNING|n1\n");
         assert_eq!(seen[&3].state, State::Cancelled);
         assert_eq!(seen[&4].state, State::Lost("NODE_FAIL".to_owned()));
         assert_eq!(seen.len(), 2);

@@ -127,12 +127,12 @@ impl<'a> Merger<'a> {
         };
         writer.finish(&self.ending)?;
         // A link is refused where a file stands; where there are no links, a file that came meanwhile is found by name.
-        let placed = std::fs::hard_link(&self.hidden, out).and_then(|()| std::fs::remove_file(&self.hidden)).or_else(|e| {
-            match e.kind() == std::io::ErrorKind::AlreadyExists || out.symlink_metadata().is_ok() {
+        let placed = std::fs::hard_link(&self.hidden, out).and_then(|()| std::fs::remove_file(&self.hidden)).or_else(
+            |e| match e.kind() == std::io::ErrorKind::AlreadyExists || out.symlink_metadata().is_ok() {
                 true => Err(e),
                 false => std::fs::rename(&self.hidden, out),
-            }
-        });
+            },
+        );
         placed.map_err(|e| Problem::host(format!("bundle {}", out.display()), format!("cannot be put there ({e})")))?;
         Ok(RunOutcome { ending: self.ending, trials_done: self.done, trials_void: self.void, left: Vec::new() })
     }
@@ -145,8 +145,7 @@ impl<'a> Merger<'a> {
             (head.run_id, head.created_unix_ns) = (self.begun.run_id.clone(), self.begun.unix_ns);
         }
         let (metrics, collectors) = (&of_parts.metrics, &of_parts.collectors);
-        let mut writer =
-            Writer::create_copy(&self.hidden, &head, plan, plan_source, schedule, metrics, collectors)?;
+        let mut writer = Writer::create_copy(&self.hidden, &head, plan, plan_source, schedule, metrics, collectors)?;
         for note in notes {
             writer.log(head.created_unix_ns, note)?;
         }

@@ -12,7 +12,9 @@ use holdup_host::lock::HostLock;
 use holdup_load::{Cancel, PostgresOptions};
 use holdup_model::bundle::{BundleData, BundleHead, Ending};
 use holdup_model::plan::StopRule;
-use holdup_model::{Event, Fact, Machine, Observer, Plan, Problem, ProblemKind, Schedule, Trial, TrialSpec, TrialStatus};
+use holdup_model::{
+    Event, Fact, Machine, Observer, Plan, Problem, ProblemKind, Schedule, Trial, TrialSpec, TrialStatus,
+};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -133,7 +135,8 @@ pub fn run(request: &RunRequest<'_>, observer: &mut dyn Observer) -> Result<RunO
         walk.log(note, observer)?;
     }
     let taken_over = walk.take_over()?;
-    let estimate_ns = walk.pace.left_ns(walk.planned() - taken_over as u32).min(request.plan.design.budget_ns.unwrap_or(u64::MAX));
+    let estimate_ns =
+        walk.pace.left_ns(walk.planned() - taken_over as u32).min(request.plan.design.budget_ns.unwrap_or(u64::MAX));
     let at_most = request.plan.design.stop == StopRule::Decided;
     observer.event(Event::Begin { trials: walk.planned(), at_most, estimate_ns });
     let ending = walk.sessions(target, &sessions, taken_over, observer)?;

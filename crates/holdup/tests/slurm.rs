@@ -2,9 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
 
-mod common;
 #[path = "common/cluster.rs"]
 mod cluster;
+mod common;
 
 use cluster::{Cluster, missing};
 use common::{Sandbox, signal, texts, wait_for};
@@ -55,7 +55,8 @@ impl Fixture {
     /// What the parts wrote, for messages.
     fn logs(&self) -> String {
         let folders = std::fs::read_dir(self.place.path(".")).unwrap().flatten();
-        let logs = folders.flat_map(|folder| std::fs::read_dir(folder.path().join("log")).into_iter().flatten().flatten());
+        let logs =
+            folders.flat_map(|folder| std::fs::read_dir(folder.path().join("log")).into_iter().flatten().flatten());
         logs.map(|file| std::fs::read_to_string(file.path()).unwrap_or_default()).collect()
     }
 
@@ -100,7 +101,13 @@ fn measured<'a>(sessions: &'a str, sleep: &'a str, more: &[&'a str]) -> Vec<&'a 
 #[track_caller]
 fn same_bytes(place: &Sandbox, a: &str, b: &str) {
     let [a, b] = [a, b].map(|name| std::fs::read(place.path(name)).unwrap());
-    assert!(a == b, "{} and {} bytes, the first difference at {:?}", a.len(), b.len(), a.iter().zip(&b).position(|(a, b)| a != b));
+    assert!(
+        a == b,
+        "{} and {} bytes, the first difference at {:?}",
+        a.len(),
+        b.len(),
+        a.iter().zip(&b).position(|(a, b)| a != b)
+    );
 }
 
 fn a_simulation_on_four_nodes_is_the_one_of_this_host_to_the_byte() {
@@ -112,9 +119,23 @@ fn a_simulation_on_four_nodes_is_the_one_of_this_host_to_the_byte() {
     same_bytes(&at.place, "alone.holdup", "parts.holdup");
     assert!(!at.place.path("parts.holdup.slurm").exists(), "the folder of a run that is through is removed");
     // The stop rule is that of a run on this host.
-    let decided = |more: &[&'static str]| [&simulation("30", &[])[..13], more].concat();
+    let decided = |more: &[&'static str]| [&simulation("30", &[])[..12], more].concat();
     at.expect(0, &decided(&["--collect", "none", "--seed", "7", "--max-blocks", "40", "--out", "d1.holdup"]));
-    at.expect(0, &decided(&["--collect", "none", "--seed", "7", "--max-blocks", "40", "--out", "d2.holdup", "--on=slurm:main", "--parts=9"]));
+    at.expect(
+        0,
+        &decided(&[
+            "--collect",
+            "none",
+            "--seed",
+            "7",
+            "--max-blocks",
+            "40",
+            "--out",
+            "d2.holdup",
+            "--on=slurm:main",
+            "--parts=9",
+        ]),
+    );
     same_bytes(&at.place, "d1.holdup", "d2.holdup");
 }
 

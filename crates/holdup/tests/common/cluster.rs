@@ -106,14 +106,17 @@ impl Cluster {
 
     fn configuration(&self) -> String {
         // Bound together, so that all are different.
-        let bound: Vec<TcpListener> = (0..=NODES.len()).map(|_| TcpListener::bind("127.0.0.1:0").expect("a port")).collect();
+        let bound: Vec<TcpListener> =
+            (0..=NODES.len()).map(|_| TcpListener::bind("127.0.0.1:0").expect("a port")).collect();
         let ports: Vec<u16> = bound.iter().map(|socket| socket.local_addr().expect("an address").port()).collect();
         let at = self.folder.path().display();
         let nodes: String = NODES
             .iter()
             .zip(&ports[1..])
             .map(|(node, port)| {
-                format!("NodeName={node} NodeHostname=localhost NodeAddr=127.0.0.1 Port={port} CPUs=1 RealMemory=2000\n")
+                format!(
+                    "NodeName={node} NodeHostname=localhost NodeAddr=127.0.0.1 Port={port} CPUs=1 RealMemory=2000\n"
+                )
             })
             .collect();
         format!(

@@ -10,7 +10,9 @@ use holdup_model::bundle::Ending;
 use holdup_model::plan::StopRule;
 use holdup_model::{Event, Fact, Machine, Observer, Plan, Problem, ProblemKind, Schedule};
 use holdup_slurm::{Collected, Follow, Job, Needs, Options, Partition, RunFolder, Slurm};
-use holdup_target::{Added, Begun, Earlier, GuestOptions, Merger, NotAdded, Part, RunOutcome, RunRequest, SessionRequest};
+use holdup_target::{
+    Added, Begun, Earlier, GuestOptions, Merger, NotAdded, Part, RunOutcome, RunRequest, SessionRequest,
+};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -66,13 +68,18 @@ impl ClusterArgs {
     /// When there is no such cluster, or it cannot be asked.
     pub(super) fn chosen(&self) -> Result<Option<Cluster>, Problem> {
         let Some(on) = &self.on else {
-            let given = [(self.state.is_some(), "--state"), (self.parts.is_some(), "--parts"), (!self.slurm_option.is_empty(), "--slurm-option")];
+            let given = [
+                (self.state.is_some(), "--state"),
+                (self.parts.is_some(), "--parts"),
+                (!self.slurm_option.is_empty(), "--slurm-option"),
+            ];
             return match given.iter().find(|(is_given, _)| *is_given) {
                 Some((_, option)) => Err(Problem::usage(*option, "it is for runs on a cluster").hint("add --on slurm")),
                 None => Ok(None),
             };
         };
-        let (kind, partition) = on.split_once(':').map_or((on.as_str(), None), |(kind, partition)| (kind, Some(partition)));
+        let (kind, partition) =
+            on.split_once(':').map_or((on.as_str(), None), |(kind, partition)| (kind, Some(partition)));
         if kind != "slurm" {
             return Err(Problem::usage(format!("--on {on}"), "there is no such cluster").hint("--on slurm[:PARTITION]"));
         }
@@ -99,7 +106,12 @@ pub(super) fn without_plan(args: &Args) -> anyhow::Result<Option<u8>> {
 }
 
 /// Cuts a plan, submits its parts and follows them.
-pub(super) fn run(args: &Args, cluster: &Cluster, planned: Run<'_>, (host, world): (&Host, &World)) -> anyhow::Result<u8> {
+pub(super) fn run(
+    args: &Args,
+    cluster: &Cluster,
+    planned: Run<'_>,
+    (host, world): (&Host, &World),
+) -> anyhow::Result<u8> {
     let Run { plan, source, schedule, notes, .. } = planned;
     let cancel = signals::cancel_on_signals()?;
     let is_simulated = target(plan)?.is_simulated();
@@ -233,7 +245,9 @@ fn follow(args: &Args, folder: RunFolder, job: &Job) -> anyhow::Result<u8> {
 fn continued(problem: Problem, folder: &RunFolder) -> Problem {
     let again = format!("holdup run --continue {}", folder.path().display());
     let hint = match (problem.kind, &problem.hint) {
-        (ProblemKind::Interrupted, _) => format!("its jobs continue: follow them with `{again}`, or end them with `{again} --cancel`"),
+        (ProblemKind::Interrupted, _) => {
+            format!("its jobs continue: follow them with `{again}`, or end them with `{again} --cancel`")
+        }
         (_, Some(hint)) => format!("{hint}\nwhat was done is kept, and `{again}` does the rest"),
         (_, None) => format!("what was done is kept, and `{again}` does the rest"),
     };
@@ -244,7 +258,8 @@ fn continued(problem: Problem, folder: &RunFolder) -> Problem {
 fn merge(folder: &RunFolder, job: &Job, cancel: &Cancel, observer: &mut dyn Observer) -> Result<RunOutcome, Problem> {
     let schedule = holdup_plan::schedule(&job.plan)?;
     let host = Host::real();
-    let request = RunRequest { notes: job.notes.clone(), ..request(job, (&job.plan, &schedule), &host, &job.out, cancel) };
+    let request =
+        RunRequest { notes: job.notes.clone(), ..request(job, (&job.plan, &schedule), &host, &job.out, cancel) };
     let begun = Begun { run_id: job.run_id.clone(), unix_ns: job.begun_unix_ns };
     let mut merger = Merger::new(&request, begun.clone())?;
     let is_cancelled = || cancel.is_cancelled();
