@@ -75,8 +75,7 @@ impl Slurm {
     /// # Errors
     /// When Slurm refuses them.
     pub fn submit(self, arguments: &[String], numbers: &[u32], script: &Path) -> Result<u32, Problem> {
-        let numbers: Vec<String> = numbers.iter().map(u32::to_string).collect();
-        let array = format!("--array={}", numbers.join(","));
+        let array = format!("--array={}", ranges(numbers));
         let words = arguments.iter().map(String::as_str).chain([array.as_str()]).map(OsStr::new);
         let said = run("sbatch", words.chain([script.as_os_str()]))?;
         // With several clusters the name of one follows.
@@ -117,6 +116,17 @@ impl Slurm {
     }
 }
 
+/// Numbers in ascending order as Slurm reads them: `0-3,7`.
+pub(crate) fn ranges(numbers: &[u32]) -> String {
+    let rows = numbers.chunk_by(|a, b| a + 1 == *b);
+    let words = rows.map(|row| match row {
+        [one] => one.to_string(),
+        [first, .., last] => format!("{first}-{last}"),
+        [] => String::new(),
+    });
+    words.collect::<Vec<_>>().join(",")
+}
+
 /// Runs a program of Slurm, and gives what it printed.
 fn run(program: &str, words: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Result<String, Problem> {
     let mut command = Command::new(program);
@@ -145,4 +155,15 @@ fn run(program: &str, words: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Res
         true => problem.hint("see whether slurmctld runs: scontrol ping"),
         false => problem,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_of_numbers_are_ranges() {
+        assert_eq!(ranges(&[0, 1, 2, 7, 9, 10]), "0-2,7,9-10");
+        assert_eq!(ranges(&[4]), "4");
+    }
 }

@@ -172,7 +172,8 @@ impl<'a> Following<'a> {
             .filter(|why| !why.is_empty())
             .map_or(String::new(), |why| format!(" ({why})"));
         let said = format!("{} of {} parts, {running} running, {waiting} waiting{why}", self.whole.len(), self.parts);
-        if said != self.said {
+        let is_begun = !self.tasks.is_empty() || !self.whole.is_empty();
+        if said != self.said && is_begun {
             observer.event(Event::Step(&said));
             (self.said, self.pause) = (said, LOOKS.0);
         }
@@ -213,6 +214,8 @@ impl<'a> Following<'a> {
         if self.to_submit.is_empty() {
             return Ok(());
         }
+        self.to_submit.sort_unstable();
+        self.to_submit.dedup();
         for number in &self.to_submit {
             self.request.folder.forget_problem(*number);
         }

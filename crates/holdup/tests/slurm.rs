@@ -242,6 +242,10 @@ fn what_cannot_be_run_on_a_cluster_is_said_before_anything_is_submitted() {
     refused(3, &["--on", "slurm", "--slurm-option=--constraint=gpu"], &["sbatch", "feature"]);
     let (_, err) = at.expect(2, &measured("2", "0", &["--on", "slurm", "--parts", "2"]));
     assert!(err.contains("between its sessions"), "{err}");
+    let (_, err) = at.expect(2, &["run", "pgbench", "--pg", "postgres:///x", "--on", "slurm"]);
+    assert!(err.contains("one server at the same time"), "{err}");
+    let (_, err) = at.expect(2, &["run", "--continue", "nowhere", "--out", "x.holdup"]);
+    assert!(err.contains("leave everything else out"), "{err}");
     let output = at.command(&simulation("2", &["--on", "slurm"])).env("PATH", "/nowhere").output().unwrap();
     assert!(texts(&output).1.contains("on the PATH"), "{:?}", texts(&output));
     assert_eq!(output.status.code(), Some(3));

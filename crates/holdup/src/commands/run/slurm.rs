@@ -96,6 +96,14 @@ pub(super) fn without_plan(args: &Args) -> anyhow::Result<Option<u8>> {
         return run_part(*part, of).map(Some).map_err(Into::into);
     }
     let Some(folder) = resume else { return Ok(None) };
+    if args.planned.is_given() || args.out.is_some() || args.cluster.on.is_some() {
+        return Err(Problem::usage(
+            "--continue",
+            "the plan, the bundle and the cluster are those of the run that it continues",
+        )
+        .hint("leave everything else out")
+        .into());
+    }
     let (folder, job) = RunFolder::open(folder)?;
     if *cancel {
         Slurm.cancel(&job.name())?;
@@ -115,6 +123,14 @@ pub(super) fn run(
     let Run { plan, source, schedule, notes, .. } = planned;
     let cancel = signals::cancel_on_signals()?;
     let is_simulated = target(plan)?.is_simulated();
+    if args.place.guests.parallel > 1 {
+        return Err(Problem::usage("--parallel", "a node of a cluster runs one session at a time").into());
+    }
+    if args.place.target.pg.is_some() {
+        return Err(Problem::usage("--pg", "sessions on several nodes would load one server at the same time")
+            .hint("leave it out: each node starts a server of its own")
+            .into());
+    }
     let (parts, needs) = match is_simulated {
         true => simulated(args, cluster, (plan, schedule), host, cancel)?,
         false => measured(args, plan, schedule)?,
