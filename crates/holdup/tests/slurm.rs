@@ -193,6 +193,21 @@ fn an_interrupted_or_killed_run_is_continued() {
     assert!(err.contains("x.holdup.slurm"), "{err}");
 }
 
+fn jobs_that_the_user_cancels_end_and_the_run_is_continued() {
+    let at = Fixture::new(&[]);
+    let child = at.start(&long_simulation("30", &["--out", "x.holdup", "--on", "slurm", "--parts", "6"]));
+    wait_for("a running part", || at.is_running(0).is_some());
+    signal(&child, Signal::INT);
+    at.ends(4, child);
+    let (_, err) = at.expect(0, &["run", "--continue", "x.holdup.slurm", "--cancel"]);
+    assert!(err.contains("its jobs are cancelled; what they did is kept"), "{err}");
+    let live = ["PENDING", "RUNNING", "COMPLETING"];
+    wait_for("the end of all", || at.cluster.tasks().iter().all(|(_, state, _)| !live.contains(&state.as_str())));
+    at.expect(0, &["run", "--continue", "x.holdup.slurm"]);
+    at.expect(0, &long_simulation("30", &["--out", "alone.holdup"]));
+    same_bytes(&at.place, "alone.holdup", "x.holdup");
+}
+
 /// Whether a second holdup is refused because one follows the run.
 fn refused_second(at: &Fixture) -> bool {
     let output = at.command(&["run", "--continue", "x.holdup.slurm", "--quiet"]).output().unwrap();
@@ -267,6 +282,7 @@ holdup_testkit::tests!(
     sessions_that_are_measured_run_on_nodes_of_their_own_and_say_which,
     a_session_that_was_requeued_is_repeated_whole_and_what_it_had_is_kept_as_void,
     an_interrupted_or_killed_run_is_continued,
+    jobs_that_the_user_cancels_end_and_the_run_is_continued,
     jobs_that_an_administrator_cancels_are_an_error_and_the_run_is_continued,
     a_node_without_the_folder_is_an_error_that_says_so,
     what_cannot_be_run_on_a_cluster_is_said_before_anything_is_submitted,

@@ -365,8 +365,9 @@ fn part(number: u32, folder: &RunFolder, job: &Job) -> Result<u8, Problem> {
     };
     let threads = variable("SLURM_CPUS_PER_TASK").and_then(|count| count.parse().ok()).unwrap_or(1);
     let part = Part { earlier: earlier.collect(), facts: vec![fact], threads: Some(threads) };
-    let attempt = [variable("SLURM_JOB_ID"), variable("SLURM_RESTART_COUNT")].map(Option::unwrap_or_default).join(".");
-    let partial = folder.partial(number, &format!("{attempt}.{}", std::process::id()));
+    // Slurm sets the count of restarts from the first one on.
+    let attempt = ["SLURM_JOB_ID", "SLURM_RESTART_COUNT"].map(|name| variable(name).unwrap_or_else(|| "0".to_owned()));
+    let partial = folder.partial(number, &format!("{}.{}", attempt.join("."), std::process::id()));
     let (host, cancel) = (Host::real(), signals::cancel_on_signals()?);
     let request = RunRequest { part: Some(part), ..request(job, (&plan, &schedule), &host, &partial, &cancel) };
     let outcome = holdup_target::run(&request, &mut Progress::new(job.is_simulated))?;
