@@ -55,6 +55,12 @@ need_peers() {
     need_packages rt-tests sockperf iperf3
 }
 
+# Slurm's daemons and munge, which the tests start themselves: the packages start theirs where systemd runs, which needs a
+# configuration of Slurm that is not there.
+need_slurm() {
+    need_packages slurmctld slurmd slurm-client munge
+}
+
 # tshark 4.6, the judge of holdup-packets; HOLDUP_TSHARK names it from then on.
 need_tshark() {
     [ -n "${HOLDUP_TSHARK:-}" ] || HOLDUP_TSHARK=$(script/get-tshark) ||

@@ -19,8 +19,15 @@ use std::path::Path;
 pub fn read(path: &Path) -> Result<BundleData, Problem> {
     let opened = open::to_read(path, false)?;
     let (data, damage) = gather(path, &opened)?;
-    match damage.as_slice() {
-        [] => Ok(data),
+    whole(path, &damage)?;
+    Ok(data)
+}
+
+/// # Errors
+/// When something is damaged.
+pub(crate) fn whole(path: &Path, damage: &[String]) -> Result<(), Problem> {
+    match damage {
+        [] => Ok(()),
         [only] => Err(trouble::damaged(path, only)),
         [first, rest @ ..] => Err(trouble::damaged(path, format!("{first}, and {} more", rest.len()))),
     }
@@ -40,7 +47,7 @@ pub fn read_salvage(path: &Path) -> Result<(BundleData, Vec<String>), Problem> {
 }
 
 /// What is damaged, in the order found, and where to put more of it.
-struct Damage(Vec<String>);
+pub(crate) struct Damage(pub(crate) Vec<String>);
 
 impl Damage {
     fn add(&mut self, part: &str, found: impl std::fmt::Display) {
@@ -82,8 +89,21 @@ fn number_matters(part: &Part) -> bool {
 
 /// Reads everything that is whole.
 pub(crate) fn gather(path: &Path, opened: &Opened) -> Result<(BundleData, Vec<String>), Problem> {
-    let db = &opened.db;
     let mut damage = Damage(Vec::new());
+    let (mut data, numbers) = without_trials(path, opened, &mut damage)?;
+    let arms = data.schedule.arms.len();
+    data.trials = numbers.into_iter().filter_map(|n| trial(opened, n, arms, &mut damage)).collect();
+    data.ending = ending(&opened.db, data.trials.len(), &mut damage);
+    Ok((data, damage.0))
+}
+
+/// All but the trials and the ending, and the numbers of the trials.
+pub(crate) fn without_trials(
+    path: &Path,
+    opened: &Opened,
+    damage: &mut Damage,
+) -> Result<(BundleData, BTreeSet<i64>), Problem> {
+    let db = &opened.db;
     let command = damage.part(db, &parts::COMMAND, 0, false, decode::command).unwrap_or_default();
     let head = damage.part(db, &parts::HEAD, 0, true, |p| decode::head(p, command));
     let plan = damage.part(db, &parts::PLAN, 0, true, decode::plan);
@@ -97,24 +117,19 @@ pub(crate) fn gather(path: &Path, opened: &Opened) -> Result<(BundleData, Vec<St
     };
     let metrics = damage.part(db, &parts::METRICS, 0, false, decode::metrics).unwrap_or_default();
     let collectors = damage.part(db, &parts::COLLECTORS, 0, false, decode::collectors).unwrap_or_default();
-    let environment = numbers(db, &parts::ENVIRONMENT, "environment_readings", "reading", &mut damage)
+    let environment = numbers(db, &parts::ENVIRONMENT, "environment_readings", "reading", damage)
         .into_iter()
         .filter_map(|n| damage.part(db, &parts::ENVIRONMENT, n, false, decode::environment))
         .collect();
-    let arms = schedule.arms.len();
-    let trials: Vec<_> = numbers(db, &parts::TRIAL, "trials", "trial", &mut damage)
-        .into_iter()
-        .filter_map(|n| trial(opened, n, arms, &mut damage))
-        .collect();
-    let log = numbers(db, &parts::LOG, "log", "entry", &mut damage)
+    let trials = numbers(db, &parts::TRIAL, "trials", "trial", damage);
+    let log = numbers(db, &parts::LOG, "log", "entry", damage)
         .into_iter()
         .filter_map(|n| damage.part(db, &parts::LOG, n, false, decode::log))
         .collect();
-    let boot_logs = numbers(db, &parts::BOOT_LOG, "boot_logs", "entry", &mut damage)
+    let boot_logs = numbers(db, &parts::BOOT_LOG, "boot_logs", "entry", damage)
         .into_iter()
         .filter_map(|n| damage.part(db, &parts::BOOT_LOG, n, false, decode::boot_log))
         .collect();
-    let ending = ending(db, trials.len(), &mut damage);
     let data = BundleData {
         head,
         plan,
@@ -123,16 +138,16 @@ pub(crate) fn gather(path: &Path, opened: &Opened) -> Result<(BundleData, Vec<St
         metrics,
         collectors,
         environment,
-        trials,
+        trials: Vec::new(),
         log,
         boot_logs,
-        ending,
+        ending: None,
     };
-    Ok((data, damage.0))
+    Ok((data, trials))
 }
 
 /// A trial with the evidence that belongs to it, where the schema has such.
-fn trial(opened: &Opened, number: i64, arms: usize, damage: &mut Damage) -> Option<Trial> {
+pub(crate) fn trial(opened: &Opened, number: i64, arms: usize, damage: &mut Damage) -> Option<Trial> {
     let db = &opened.db;
     let mut trial = damage.part(db, &parts::TRIAL, number, false, |p| decode::trial(p, arms))?;
     if opened.version >= 2 {
@@ -153,7 +168,7 @@ fn trial(opened: &Opened, number: i64, arms: usize, damage: &mut Damage) -> Opti
 }
 
 /// The ending; `None` without damage when the run never ended.
-fn ending(db: &Connection, trials: usize, damage: &mut Damage) -> Option<Ending> {
+pub(crate) fn ending(db: &Connection, trials: usize, damage: &mut Damage) -> Option<Ending> {
     match parts::ENDING.load(db, 0) {
         Ok(loaded) if loaded.is_absent() => return None,
         _ => {}

@@ -25,6 +25,7 @@ mod evidence;
 mod gather;
 mod open;
 mod parts;
+mod reader;
 mod stacks;
 #[cfg(test)]
 mod tampered;
@@ -35,6 +36,7 @@ mod write;
 
 pub use docs::{Column, Table, tables};
 pub use gather::{read, read_salvage};
+pub use reader::Reader;
 pub use trouble::taken;
 pub use verify::{Wholeness, verify};
 pub use write::Writer;

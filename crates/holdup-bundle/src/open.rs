@@ -36,14 +36,27 @@ pub(crate) struct Opened {
     _copy: Option<tempfile::TempDir>,
 }
 
+/// What a crash may do to a bundle that is being written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Keeping {
+    /// Every call that returned is on disk.
+    EachCall,
+    /// The file is whole or thrown away: only what calls [`Writer::finish`](crate::Writer::finish) is kept.
+    WholeFile,
+}
+
 /// Opens the (still empty) file of a new bundle.
-pub(crate) fn to_write(path: &Path) -> rusqlite::Result<Connection> {
+pub(crate) fn to_write(path: &Path, keeping: Keeping) -> rusqlite::Result<Connection> {
     // SQLite opens by name the file that was just made: a link must not have taken its place.
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NOFOLLOW;
     let db = connect(&in_real_folder(path), flags)?;
     // One file between two transactions, and a commit that survives a power cut: see the crate's documentation.
-    db.pragma_update(None, "journal_mode", "DELETE")?;
-    db.pragma_update(None, "synchronous", "EXTRA")?;
+    let (journal, synchronous) = match keeping {
+        Keeping::EachCall => ("DELETE", "EXTRA"),
+        Keeping::WholeFile => ("MEMORY", "OFF"),
+    };
+    db.pragma_update(None, "journal_mode", journal)?;
+    db.pragma_update(None, "synchronous", synchronous)?;
     db.pragma_update(None, "foreign_keys", true)?;
     // Temporary files would be one more thing that a crash leaves behind.
     db.pragma_update(None, "temp_store", "MEMORY")?;

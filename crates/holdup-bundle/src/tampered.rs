@@ -12,7 +12,7 @@ fn resealed(sql: &str) -> String {
     let path = folder.path().join("a.holdup");
     let data = common::sample(1);
     common::write(&path, &data).expect("is written");
-    let db = open::to_write(&path).expect("is opened");
+    let db = open::to_write(&path, open::Keeping::EachCall).expect("is opened");
     db.execute_batch(
         "PRAGMA foreign_keys = OFF; PRAGMA ignore_check_constraints = ON; PRAGMA writable_schema = ON; \
          UPDATE sqlite_master SET sql = replace(replace(sql, ' NOT NULL', ''), ') STRICT, WITHOUT', ') WITHOUT'); \

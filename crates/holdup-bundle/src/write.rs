@@ -1,5 +1,7 @@
 //! Writing: one transaction for each call.
 
+use crate::open::Keeping;
+use crate::reader::{PackedLog, Reader};
 use crate::{APPLICATION_ID, SCHEMA_VERSION, boot_logs, captures, evidence, open, parts, schema_sql, trouble};
 use holdup_model::bundle::{BundleHead, CollectorState, Ending};
 use holdup_model::catalogue::Availability;
@@ -16,6 +18,7 @@ use std::path::{Path, PathBuf};
 /// as a crash does.
 pub struct Writer {
     path: PathBuf,
+    keeping: Keeping,
     db: Connection,
     readings: i64,
     trials: u32,
@@ -95,11 +98,38 @@ impl Writer {
         metrics: &[(String, Metric)],
         collectors: &[CollectorState],
     ) -> Result<Writer, Problem> {
+        Self::begin(path, Keeping::EachCall, (head, plan, plan_source, schedule), (metrics, collectors))
+    }
+
+    /// As [`Writer::create`], for a bundle that is made of others: nothing is on disk before [`Writer::finish`], so that
+    /// a file whose writer died is to be thrown away. The bytes are the same, and no call waits for the disk.
+    ///
+    /// # Errors
+    /// As [`Writer::create`].
+    pub fn create_copy(
+        path: &Path,
+        head: &BundleHead,
+        plan: &Plan,
+        plan_source: &str,
+        schedule: &Schedule,
+        metrics: &[(String, Metric)],
+        collectors: &[CollectorState],
+    ) -> Result<Writer, Problem> {
+        Self::begin(path, Keeping::WholeFile, (head, plan, plan_source, schedule), (metrics, collectors))
+    }
+
+    fn begin(
+        path: &Path,
+        keeping: Keeping,
+        (head, plan, plan_source, schedule): (&BundleHead, &Plan, &str, &Schedule),
+        (metrics, collectors): (&[(String, Metric)], &[CollectorState]),
+    ) -> Result<Writer, Problem> {
         reserve(path)?;
         let begin = || -> Result<Writer, Problem> {
-            let db = open::to_write(path).map_err(|e| trouble::writing(path, "the head", 0, &e))?;
+            let db = open::to_write(path, keeping).map_err(|e| trouble::writing(path, "the head", 0, &e))?;
             let mut writer = Writer {
                 path: path.to_owned(),
+                keeping,
                 db,
                 readings: 0,
                 trials: 0,
@@ -214,22 +244,39 @@ impl Writer {
                 format!("a log came of boot {boot}, for which no trial is planned"),
             ));
         };
+        let packed = boot_logs::pack(text);
+        let log = PackedLog {
+            boot,
+            name: name.to_owned(),
+            bytes: text.len() as i64,
+            trimmed_bytes: packed.trimmed_bytes as i64,
+            kept_bytes: packed.kept_bytes as i64,
+            zlib: packed.zlib,
+        };
+        self.add_packed_log(session, &log)
+    }
+
+    /// Adds what guests wrote in another bundle, as it is there.
+    ///
+    /// # Errors
+    /// As [`Writer::add_boot_log`], and when it cannot be read.
+    pub fn copy_boot_logs(&mut self, from: &Reader) -> Result<(), Problem> {
+        let logs = from.packed_logs().map_err(|e| trouble::reading(from.path(), &e))?;
+        for log in logs {
+            let session = self.sessions.get(&log.boot).copied().unwrap_or_default();
+            self.add_packed_log(session, &log)?;
+        }
+        Ok(())
+    }
+
+    fn add_packed_log(&mut self, session: u32, log: &PackedLog) -> Result<(), Problem> {
         let entry = self.boot_logs;
         self.transaction("the log of a boot", |db, _, _| {
-            let packed = boot_logs::pack(text);
+            let PackedLog { boot, name, bytes, trimmed_bytes, kept_bytes, zlib } = log;
             db.execute(
                 "INSERT INTO boot_logs (entry, session, boot, name, bytes, trimmed_bytes, kept_bytes, zlib) \
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-                params![
-                    entry,
-                    session,
-                    boot,
-                    name,
-                    text.len() as i64,
-                    packed.trimmed_bytes as i64,
-                    packed.kept_bytes as i64,
-                    packed.zlib
-                ],
+                params![entry, session, boot, name, bytes, trimmed_bytes, kept_bytes, zlib],
             )?;
             parts::BOOT_LOG.seal(db, entry)?;
             Ok(())
@@ -259,8 +306,16 @@ impl Writer {
             parts::ENDING.seal(db, 0)?;
             Ok(())
         })?;
-        let Writer { path, db, .. } = self;
-        db.close().map_err(|(_, e)| trouble::writing(&path, "the ending", trials, &e))
+        let Writer { path, db, keeping, .. } = self;
+        db.close().map_err(|(_, e)| trouble::writing(&path, "the ending", trials, &e))?;
+        if keeping == Keeping::WholeFile {
+            let synced = std::fs::File::open(&path).and_then(|file| file.sync_all());
+            synced.map_err(|e| {
+                Problem::host(trouble::bundle(&path), format!("cannot be written ({e})"))
+                    .hint("free some space on that file system, or choose another place with --out")
+            })?;
+        }
+        Ok(())
     }
 
     fn transaction(

@@ -22,6 +22,40 @@ fn a_bundle_reads_back_as_it_was_written() {
 }
 
 #[test]
+fn a_copy_trial_by_trial_has_the_same_bytes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (path, copy) = (folder.path().join("a.holdup"), folder.path().join("b.holdup"));
+    write(&path, &sample(3)).expect("is written");
+    let reader = holdup_bundle::Reader::open(&path).expect("is read");
+    let data = reader.data();
+    assert!(data.trials.is_empty() && reader.trials() > 0);
+    let (plan, source) = (&data.plan, &data.plan_source);
+    let begun = holdup_bundle::Writer::create_copy(
+        &copy,
+        &data.head,
+        plan,
+        source,
+        &data.schedule,
+        &data.metrics,
+        &data.collectors,
+    );
+    let mut writer = begun.expect("is begun");
+    for reading in &data.environment {
+        writer.add_environment(reading.session, reading.boot, &reading.facts).expect("is written");
+    }
+    for seq in 0..reader.trials() {
+        writer.add_trial(&reader.trial(seq).expect("is read")).expect("is written");
+    }
+    for (unix_ns, text) in &data.log {
+        writer.log(*unix_ns, text).expect("is written");
+    }
+    writer.copy_boot_logs(&reader).expect("are copied");
+    writer.finish(data.ending.as_ref().expect("it ended")).expect("is ended");
+    assert!(std::fs::read(&path).expect("read") == std::fs::read(&copy).expect("read"), "the bytes differ");
+    assert!(reader.trial(reader.trials()).is_err(), "there is none after the last");
+}
+
+#[test]
 fn every_ending_reads_back() {
     let folder = tempfile::tempdir().expect("a folder");
     let endings = [

@@ -48,6 +48,7 @@ fn main() {
         workdir,
         guests: &holdup_target::GuestOptions::default(),
         boot_cache: holdup_target::BootCache::default(),
+        threads: None,
         cancel: Cancel::default(),
     };
     let at = TrialSpec { seq: 0, session: 0, boot: 0, block: 0, position: 0, arm: 0 };

@@ -28,17 +28,23 @@ pub(crate) fn number_of(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// The command line without the name of the bundle: the same simulation, or import, is the same under any name.
-pub(crate) fn without_out(command: &[String]) -> Vec<String> {
-    let mut words = command.iter();
+/// Options with a value that say where something is computed and put, and not what.
+const OF_PLACE: [&str; 6] = ["--out", "-o", "--on", "--state", "--parts", "--slurm-option"];
+
+/// The command line without what says where trials run and the bundle is: the same simulation, or import, is the same
+/// under any name and on any machine. Words after `--` are those of a program.
+pub(crate) fn without_place(command: &[String]) -> Vec<String> {
+    let own = command.iter().position(|word| word == "--").unwrap_or(command.len());
+    let mut words = command[..own].iter();
     let mut kept = Vec::new();
     while let Some(word) = words.next() {
-        match word.as_str() {
-            "--out" | "-o" => drop(words.next()),
-            word if word.starts_with("--out=") => {}
-            word => kept.push(word.to_owned()),
+        match word.split_once('=').unwrap_or((word, "")) {
+            (option, _) if !OF_PLACE.contains(&option) => kept.push(word.to_owned()),
+            _ if word.contains('=') => {}
+            _ => drop(words.next()),
         }
     }
+    kept.extend_from_slice(&command[own..]);
     kept
 }
 
@@ -49,7 +55,7 @@ pub(crate) fn head(request: &RunRequest<'_>, clock: Clock) -> BundleHead {
         Clock::Host => (format!("{:016x}{:08x}", created_unix_ns, std::process::id()), request.command.clone()),
         Clock::Simulated => {
             let words = [request.plan_source, &format!("{:?}", request.plan)].concat();
-            (format!("{:016x}{:08x}", number_of(&words), 0), without_out(&request.command))
+            (format!("{:016x}{:08x}", number_of(&words), 0), without_place(&request.command))
         }
     };
     BundleHead {

@@ -1,7 +1,7 @@
 //! What others captured, as a bundle: one arm for each capture, one trial each. Nothing is run, so that there are no facts of
 //! a host in it, and its times are those of the captures.
 
-use crate::head::{number_of, without_out};
+use crate::head::{number_of, without_place};
 use crate::local::blank;
 use holdup_bundle::Writer;
 use holdup_model::bundle::{BundleHead, CollectorState, Ending, IMPORTED};
@@ -54,7 +54,7 @@ fn head(captures: &[Imported], command: &[String]) -> BundleHead {
     BundleHead {
         run_id: format!("{:016x}{:08x}", number_of(&words), 0),
         holdup_version: env!("CARGO_PKG_VERSION").to_owned(),
-        command: without_out(command),
+        command: without_place(command),
         created_unix_ns: captures.iter().map(|c| c.times_unix_ns.0).min().unwrap_or(0),
         target: IMPORTED.to_owned(),
         emulated: None,

@@ -13,7 +13,9 @@ mod budget;
 mod head;
 mod import;
 mod local;
+mod merge;
 mod parallel;
+mod part;
 pub mod profiles;
 mod qemu;
 mod record;
@@ -33,12 +35,13 @@ pub use holdup_sim::machine::{Described, Provenance};
 
 pub use import::{Imported, import};
 pub use local::reach;
+pub use merge::{Added, Begun, Merger, NotAdded};
 pub use profiles::put_back_left;
 pub use qemu::BootCache;
 pub use record::{DEFAULT_WINDOWS, RecordOutcome, RecordRequest, default_collectors, record};
-pub use run::{RunOutcome, RunRequest, run};
+pub use run::{Earlier, Part, RunOutcome, RunRequest, run};
 pub use session::{Closed, GuestOptions, Readiness, Session, SessionRequest, Target, TrialDraft};
-pub use sim::{CalibrateRequest, PredictRequest, Wanted, calibrate, calibrate_guest, predict};
+pub use sim::{CalibrateRequest, PredictRequest, Wanted, calibrate, calibrate_guest, predict, trial_cost};
 pub use vocabulary::vocabulary;
 pub use watching::Watching;
 pub use window::unix_ns;
@@ -58,6 +61,14 @@ pub fn known_machines() -> Vec<Described> {
 /// The machine of this name.
 pub fn known_machine(name: &str) -> Result<Described, Problem> {
     catalogue::find(name)
+}
+
+/// The text of the machine file that a simulated target names, unless the catalogue has it.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn machine_text(host: &holdup_host::Host, target: &str) -> Result<Option<String>, Problem> {
+    sim::text_of(host, target)
 }
 
 /// Whether the simulator has a workload.

@@ -12,7 +12,9 @@ use holdup_host::lock::HostLock;
 use holdup_load::{Cancel, PostgresOptions};
 use holdup_model::bundle::{BundleData, BundleHead, Ending};
 use holdup_model::plan::StopRule;
-use holdup_model::{Event, Machine, Observer, Plan, Problem, ProblemKind, Schedule, Trial, TrialSpec, TrialStatus};
+use holdup_model::{
+    Event, Fact, Machine, Observer, Plan, Problem, ProblemKind, Schedule, Trial, TrialSpec, TrialStatus,
+};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -39,10 +41,32 @@ pub struct RunRequest<'a> {
     pub guests: GuestOptions,
     /// How long to wait for another run on this host to end; zero refuses immediately.
     pub wait: Duration,
+    /// What is run here when the schedule is a part of another one.
+    pub part: Option<Part>,
     pub cancel: Cancel,
     /// Whether the trials so far give every headline its verdict; asked after each block of a plan that stops then.
     /// Trials come without histograms and evidence.
     pub is_decided: &'a dyn Fn(&BundleData) -> bool,
+}
+
+/// What a run knows that does a part of another one.
+#[derive(Debug, Clone, Default)]
+pub struct Part {
+    /// What earlier attempts at this part left, if there were some.
+    pub earlier: Vec<Earlier>,
+    /// What each session has among its facts, unless its trials are computed.
+    pub facts: Vec<Fact>,
+    /// On how many threads trials are computed.
+    pub threads: Option<usize>,
+}
+
+/// The bundle of an attempt at a part that ended early.
+#[derive(Debug, Clone)]
+pub struct Earlier {
+    /// The bundle.
+    pub path: PathBuf,
+    /// Why its trials do not count where they were measured: its session is repeated as a whole.
+    pub why_void: String,
 }
 
 /// How a run ended.
@@ -82,6 +106,7 @@ pub fn run(request: &RunRequest<'_>, observer: &mut dyn Observer) -> Result<RunO
         workdir: request.workdir.clone(),
         guests: &request.guests,
         boot_cache: BootCache::default(),
+        threads: request.part.as_ref().and_then(|part| part.threads),
         cancel: request.cancel.clone(),
     };
     let clock = if target.is_simulated() { Clock::Simulated } else { Clock::Host };
@@ -109,17 +134,19 @@ pub fn run(request: &RunRequest<'_>, observer: &mut dyn Observer) -> Result<RunO
     for note in &request.notes {
         walk.log(note, observer)?;
     }
-    let estimate_ns = walk.pace.left_ns(walk.planned()).min(request.plan.design.budget_ns.unwrap_or(u64::MAX));
+    let taken_over = walk.take_over()?;
+    let estimate_ns =
+        walk.pace.left_ns(walk.planned() - taken_over as u32).min(request.plan.design.budget_ns.unwrap_or(u64::MAX));
     let at_most = request.plan.design.stop == StopRule::Decided;
     observer.event(Event::Begin { trials: walk.planned(), at_most, estimate_ns });
-    let ending = walk.sessions(target, &sessions, observer)?;
+    let ending = walk.sessions(target, &sessions, taken_over, observer)?;
     observer.event(Event::End);
     let Walk { writer, done, void, left, .. } = walk;
     writer.finish(&ending)?;
     Ok(RunOutcome { ending, trials_done: done, trials_void: void, left })
 }
 
-fn find_target(id: &str) -> Result<&'static dyn Target, Problem> {
+pub(crate) fn find_target(id: &str) -> Result<&'static dyn Target, Problem> {
     crate::find(id).ok_or_else(|| {
         let known: Vec<&str> = crate::targets::ALL.iter().map(|t| t.meta().id).collect();
         Problem::usage(format!("target `{id}`"), "there is no such target")
@@ -145,20 +172,20 @@ fn so_far(request: &RunRequest<'_>, readiness: &Readiness, head: BundleHead) -> 
 }
 
 /// The state of a run under way.
-struct Walk<'a> {
-    request: &'a RunRequest<'a>,
-    clock: Clock,
-    writer: Writer,
+pub(crate) struct Walk<'a> {
+    pub(crate) request: &'a RunRequest<'a>,
+    pub(crate) clock: Clock,
+    pub(crate) writer: Writer,
     /// For the stop rule.
     so_far: Option<BundleData>,
     pace: Pace,
     begun: Instant,
-    seq: u32,
-    done: u32,
-    void: u32,
+    pub(crate) seq: u32,
+    pub(crate) done: u32,
+    pub(crate) void: u32,
     left: Vec<String>,
     /// How often each planned trial was attempted, over all sessions that broke.
-    attempts: BTreeMap<u32, u32>,
+    pub(crate) attempts: BTreeMap<u32, u32>,
 }
 
 /// What stops a session half way.
@@ -268,18 +295,18 @@ impl<'a> Walk<'a> {
         self.writer.log(self.clock.unix_ns(), text)
     }
 
-    /// Runs every session, boot by boot. The error is a bundle that cannot be written; the host is restored then too.
+    /// Runs every session from a trial on, boot by boot. The error is a bundle that cannot be written; the host is restored then too.
     fn sessions(
         &mut self,
         target: &dyn Target,
         sessions: &SessionRequest<'_>,
+        mut next: usize,
         observer: &mut dyn Observer,
     ) -> Result<Ending, Problem> {
         if sessions.guests.parallel > 1 {
             return self.side_by_side(target, sessions, observer);
         }
         let trials = &self.request.schedule.trials;
-        let mut next = 0;
         let mut broken = Broken::default();
         while next < trials.len() {
             let at = trials[next];
@@ -304,7 +331,7 @@ impl<'a> Walk<'a> {
                 }
                 Err(problem) => return Ok(Ending::Failed { reason: problem.to_string() }),
             };
-            let facts = session.environment();
+            let facts = self.facts_of(session.as_mut());
             let turn = self
                 .writer
                 .add_environment(at.session, at.boot, &facts)
@@ -431,7 +458,8 @@ impl<'a> Walk<'a> {
     /// Whether a trial is the first of what is only of use as a whole: a block, or a session whose arms boot in turn.
     fn begins_piece(&self, spec: &TrialSpec) -> bool {
         let first_of_block = spec.position == 0;
-        let before = spec.seq.checked_sub(1).and_then(|seq| self.request.schedule.trials.get(seq as usize));
+        let trials = &self.request.schedule.trials;
+        let before = trials.partition_point(|t| t.seq < spec.seq).checked_sub(1).and_then(|place| trials.get(place));
         first_of_block && (!self.boots_in_turn(spec.session) || before.is_none_or(|b| b.session != spec.session))
     }
 
@@ -463,7 +491,8 @@ impl<'a> Walk<'a> {
             if self.request.cancel.is_cancelled() {
                 return Ok(Turn::Ends(Ending::Interrupted));
             }
-            let left = self.planned().saturating_sub(spec.seq);
+            let first = self.request.schedule.trials.first().map_or(0, |t| t.seq);
+            let left = self.planned().saturating_sub(spec.seq - first);
             observer.event(Event::TrialBegin {
                 number: self.seq + 1,
                 of: self.planned().max(self.seq + 1),

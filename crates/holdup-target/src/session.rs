@@ -22,6 +22,8 @@ pub struct SessionRequest<'a> {
     pub guests: &'a GuestOptions,
     /// What the boots of this run are made of; filled by `ready`.
     pub boot_cache: BootCache,
+    /// On how many threads trials are computed; `None` for all CPUs of this process. Measured trials have their own.
+    pub threads: Option<usize>,
     pub cancel: Cancel,
 }
 

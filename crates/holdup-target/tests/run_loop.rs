@@ -123,6 +123,7 @@ impl Fixture {
                 workdir: self.folder.path().to_owned(),
                 guests: holdup_target::GuestOptions::default(),
                 wait: Duration::from_secs(600),
+                part: None,
                 cancel: self.cancel.clone(),
                 is_decided: &|so_far| self.decided_after.is_some_and(|n| so_far.trials.len() >= n),
             },
@@ -275,6 +276,7 @@ fn a_plan_that_needs_what_this_host_lacks_touches_nothing() {
                 workdir: place.folder.path().to_owned(),
                 guests: holdup_target::GuestOptions::default(),
                 wait: Duration::ZERO,
+                part: None,
                 cancel: Cancel::default(),
                 is_decided: &|_| false,
             },
@@ -314,6 +316,7 @@ fn a_level_that_this_kernel_has_not_is_refused_before_the_first_trial_or_left_ou
         workdir: place.folder.path().to_owned(),
         guests: &holdup_target::GuestOptions::default(),
         boot_cache: holdup_target::BootCache::default(),
+        threads: None,
         cancel: Cancel::default(),
     };
     let Err(refused) = target.ready(&request, &mut holdup_model::progress::Silent) else {

@@ -21,6 +21,11 @@ pub(crate) struct Planned<const SIMULATED: bool> {
 }
 
 impl<const SIMULATED: bool> Planned<SIMULATED> {
+    /// Whether the command line plans anything.
+    pub(crate) fn is_given(&self) -> bool {
+        self.file.is_some() || self.workload.is_some()
+    }
+
     /// The checked plan, and its TOML.
     ///
     /// # Errors

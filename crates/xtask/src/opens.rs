@@ -36,6 +36,10 @@ pub const DIRECT: &[(&str, &str)] = &[
         "crates/holdup-target/src/qemu/",
         "configurations of kernels beneath the cache, which private_folder opened, and of the running kernel",
     ),
+    (
+        "crates/holdup-target/src/merge.rs",
+        "names alone, of a bundle that holdup-bundle made with O_EXCL; a link is refused where a file stands",
+    ),
     ("crates/holdup-target/src/sim/calibrate.rs", "the folders above a machine file; the file is an Output"),
     ("crates/holdup-guest/src/init.rs", "the first process of a guest: its own /proc, /sys and /dev"),
     ("crates/holdup-guest/src/machine/choose.rs", "/dev/kvm"),

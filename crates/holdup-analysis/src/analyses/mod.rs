@@ -15,6 +15,7 @@ pub mod environment;
 pub mod latency_shift;
 pub mod littles_law;
 pub mod negative_control;
+pub mod nodes;
 pub mod noise_floor;
 pub mod observer_cost;
 pub mod scaling;
@@ -30,6 +31,7 @@ pub static ALL: &[Analysis] = &[
     // First, because an arm that was something else stands above every verdict.
     of_runs(&treatment::META, treatment::run),
     of_runs(&environment::META, environment::run),
+    of_runs(&nodes::META, nodes::run),
     of_runs(&virtualisation::META, virtualisation::run),
     of_runs(&effect::META, effect::run),
     Analysis { is_of_imports: true, ..of_runs(&captures::META, captures::run) },

@@ -115,6 +115,7 @@ fn with_session_request<T>(
         workdir: request.workdir.clone(),
         guests: &GuestOptions::default(),
         boot_cache: BootCache::default(),
+        threads: None,
         cancel: cancel.clone(),
     })
 }

@@ -27,9 +27,14 @@ struct State<R> {
 }
 
 impl<R: Send + 'static> Ahead<R> {
-    /// Begins `jobs` jobs. `work` is given a job's number and a flag that asks it to give up.
-    pub(super) fn begin(jobs: usize, work: impl Fn(usize, &AtomicBool) -> R + Send + Sync + 'static) -> Self {
-        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(jobs.max(1));
+    /// Begins `jobs` jobs on this many threads; `None` for all CPUs. `work` is given a job's number and a flag that asks it to give up.
+    pub(super) fn begin(
+        threads: Option<usize>,
+        jobs: usize,
+        work: impl Fn(usize, &AtomicBool) -> R + Send + Sync + 'static,
+    ) -> Self {
+        let threads = threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
+        let threads = threads.clamp(1, jobs.max(1));
         let shared = Arc::new(Shared {
             state: Mutex::new(State { next: 0, handed_out: 0, results: (0..jobs).map(|_| None).collect() }),
             changed: Condvar::new(),
@@ -104,7 +109,7 @@ mod tests {
 
     #[test]
     fn results_come_in_order_however_long_each_takes() {
-        let ahead = Ahead::begin(50, |job, _stop| {
+        let ahead = Ahead::begin(None, 50, |job, _stop| {
             std::thread::sleep(std::time::Duration::from_micros((job as u64 * 7919) % 900));
             job * job
         });
@@ -115,7 +120,7 @@ mod tests {
 
     #[test]
     fn dropping_ends_the_work_under_way() {
-        let ahead = Ahead::begin(1000, |_job, stop| {
+        let ahead = Ahead::begin(None, 1000, |_job, stop| {
             while !stop.load(Ordering::Relaxed) {
                 std::thread::yield_now();
             }

@@ -24,6 +24,7 @@ pub use calibrate::{CalibrateRequest, calibrate, calibrate_guest};
 pub(crate) use calibrate::{Calibration, calibrated};
 pub use predict::{PredictRequest, Wanted, predict};
 pub(crate) use session::SimSession;
+pub use session::trial_cost;
 
 /// What stands before the machine's name in a target.
 const PREFIX: &str = "sim:";
@@ -41,20 +42,41 @@ pub(crate) fn described(host: &Host, argument: &str) -> Result<Described, Proble
 }
 
 fn read(path: &Path) -> Result<Described, Problem> {
-    let text = holdup_files::read_text_input(path).map_err(|e| {
-        Problem::usage(format!("machine {}", path.display()), e.to_string()).hint("give a machine file")
-    })?;
+    let text = text_of_file(path)?;
     Described::parse(&path.display().to_string(), &text).map_err(|problem| match problem.hint {
         Some(_) => problem,
         None => problem.hint("`holdup list machines server-8` shows a whole machine file"),
     })
 }
 
+fn text_of_file(path: &Path) -> Result<String, Problem> {
+    holdup_files::read_text_input(path)
+        .map_err(|e| Problem::usage(format!("machine {}", path.display()), e.to_string()).hint("give a machine file"))
+}
+
+/// The text of the machine file that a target names, unless it is one of the catalogue.
+///
+/// # Errors
+/// When it cannot be read.
+pub(crate) fn text_of(host: &Host, target: &str) -> Result<Option<String>, Problem> {
+    match target.strip_prefix(PREFIX).unwrap_or_default() {
+        "" => text_of_here(host).map(|(_, text)| Some(text)),
+        path if path.contains('/') || path.ends_with(".toml") => text_of_file(Path::new(path)).map(Some),
+        _ => Ok(None),
+    }
+}
+
 /// This host as it was calibrated; else one with its number of CPUs whose costs are assumed.
 fn here(host: &Host) -> Result<Described, Problem> {
+    let (name, text) = text_of_here(host)?;
+    Described::parse(&name, &text)
+}
+
+/// What stands in complaints as the name of this host's machine file, and its text.
+fn text_of_here(host: &Host) -> Result<(String, String), Problem> {
     let path = holdup_host::state::machine_path();
     match host.read_own(&path) {
-        Ok(bytes) => return Described::parse(&path, &String::from_utf8_lossy(&bytes)),
+        Ok(bytes) => return Ok((path, String::from_utf8_lossy(&bytes).into_owned())),
         Err(e) if e.is_gone() => {}
         Err(e) => return Err(e.into()),
     }
@@ -66,7 +88,7 @@ fn here(host: &Host) -> Result<Described, Problem> {
         (machine.memory_bytes >> 30).max(1),
         machine.cpus,
     );
-    Described::parse("this-host", &text)
+    Ok(("this-host".to_owned(), text))
 }
 
 /// The machine of a plan.

@@ -149,7 +149,7 @@ pub(super) fn simulate_all(
         }
     }
     let count = jobs.len();
-    let ahead = Ahead::begin(count, move |job, stop| simulate(&jobs[job], stop));
+    let ahead = Ahead::begin(None, count, move |job, stop| simulate(&jobs[job], stop));
     let mut values = vec![vec![f64::NAN; arms.len()]; machines.len()];
     for (job, value) in values.iter_mut().flatten().enumerate() {
         let cancelled = || request.cancel.is_cancelled();

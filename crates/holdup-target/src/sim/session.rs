@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 /// How much simulated time passes between two looks at whether to go on, ns.
 const LOOK_NS: u64 = 1_000_000;
@@ -52,9 +53,43 @@ impl<'a> SimSession<'a> {
             };
             jobs.push(job(request, of_arm, spec));
         }
-        let ahead = Ahead::begin(jobs.len(), move |number, stop| simulate(&jobs[number], stop));
+        let ahead = Ahead::begin(request.threads, jobs.len(), move |number, stop| simulate(&jobs[number], stop));
         Ok(SimSession { request, described, arms, first: at.seq, ahead })
     }
+}
+
+/// What one trial takes on one CPU of this host, by the first trials of the schedule; at least one of them is computed
+/// unless it takes longer than `at_most`.
+///
+/// # Errors
+/// When the plan cannot be simulated.
+pub fn trial_cost(request: &SessionRequest<'_>, at_most: Duration) -> Result<Option<Duration>, Problem> {
+    let described = machine_of(request)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let begun = Instant::now();
+    let clock = {
+        let stop = Arc::clone(&stop);
+        std::thread::spawn(move || {
+            std::thread::park_timeout(at_most);
+            stop.store(true, Ordering::Relaxed);
+        })
+    };
+    let mut costs = Vec::new();
+    for spec in &request.schedule.trials {
+        let before = Instant::now();
+        let of_arm = Arc::new(simulated(&described, request.plan, &request.schedule.arms[spec.arm as usize])?);
+        if simulate(&job(request, of_arm, spec), &stop).is_none() {
+            break;
+        }
+        costs.push(before.elapsed());
+        if begun.elapsed() * 2 > at_most {
+            break;
+        }
+    }
+    clock.thread().unpark();
+    let _ended = clock.join();
+    let count = u32::try_from(costs.len()).unwrap_or(u32::MAX);
+    Ok((count > 0).then(|| costs.iter().sum::<Duration>() / count))
 }
 
 fn job(request: &SessionRequest<'_>, of_arm: Arc<Simulated>, spec: &TrialSpec) -> Job {
@@ -216,7 +251,7 @@ mod tests {
         // The lock that a result is taken from.
         let no_time = format!("lock a: tas\n{no_time}");
         let jobs = [good, crossed, &no_time, good].map(|text| job(text, 5_000_000));
-        let ahead = Ahead::begin(jobs.len(), move |number, stop| simulate(&jobs[number], stop));
+        let ahead = Ahead::begin(None, jobs.len(), move |number, stop| simulate(&jobs[number], stop));
         let trials: Vec<Trial> =
             (0..4).map(|number| ahead.result(number, &|| false).flatten().expect("a trial")).collect();
         let shown = |trial: &Trial| match &trial.status {

@@ -1,5 +1,7 @@
 //! `holdup run`: plan → schedule → trials → bundle → verdicts.
 
+mod slurm;
+
 use crate::cli::{GUESTS, GuestSource, Wait};
 use crate::design::{Design, Planned};
 use crate::progress::Progress;
@@ -10,7 +12,7 @@ use holdup_load::{Cancel, PostgresOptions};
 use holdup_model::bundle::Ending;
 use holdup_model::{Observer, Plan, Problem, Schedule};
 use holdup_plan::Overrides;
-use holdup_target::{Readiness, RunOutcome, RunRequest, SessionRequest, Target};
+use holdup_target::{GuestOptions, Readiness, RunOutcome, RunRequest, SessionRequest, Target};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -55,6 +57,8 @@ pub(crate) struct Args {
     design: Design,
     #[command(flatten)]
     place: Place,
+    #[command(flatten)]
+    cluster: slurm::ClusterArgs,
 }
 
 // Where trials run, and when.
@@ -127,6 +131,14 @@ impl Place {
         }
     }
 
+    /// What holds on the nodes of a cluster too.
+    fn of_nodes(&self) -> holdup_slurm::Options {
+        let TargetArgs { pg_bin, pg, workdir, .. } = &self.target;
+        let GuestOptions { cache, mirror, offline, .. } = self.guests.source.options(1);
+        let (pg_bin, pg, workdir) = (pg_bin.clone(), pg.clone(), workdir.clone());
+        holdup_slurm::Options { pg_bin, pg, workdir, cache, mirror, offline }
+    }
+
     fn workdir(&self) -> PathBuf {
         self.target.workdir.clone().unwrap_or_else(std::env::temp_dir)
     }
@@ -151,6 +163,7 @@ impl Place {
             workdir: self.workdir(),
             guests: &guests,
             boot_cache: holdup_target::BootCache::default(),
+            threads: None,
             cancel,
         };
         target(plan)?.preview(&request, &mut Progress::new(true))
@@ -188,6 +201,7 @@ impl Place {
             workdir: self.workdir(),
             guests: self.guests.source.options(self.guests.parallel),
             wait: self.wait.longest().max(patience),
+            part: None,
             cancel,
             is_decided: &holdup_analysis::is_decided,
         };
@@ -210,15 +224,31 @@ struct Guests {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
+    if let Some(code) = slurm::without_plan(args)? {
+        return Ok(code);
+    }
     let host = Host::real();
-    let world = World::here(&host);
+    let mut world = World::here(&host);
+    let cluster = args.cluster.chosen()?;
+    if let Some(cluster) = &cluster {
+        world.machine = cluster.machine();
+    }
     let (plan, source) = args.planned.plan(&args.design, args.place.changes(), &world)?;
     if let Some(path) = &args.save_plan {
         save_plan(path, &source)?;
     }
-    let (plan, mut notes) = target(&plan)?.drop_unavailable_factors(&host, plan);
+    let target = target(&plan)?;
+    // Only the nodes could say what they have, and they are asked after the schedule is made.
+    let (plan, mut notes) = match cluster.is_some() && !target.is_simulated() {
+        true => (plan, Vec::new()),
+        false => target.drop_unavailable_factors(&host, plan),
+    };
     notes.extend(holdup_plan::notes(&plan));
     let schedule = holdup_plan::schedule(&plan)?;
+    if let Some(cluster) = &cluster {
+        let planned = Run { plan: &plan, source: &source, schedule: &schedule, notes, patience: Duration::ZERO };
+        return slurm::run(args, cluster, planned, (&host, &world));
+    }
     if args.dry_run {
         notes.iter().for_each(|note| output::say(note));
         return dry_run(args, &host, &plan, &schedule);

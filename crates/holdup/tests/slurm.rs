@@ -1,0 +1,290 @@
+//! `holdup run --on slurm` against a real slurmctld, slurmd and munged.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
+
+#[path = "common/cluster.rs"]
+mod cluster;
+mod common;
+
+use cluster::{Cluster, missing};
+use common::{Sandbox, signal, texts, wait_for};
+use holdup_testkit::ignore;
+use rustix::process::Signal;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+/// A cluster, and a folder whose runs find it.
+struct Fixture {
+    place: Sandbox,
+    cluster: Cluster,
+}
+
+impl Fixture {
+    fn new(blind: &[&str]) -> Self {
+        if let Some(reason) = missing() {
+            ignore(reason);
+        }
+        let place = Sandbox::new();
+        let cluster = Cluster::start(blind, &place.path("."));
+        Fixture { place, cluster }
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = self.place.holdup(args);
+        command.env("SLURM_CONF", self.cluster.conf());
+        command
+    }
+
+    fn start(&self, args: &[&str]) -> Child {
+        self.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
+    #[track_caller]
+    fn expect(&self, code: i32, args: &[&str]) -> (String, String) {
+        self.ends(code, self.start(args))
+    }
+
+    #[track_caller]
+    fn ends(&self, code: i32, child: Child) -> (String, String) {
+        let output = child.wait_with_output().unwrap();
+        let (out, err) = texts(&output);
+        assert_eq!(output.status.code(), Some(code), "stdout: {out}\nstderr: {err}\n{}", self.logs());
+        (out, err)
+    }
+
+    /// What the parts wrote, for messages.
+    fn logs(&self) -> String {
+        let folders = std::fs::read_dir(self.place.path(".")).unwrap().flatten();
+        let logs =
+            folders.flat_map(|folder| std::fs::read_dir(folder.path().join("log")).into_iter().flatten().flatten());
+        logs.map(|file| std::fs::read_to_string(file.path()).unwrap_or_default()).collect()
+    }
+
+    fn is_running(&self, part: u32) -> Option<String> {
+        let tasks = self.cluster.tasks();
+        let task = tasks.into_iter().find(|(index, state, _)| *index == part && state == "RUNNING")?;
+        Some(task.2)
+    }
+
+    /// The largest number of trials in an unfinished attempt at a part.
+    fn trials_in_partial(&self, folder: &str, part: u32) -> usize {
+        let begin = format!("part-{part:04}.");
+        let names = std::fs::read_dir(self.place.path(folder).join("parts")).into_iter().flatten().flatten();
+        let names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        let partials = names.filter(|name| name.starts_with(&begin) && name.ends_with(".partial"));
+        let trials = |name: String| common::trials_in(&self.place, &format!("{folder}/parts/{name}")).unwrap_or(0);
+        partials.map(trials).max().unwrap_or(0)
+    }
+}
+
+/// A simulation whose trials take some hundredths of a second: `blocks` of two arms and the A/A pair.
+fn simulation<'a>(blocks: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    let plan = ["run", "lock-contention", "--target", "sim:server-8", "--threads", "12", "--algorithm", "tas,ticket"];
+    let design = ["--duration", "4ms", "--warmup", "1ms", "--seed", "7", "--collect", "none", "--blocks", blocks];
+    plan.iter().chain(&design).chain(more).copied().collect()
+}
+
+/// The same of long trials, so that there is time to break something.
+fn long_simulation<'a>(blocks: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    let mut all = simulation(blocks, more);
+    let at = all.iter().position(|word| *word == "4ms").unwrap();
+    all[at] = "60ms";
+    all
+}
+
+/// A program that is measured, a session at a time.
+fn measured<'a>(sessions: &'a str, sleep: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    let plan = ["run", "command", "--blocks", "2", "--sessions", sessions, "--collect", "none", "--seed", "3"];
+    plan.iter().chain(more).copied().chain(["--", "sleep", sleep]).collect()
+}
+
+#[track_caller]
+fn same_bytes(place: &Sandbox, a: &str, b: &str) {
+    let [a, b] = [a, b].map(|name| std::fs::read(place.path(name)).unwrap());
+    assert!(
+        a == b,
+        "{} and {} bytes, the first difference at {:?}",
+        a.len(),
+        b.len(),
+        a.iter().zip(&b).position(|(a, b)| a != b)
+    );
+}
+
+fn a_simulation_on_four_nodes_is_the_one_of_this_host_to_the_byte() {
+    let at = Fixture::new(&[]);
+    let (alone, _) = at.expect(0, &simulation("30", &["--out", "alone.holdup"]));
+    let (parts, err) = at.expect(0, &simulation("30", &["--out", "parts.holdup", "--on", "slurm", "--parts", "7"]));
+    assert!(err.contains("in 7 parts") && err.contains("submitted as job"), "{err}");
+    assert_eq!(alone.replace("alone", "parts"), parts);
+    same_bytes(&at.place, "alone.holdup", "parts.holdup");
+    assert!(!at.place.path("parts.holdup.slurm").exists(), "the folder of a run that is through is removed");
+    // The stop rule is that of a run on this host.
+    let decided = |more: &[&'static str]| [&simulation("30", &[])[..12], more].concat();
+    at.expect(0, &decided(&["--collect", "none", "--seed", "7", "--max-blocks", "40", "--out", "d1.holdup"]));
+    at.expect(
+        0,
+        &decided(&[
+            "--collect",
+            "none",
+            "--seed",
+            "7",
+            "--max-blocks",
+            "40",
+            "--out",
+            "d2.holdup",
+            "--on=slurm:main",
+            "--parts=9",
+        ]),
+    );
+    same_bytes(&at.place, "d1.holdup", "d2.holdup");
+}
+
+fn a_node_that_is_killed_loses_nothing_that_was_done() {
+    let mut at = Fixture::new(&[]);
+    let child = at.start(&long_simulation("40", &["--out", "x.holdup", "--on", "slurm", "--parts", "4"]));
+    wait_for("trials of part 1", || at.is_running(1).is_some() && at.trials_in_partial("x.holdup.slurm", 1) >= 3);
+    let node = at.is_running(1).unwrap();
+    at.cluster.kill_node(&node);
+    let done = at.trials_in_partial("x.holdup.slurm", 1);
+    let (_, err) = at.ends(0, child);
+    assert!(done >= 3, "{done}");
+    at.expect(0, &long_simulation("40", &["--out", "alone.holdup"]));
+    same_bytes(&at.place, "alone.holdup", "x.holdup");
+    assert!(!err.contains("error:"), "{err}");
+}
+
+fn sessions_that_are_measured_run_on_nodes_of_their_own_and_say_which() {
+    let at = Fixture::new(&[]);
+    let (out, err) = at.expect(0, &measured("3", "0.05", &["--out", "m.holdup", "--on", "slurm", "--details"]));
+    assert!(err.contains("in 3 parts"), "{err}");
+    let (json, _) = at.expect(0, &["export", "m.holdup", "--format", "json"]);
+    let nodes = ["n1", "n2", "n3", "n4"].iter().filter(|node| json.contains(&format!("\"{node}\""))).count();
+    assert!(nodes >= 1, "{out}\n{json}");
+    assert!(json.contains("slurm.node"), "{json}");
+}
+
+fn a_session_that_was_requeued_is_repeated_whole_and_what_it_had_is_kept_as_void() {
+    let at = Fixture::new(&[]);
+    let child = at.start(&measured("1", "1.5", &["--out", "m.holdup", "--on", "slurm"]));
+    wait_for("a trial of the session", || at.trials_in_partial("m.holdup.slurm", 0) >= 1);
+    let job = at.cluster.ask("squeue", &["-h", "-r", "-o", "%F_%K"]);
+    at.cluster.ask("scontrol", &["requeue", job.trim()]);
+    at.ends(0, child);
+    let (json, _) = at.expect(0, &["list", "trials", "m.holdup", "--json"]);
+    assert!(json.contains("the attempt at this session ended early"), "{json}");
+    at.expect(0, &["verify", "m.holdup"]);
+}
+
+fn an_interrupted_or_killed_run_is_continued() {
+    let at = Fixture::new(&[]);
+    at.expect(0, &long_simulation("30", &["--out", "alone.holdup"]));
+    let child = at.start(&long_simulation("30", &["--out", "x.holdup", "--on", "slurm", "--parts", "6"]));
+    wait_for("a running part", || at.is_running(0).is_some());
+    signal(&child, Signal::INT);
+    let (_, err) = at.ends(4, child);
+    assert!(err.contains("its jobs continue") && err.contains("run --continue"), "{err}");
+    let child = at.start(&["run", "--continue", "x.holdup.slurm"]);
+    wait_for("one that follows", || refused_second(&at));
+    signal(&child, Signal::KILL);
+    child.wait_with_output().unwrap();
+    at.expect(0, &["run", "--continue", "x.holdup.slurm"]);
+    same_bytes(&at.place, "alone.holdup", "x.holdup");
+    let (_, err) = at.expect(2, &["run", "--continue", "x.holdup.slurm"]);
+    assert!(err.contains("x.holdup.slurm"), "{err}");
+}
+
+fn jobs_that_the_user_cancels_end_and_the_run_is_continued() {
+    let at = Fixture::new(&[]);
+    let child = at.start(&long_simulation("30", &["--out", "x.holdup", "--on", "slurm", "--parts", "6"]));
+    wait_for("a running part", || at.is_running(0).is_some());
+    signal(&child, Signal::INT);
+    at.ends(4, child);
+    let (_, err) = at.expect(0, &["run", "--continue", "x.holdup.slurm", "--cancel"]);
+    assert!(err.contains("its jobs are cancelled; what they did is kept"), "{err}");
+    let live = ["PENDING", "RUNNING", "COMPLETING"];
+    wait_for("the end of all", || at.cluster.tasks().iter().all(|(_, state, _)| !live.contains(&state.as_str())));
+    at.expect(0, &["run", "--continue", "x.holdup.slurm"]);
+    at.expect(0, &long_simulation("30", &["--out", "alone.holdup"]));
+    same_bytes(&at.place, "alone.holdup", "x.holdup");
+}
+
+/// Whether a second holdup is refused because one follows the run.
+fn refused_second(at: &Fixture) -> bool {
+    let output = at.command(&["run", "--continue", "x.holdup.slurm", "--quiet"]).output().unwrap();
+    texts(&output).1.contains("another holdup follows this run")
+}
+
+fn jobs_that_an_administrator_cancels_are_an_error_and_the_run_is_continued() {
+    let at = Fixture::new(&[]);
+    let child = at.start(&long_simulation("40", &["--out", "x.holdup", "--on", "slurm", "--parts", "8"]));
+    let whole = |number: &str| at.place.path("x.holdup.slurm/parts").join(format!("part-{number}.holdup"));
+    wait_for("a whole part and a running one", || whole("0000").exists() && !at.cluster.tasks().is_empty());
+    at.cluster.ask("scancel", &["--user=root"]);
+    let (_, err) = at.ends(3, child);
+    assert!(err.contains("was cancelled") && err.contains("what was done is kept"), "{err}");
+    let kept = std::fs::metadata(whole("0000")).unwrap();
+    // A damaged part is found when it is merged, and is run again.
+    damage(&whole("0000"), kept.len());
+    let (_, err) = at.expect(0, &["run", "--continue", "x.holdup.slurm"]);
+    assert!(err.contains("part 0 is repeated") && err.contains("damaged"), "{err}");
+    at.expect(0, &long_simulation("40", &["--out", "alone.holdup"]));
+    same_bytes(&at.place, "alone.holdup", "x.holdup");
+}
+
+fn damage(path: &Path, size: u64) {
+    use std::os::unix::fs::FileExt;
+    let file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
+    file.write_all_at(&[0xa5; 4096], size / 2).unwrap();
+}
+
+fn a_node_without_the_folder_is_an_error_that_says_so() {
+    let at = Fixture::new(&["n1", "n2", "n3", "n4"]);
+    let (_, err) = at.expect(3, &simulation("4", &["--out", "x.holdup", "--on", "slurm", "--parts", "2"]));
+    assert!(err.contains("shared storage") && err.contains("does not see") && err.contains("--state DIR"), "{err}");
+    assert!(!at.place.path("x.holdup").exists());
+}
+
+fn what_cannot_be_run_on_a_cluster_is_said_before_anything_is_submitted() {
+    let at = Fixture::new(&[]);
+    let refused = |code: i32, more: &[&'static str], says: &[&str]| {
+        let (_, err) = at.expect(code, &simulation("2", more));
+        assert!(says.iter().all(|word| err.contains(word)), "{says:?}: {err}");
+    };
+    refused(2, &["--on", "slurm:nowhere"], &["partition nowhere", "main, short"]);
+    refused(2, &["--on", "slurm:short"], &["ends jobs after 1 min", "--slurm-option=--time=1"]);
+    refused(2, &["--on", "kubernetes"], &["no such cluster"]);
+    refused(2, &["--parts", "2"], &["add --on slurm"]);
+    refused(3, &["--on", "slurm", "--slurm-option=--constraint=gpu"], &["sbatch", "feature"]);
+    let (_, err) = at.expect(2, &measured("2", "0", &["--on", "slurm", "--parts", "2"]));
+    assert!(err.contains("between its sessions"), "{err}");
+    let (_, err) = at.expect(2, &["run", "pgbench", "--pg", "postgres:///x", "--on", "slurm"]);
+    assert!(err.contains("one server at the same time"), "{err}");
+    let (_, err) = at.expect(2, &["run", "--continue", "nowhere", "--out", "x.holdup"]);
+    assert!(err.contains("leave everything else out"), "{err}");
+    let output = at.command(&simulation("2", &["--on", "slurm"])).env("PATH", "/nowhere").output().unwrap();
+    assert!(texts(&output).1.contains("on the PATH"), "{:?}", texts(&output));
+    assert_eq!(output.status.code(), Some(3));
+    let (out, _) = at.expect(0, &simulation("2", &["--on", "slurm", "--dry-run"]));
+    assert!(out.contains("sbatch --parsable --job-name=holdup-") && out.contains("--array=0-0"), "{out}");
+    assert!(at.cluster.tasks().is_empty(), "nothing was submitted");
+}
+
+fn a_time_limit_that_is_too_short_is_named() {
+    let at = Fixture::new(&[]);
+    let args = measured("1", "100", &["--out", "m.holdup", "--on", "slurm", "--slurm-option=--time=1"]);
+    let (_, err) = at.expect(3, &args);
+    assert!(err.contains("time limit") && err.contains("--slurm-option=--time="), "{err}");
+}
+
+holdup_testkit::tests!(
+    a_simulation_on_four_nodes_is_the_one_of_this_host_to_the_byte,
+    a_node_that_is_killed_loses_nothing_that_was_done,
+    sessions_that_are_measured_run_on_nodes_of_their_own_and_say_which,
+    a_session_that_was_requeued_is_repeated_whole_and_what_it_had_is_kept_as_void,
+    an_interrupted_or_killed_run_is_continued,
+    jobs_that_the_user_cancels_end_and_the_run_is_continued,
+    jobs_that_an_administrator_cancels_are_an_error_and_the_run_is_continued,
+    a_node_without_the_folder_is_an_error_that_says_so,
+    what_cannot_be_run_on_a_cluster_is_said_before_anything_is_submitted,
+    a_time_limit_that_is_too_short_is_named
+);
