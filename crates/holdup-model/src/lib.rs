@@ -18,6 +18,7 @@ pub mod frame;
 pub mod guest;
 pub mod histogram;
 pub mod kernel_version;
+pub mod kept;
 pub mod metric;
 pub mod on_cpu_states;
 pub mod outcome;
