@@ -37,7 +37,11 @@ pub(crate) fn caution(runs: &[KeptRun]) -> Option<String> {
 }
 
 pub(crate) fn options(alpha: f64) -> ChangeOptions {
-    ChangeOptions { alpha, permutations: (10.0 / alpha).ceil().clamp(199.0, 19_999.0) as u32, ..ChangeOptions::default() }
+    ChangeOptions {
+        alpha,
+        permutations: (10.0 / alpha).ceil().clamp(199.0, 19_999.0) as u32,
+        ..ChangeOptions::default()
+    }
 }
 
 fn look(series: &Series, alpha: f64) -> ChangedSeries {

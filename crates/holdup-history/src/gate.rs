@@ -124,18 +124,14 @@ fn no_series(key: &SeriesKey, found: &KeptHistory) -> String {
     match (hosts.as_slice(), &key.host) {
         ([], _) => "no run with this arm is kept".to_owned(),
         (hosts, Some(host)) => format!("runs of this arm are kept of {}, none of {host}", hosts.join(", ")),
-        (hosts, None) => format!("runs of this arm are kept of {}, and the host of the new one is not known", hosts.join(", ")),
+        (hosts, None) => {
+            format!("runs of this arm are kept of {}, and the host of the new one is not known", hosts.join(", "))
+        }
     }
 }
 
 /// What the gate would have said of each kept run, by those before it.
-fn replay(
-    series: &Series,
-    found: Option<&ChangedSeries>,
-    better: Direction,
-    margin: f64,
-    alpha: f64,
-) -> GatePast {
+fn replay(series: &Series, found: Option<&ChangedSeries>, better: Direction, margin: f64, alpha: f64) -> GatePast {
     let mut past = GatePast::default();
     let n = series.kept.len();
     // A change in the newest runs cannot be seen yet.

@@ -129,9 +129,10 @@ fn design(bundle: &BundleData, workload: &str) -> String {
         bundle.plan.design.warmup_ns,
     ]);
     // FNV-1a with 64 bits: it recognises designs, and keeps no one from forging one.
-    let hash = what.to_string().bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    });
+    let hash = what
+        .to_string()
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3));
     format!("{hash:016x}")
 }
 

@@ -63,8 +63,7 @@ pub(crate) struct Judged {
 pub(crate) fn judge(known: &Level, new: &[&KeptMetric], better: Direction, margin: f64, alpha: f64) -> Judged {
     let values: Vec<f64> = new.iter().map(|k| k.mean).collect();
     let value = level(&values);
-    let undecided =
-        |reason: String| Judged { value, ratio: None, answer: GateAnswer::Undecided, reason: Some(reason) };
+    let undecided = |reason: String| Judged { value, ratio: None, answer: GateAnswer::Undecided, reason: Some(reason) };
     if value <= 0.0 {
         return undecided("the new value is not above zero, and ratios need logarithms".to_owned());
     }
@@ -103,9 +102,8 @@ fn why_undecided(known: &Level, n: f64, t: f64, limit: f64, loss: f64) -> String
     let spread = percent(known.spread);
     // Half the interval must be as small as what is between the loss and the margin or zero, whichever is nearer.
     let wanted = (limit - loss).abs().max(limit / 2.0).min(limit.max(loss));
-    let needed = (1..=50).find(|runs| {
-        t * known.spread * (1.0 / (n + f64::from(*runs)) + 1.0 / known.runs as f64).sqrt() <= wanted
-    });
+    let needed = (1..=50)
+        .find(|runs| t * known.spread * (1.0 / (n + f64::from(*runs)) + 1.0 / known.runs as f64).sqrt() <= wanted);
     let way = match needed {
         Some(runs) => format!("about {} would decide", holdup_model::text::count(runs as usize, "more new run")),
         None => "more runs of the level must be kept, or the margin must be wider".to_owned(),

@@ -55,8 +55,7 @@ pub(crate) fn findings(history: &KeptHistory) -> Vec<Finding> {
             finding.details = details(series, change, &history.runs);
             match is_open {
                 Some(o) => {
-                    finding.sentence =
-                        format!("Open regression, {} now. {}", text::factor(o.ratio), finding.sentence);
+                    finding.sentence = format!("Open regression, {} now. {}", text::factor(o.ratio), finding.sentence);
                     open.push(finding);
                 }
                 None => changes.push((run, finding)),
@@ -72,7 +71,8 @@ pub(crate) fn findings(history: &KeptHistory) -> Vec<Finding> {
     }
     if let Some(why) = history.series.iter().find_map(|s| s.absent.as_ref()) {
         let missed = history.series.len() - looked;
-        let sentence = format!("Changes were not looked for in {} of {}: {why}.", missed, series_count(history.series.len()));
+        let sentence =
+            format!("Changes were not looked for in {missed} of {}: {why}.", series_count(history.series.len()));
         all.push(finding(FindingVerdict::Skipped, sentence));
     }
     all.extend(split_designs(&history.series));

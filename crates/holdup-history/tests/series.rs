@@ -41,7 +41,13 @@ fn series(seed: u64, days: usize, level: impl Fn(usize) -> f64) -> KeptSeries {
     for day in 0..days {
         kept.runs.push(run(day, "db1"));
         let value = value(level(day) * (0.01 * noise.normal()).exp());
-        kept.values.push(KeptValue { run: day, arm: "clients=8".into(), workload: "w".into(), design: "d".into(), value });
+        kept.values.push(KeptValue {
+            run: day,
+            arm: "clients=8".into(),
+            workload: "w".into(),
+            design: "d".into(),
+            value,
+        });
     }
     kept
 }

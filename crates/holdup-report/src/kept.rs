@@ -2,14 +2,21 @@
 
 use crate::formats::json::pretty;
 use crate::formats::terminal::{TerminalOptions, body, caution};
+use crate::matrix::shorten;
 use crate::screen::cut;
 use crate::text::{self, clean};
-use holdup_model::Analysis;
-use holdup_model::kept::{ChangedSeries, Gate, GateAnswer, GateCheck, GatePast, KeptHistory, KeptRun, SeriesKey};
+use holdup_model::kept::{
+    ChangedSeries, Gate, GateAnswer, GateCheck, GatePast, KeptHistory, KeptRun, OpenRegression, SeriesKey,
+};
+use holdup_model::{Analysis, Estimate};
 use serde_json::json;
 
 /// Values of a series that are drawn in its row.
-const DRAWN: usize = 24;
+const DRAWN: usize = 10;
+
+/// Columns of names where one screen is shown.
+const NAME: usize = 29;
+const ARM: usize = 26;
 
 /// The runs of a store, oldest first.
 pub fn kept_list(runs: &[KeptRun], options: &TerminalOptions) -> String {
@@ -20,15 +27,20 @@ pub fn kept_list(runs: &[KeptRun], options: &TerminalOptions) -> String {
             void => format!("{} + {void} void", run.trials_done),
         };
         let ending = run.ending.as_deref().unwrap_or("never");
-        let [plan, host, kernel] =
-            [Some(&run.plan), run.host.as_ref(), run.kernel.as_ref()].map(|t| t.map_or_else(|| "–".to_owned(), |t| clean(t)));
-        let begun = text::moment(run.created_unix_ns).chars().take(16).collect();
+        let [plan, host, kernel] = [Some(&run.plan), run.host.as_ref(), run.kernel.as_ref()]
+            .map(|t| t.map_or_else(|| "–".to_owned(), |t| clean(t)));
+        let [plan, host, kernel] = if options.details {
+            [plan, host, kernel]
+        } else {
+            [shorten(&plan, 18), shorten(&host, 14), shorten(&kernel, 12)]
+        };
+        let begun = holdup_model::text::day(run.created_unix_ns);
         vec![short(run).to_owned(), begun, plan, host, kernel, trials, ending.to_owned()]
     };
     let rows: Vec<Vec<String>> = std::iter::once(head).chain(runs.iter().rev().map(row)).collect();
     let table = text::align(&rows, &[1, 2, 3, 4, 6], "");
     let end = format!("{} in the store, newest first\n", text::count(runs.len(), "run"));
-    if options.details { table + &end } else { cut(table + &end) }
+    if options.details { table + &end } else { crate::screen::list(&(table + &end), false) }
 }
 
 /// The same as JSON, schema `holdup.store/1`.
@@ -43,9 +55,16 @@ fn short(run: &KeptRun) -> &str {
 /// What a series is called: its workload and arm, and where it is of.
 pub(crate) fn name(key: &SeriesKey) -> String {
     let host = key.host.as_deref().unwrap_or("unknown host");
-    let more = [key.kernel.as_ref().map(|k| format!("kernel {k}")), key.server.as_ref().map(|s| format!("PostgreSQL {s}"))];
+    let more =
+        [key.kernel.as_ref().map(|k| format!("kernel {k}")), key.server.as_ref().map(|s| format!("PostgreSQL {s}"))];
     let more: String = more.into_iter().flatten().map(|m| format!(", {m}")).collect();
-    clean(&format!("{host}{more}: {}", key.arm))
+    clean(&format!("{host}{more}: {}", bare(key)))
+}
+
+/// An arm without its workload's name, where something else is left of it.
+fn bare(key: &SeriesKey) -> &str {
+    let rest = key.arm.strip_prefix(key.workload.as_str()).map(str::trim_start);
+    rest.filter(|rest| !rest.is_empty()).unwrap_or(&key.arm)
 }
 
 /// The history of a plan for a terminal: what changed, then each series in a row.
@@ -71,21 +90,24 @@ pub fn kept_history(history: &KeptHistory, options: &TerminalOptions) -> String 
     for (metric, unit) in metrics {
         out.push_str(&format!("\n{} ({})\n", clean(metric), clean(unit)));
         let of: Vec<&ChangedSeries> = history.series.iter().filter(|s| s.metric.id == metric).collect();
-        out.push_str(&table(&of));
+        out.push_str(&table(&of, options.details));
     }
     if options.details { out } else { cut(out) }
 }
 
-fn table(series: &[&ChangedSeries]) -> String {
-    let head = ["series", "runs", "now", "last runs", "changes", "open"].map(str::to_owned).to_vec();
+fn table(series: &[&ChangedSeries], has_details: bool) -> String {
+    let head = ["series", "runs", "now", "last runs", "open"].map(str::to_owned).to_vec();
     let row = |s: &&ChangedSeries| {
         let begin = s.changes.last().map_or(0, |c| c.at);
         let now = level(&s.values[begin..]);
-        let open = s.open.as_ref().map_or_else(String::new, |o| format!("{} for {} runs", holdup_model::text::factor(o.ratio), o.runs));
-        vec![name(&s.key), s.values.len().to_string(), text::number(now), drawn(&s.values), s.changes.len().to_string(), open]
+        let open =
+            |o: &OpenRegression| format!("{} for {}", holdup_model::text::factor(o.ratio), text::count(o.runs, "run"));
+        let name = if has_details { name(&s.key) } else { shorten(&name(&s.key), NAME) };
+        let open = s.open.as_ref().map_or_else(String::new, open);
+        vec![name, s.values.len().to_string(), text::number(now), drawn(&s.values), open]
     };
     let rows: Vec<Vec<String>> = std::iter::once(head).chain(series.iter().map(row)).collect();
-    text::align(&rows, &[3, 5], "  ")
+    text::align(&rows, &[3, 4], "  ")
 }
 
 pub(crate) fn level(values: &[f64]) -> f64 {
@@ -132,6 +154,11 @@ fn ratio(check: &GateCheck) -> String {
     check.ratio.as_ref().map_or_else(|| "–".to_owned(), |r| format!("×{}", holdup_model::text::ratio_parts(r)[0]))
 }
 
+fn ratio_in_words(ratio: &Estimate) -> String {
+    let [value, low, high] = holdup_model::text::ratio_parts(ratio);
+    format!("{value} ({low} to {high})")
+}
+
 fn interval(check: &GateCheck) -> String {
     check.ratio.as_ref().map_or_else(
         || "–".to_owned(),
@@ -168,21 +195,22 @@ pub fn gate_terminal(gate: &Gate, options: &TerminalOptions) -> String {
     let mut out = caution(gate.caution.as_deref(), options);
     out.push_str(&text::wrap(&gate.sentence, options.columns(), "", ""));
     out.push('\n');
-    let head = ["arm", "metric", "new", "level", "runs", "ratio", "interval", "answer"].map(str::to_owned).to_vec();
+    let head = ["arm", "level", "runs", "new by level", "answer"].map(str::to_owned).to_vec();
     let row = |c: &GateCheck| {
+        let arm = clean(bare(&c.key));
         vec![
-            clean(&c.key.arm),
-            clean(&c.metric.id),
-            text::number(c.value),
+            if options.details { arm } else { shorten(&arm, ARM) },
             c.level.map_or_else(|| "–".to_owned(), text::number),
             c.runs.to_string(),
-            ratio(c),
-            interval(c),
+            c.ratio.as_ref().map_or_else(|| "–".to_owned(), |r| format!("×{}", ratio_in_words(r))),
             word(c.answer).to_owned(),
         ]
     };
     let rows: Vec<Vec<String>> = std::iter::once(head).chain(gate.checks.iter().map(row)).collect();
-    out.push_str(&text::align(&rows, &[1, 7], "  "));
+    if let Some(check) = gate.checks.first() {
+        out.push_str(&format!("{} ({})\n", clean(&check.metric.id), clean(&check.metric.unit)));
+    }
+    out.push_str(&text::align(&rows, &[4], "  "));
     out.push('\n');
     if options.details {
         for check in &gate.checks {
@@ -198,7 +226,8 @@ pub fn gate_terminal(gate: &Gate, options: &TerminalOptions) -> String {
 /// The same as JSON, schema `holdup.gate/1`.
 pub fn gate_json(gate: &Gate) -> String {
     let mut document = json!({ "schema": "holdup.gate/1" });
-    if let (Some(document), Ok(serde_json::Value::Object(all))) = (document.as_object_mut(), serde_json::to_value(gate)) {
+    if let (Some(document), Ok(serde_json::Value::Object(all))) = (document.as_object_mut(), serde_json::to_value(gate))
+    {
         document.extend(all);
     }
     pretty(&document)
@@ -216,7 +245,9 @@ pub fn gate_markdown(gate: &Gate) -> String {
     if let Some(caution) = &gate.caution {
         out.push_str(&format!("**{}**\n\n", cell(caution)));
     }
-    out.push_str("| arm | metric | new | level | kept runs | ratio | interval | answer |\n|---|---|--:|--:|--:|--:|--:|---|\n");
+    out.push_str(
+        "| arm | metric | new | level | kept runs | ratio | interval | answer |\n|---|---|--:|--:|--:|--:|--:|---|\n",
+    );
     for c in &gate.checks {
         let level = c.level.map_or_else(|| "–".to_owned(), text::number);
         out.push_str(&format!(
@@ -242,9 +273,8 @@ pub fn gate_markdown(gate: &Gate) -> String {
 
 /// For a pipeline: JUnit XML. A regression is a failure, what is undecided is skipped.
 pub fn gate_junit(gate: &Gate) -> String {
-    let escaped = |text: &str| {
-        clean(text).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-    };
+    let escaped =
+        |text: &str| clean(text).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;");
     let of = |answer: GateAnswer| gate.checks.iter().filter(|c| c.answer == answer).count();
     let mut out = format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n  <testsuite name=\"holdup gate {}\" tests=\"{}\" failures=\"{}\" \

@@ -61,12 +61,10 @@ pub fn kept_history_html(history: &KeptHistory) -> String {
 }
 
 fn chart(history: &KeptHistory, series: &ChangedSeries) -> Chart {
-    let open = series
-        .open
-        .as_ref()
-        .map_or_else(|| "No regression is open.".to_owned(), |o| {
-            format!("An open regression: {} for {}.", holdup_model::text::factor(o.ratio), text::count(o.runs, "run"))
-        });
+    let open = series.open.as_ref().map_or_else(
+        || "No regression is open.".to_owned(),
+        |o| format!("An open regression: {} for {}.", holdup_model::text::factor(o.ratio), text::count(o.runs, "run")),
+    );
     let absent = series.absent.as_ref().map(|why| format!(" Changes were not looked for: {}.", clean(why)));
     let changes = text::count(series.changes.len(), "change");
     Chart {
@@ -116,7 +114,15 @@ fn picture(history: &KeptHistory, series: &ChangedSeries) -> String {
 }
 
 fn runs(all: &[KeptRun]) -> Table {
-    let head = [("run", false), ("begun", false), ("host", false), ("kernel", false), ("PostgreSQL", false), ("holdup", false), ("trials", true)];
+    let head = [
+        ("run", false),
+        ("begun", false),
+        ("host", false),
+        ("kernel", false),
+        ("PostgreSQL", false),
+        ("holdup", false),
+        ("trials", true),
+    ];
     let mut table = Table { head: head.map(|(h, n)| (h.to_owned(), n)).to_vec(), rows: Vec::new() };
     for run in all.iter().rev().take(ROWS) {
         let or_dash = |text: &Option<String>| text.as_deref().map_or_else(|| "–".to_owned(), clean);

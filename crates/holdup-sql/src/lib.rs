@@ -17,14 +17,14 @@ mod service;
 mod surroundings;
 mod tls;
 
+pub use config::Config;
 use std::fmt::{self, Write as _};
 use std::future::Future;
 use std::time::Duration;
+use tls::Mode;
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
-pub use config::Config;
-use tls::Mode;
 use tokio_postgres::NoTls;
 use tokio_postgres::config::SslMode;
 pub use tokio_postgres::error::SqlState;

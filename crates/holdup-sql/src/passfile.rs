@@ -80,7 +80,8 @@ mod tests {
 
     #[test]
     fn the_first_line_that_fits_has_the_password() {
-        let text = "# comment\ndb1:5432:results:lab:one\n*:5433:*:lab:t\\:wo\\\\\nlocalhost:*:*:lab:local\n*:*:*:*:any\n";
+        let text =
+            "# comment\ndb1:5432:results:lab:one\n*:5433:*:lab:t\\:wo\\\\\nlocalhost:*:*:lab:local\n*:*:*:*:any\n";
         let check = |connection: &str, expect: &str| {
             let pairs = parse(connection).expect("a string");
             assert_eq!(password(text, &pairs, &Surroundings::of(&[])).as_deref(), Some(expect), "{connection}");

@@ -27,7 +27,9 @@ pub(crate) fn find(name: &str, around: &Surroundings) -> Result<Vec<(String, Str
             Err(e) if e.kind() == ErrorKind::NotFound && named.as_ref() != Some(file) => continue,
             Err(e) => return Err(wrong(format!("{}: {e}", file.display()))),
         };
-        if let Some(pairs) = section(&text, name).map_err(|line| wrong(format!("{} line {line}: it is no `key=value`", file.display())))? {
+        if let Some(pairs) = section(&text, name)
+            .map_err(|line| wrong(format!("{} line {line}: it is no `key=value`", file.display())))?
+        {
             return Ok(pairs);
         }
     }

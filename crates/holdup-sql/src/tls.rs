@@ -101,18 +101,26 @@ impl Tls {
         let word = take("sslmode");
         let root = take("sslrootcert");
         let mode = match &word {
-            Some(word) => Mode::WORDS
-                .iter()
-                .find(|(known, _)| known == word)
-                .map(|(_, mode)| *mode)
-                .ok_or_else(|| wrong("sslmode", format!("`{word}` is none of disable, allow, prefer, require, verify-ca and verify-full")))?,
+            Some(word) => {
+                Mode::WORDS.iter().find(|(known, _)| known == word).map(|(_, mode)| *mode).ok_or_else(|| {
+                    wrong(
+                        "sslmode",
+                        format!("`{word}` is none of disable, allow, prefer, require, verify-ca and verify-full"),
+                    )
+                })?
+            }
             None if root.as_deref() == Some(SYSTEM) => Mode::VerifyFull,
             None => Mode::Prefer,
         };
         if root.as_deref() == Some(SYSTEM) && mode != Mode::VerifyFull {
             return Err(wrong("sslrootcert=system", format!("it takes sslmode=verify-full, not {}", mode.word())));
         }
-        for (key, value) in [("sslcrl", take("sslcrl")), ("sslcrldir", take("sslcrldir")), ("sslpassword", take("sslpassword")), ("requirepeer", take("requirepeer"))] {
+        for (key, value) in [
+            ("sslcrl", take("sslcrl")),
+            ("sslcrldir", take("sslcrldir")),
+            ("sslpassword", take("sslpassword")),
+            ("requirepeer", take("requirepeer")),
+        ] {
             if value.is_some() {
                 return Err(wrong(key, "holdup does not have it, and would be less strict without"));
             }
@@ -152,7 +160,9 @@ impl Tls {
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(self.verifier(provider)?));
         let config = match self.own_certificate()? {
-            Some((chain, key)) => builder.with_client_auth_cert(chain, key).map_err(|e| wrong("sslcert and sslkey", e))?,
+            Some((chain, key)) => {
+                builder.with_client_auth_cert(chain, key).map_err(|e| wrong("sslcert and sslkey", e))?
+            }
             None => builder.with_no_client_auth(),
         };
         Ok(MakeRustlsConnect::new(config))
@@ -213,7 +223,11 @@ impl Tls {
         let bytes = holdup_files::read_bounded(file, MOST).map_err(|e| wrong(&what, e))?;
         let is_encrypted = String::from_utf8_lossy(&bytes).contains("ENCRYPTED");
         let key = PrivateKeyDer::from_pem_slice(&bytes).map_err(|e| {
-            if is_encrypted { wrong(&what, "it is encrypted, which holdup cannot read") } else { wrong(&what, format!("no private key is in it ({e})")) }
+            if is_encrypted {
+                wrong(&what, "it is encrypted, which holdup cannot read")
+            } else {
+                wrong(&what, format!("no private key is in it ({e})"))
+            }
         })?;
         Ok(Some((chain, key)))
     }

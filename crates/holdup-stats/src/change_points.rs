@@ -13,8 +13,8 @@ mod long;
 use crate::pieces::{BlockValue, count, mean, variance};
 use crate::{CONFIDENCE, Effect, NoEstimate, students_t};
 use divergence::Splits;
-pub use long::change_points_of_long;
 use holdup_model::Estimate;
+pub use long::change_points_of_long;
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{Rng, SeedableRng};
 

@@ -13,7 +13,9 @@ const DAY: i64 = 86_400_000_000_000;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [store, bundle, runs, rest @ ..] = arguments.as_slice() else { return Err("STORE BUNDLE RUNS [PUSHERS]".into()) };
+    let [store, bundle, runs, rest @ ..] = arguments.as_slice() else {
+        return Err("STORE BUNDLE RUNS [PUSHERS]".into());
+    };
     let (place, bundle, runs): (Place, PathBuf, usize) = (Place::of(store)?, bundle.into(), runs.parse()?);
     let pushers: usize = rest.first().map_or(Ok(1), |n| n.parse())?;
     open(&place)?.init()?;

@@ -110,7 +110,9 @@ impl FolderStore {
         let mut best: BTreeMap<String, Entry> = BTreeMap::new();
         let mut names = BTreeSet::new();
         for file in folder.list(MOST_ENTRIES).map_err(|e| self.problem(&e))? {
-            let Some(name) = file.name.to_str().filter(|n| n.ends_with(SUFFIX) && !n.starts_with('.')) else { continue };
+            let Some(name) = file.name.to_str().filter(|n| n.ends_with(SUFFIX) && !n.starts_with('.')) else {
+                continue;
+            };
             if file.kind != FileType::RegularFile {
                 continue;
             }
@@ -127,7 +129,9 @@ impl FolderStore {
             let listed = index.list(MOST_ENTRIES).unwrap_or_default();
             let gone = listed.iter().filter_map(|e| e.name.to_str()).filter(|name| !names.contains(*name));
             // An entry that stays is of no harm.
-            gone.for_each(|name| drop(index.remove(name)));
+            for name in gone {
+                let _stays = index.remove(name);
+            }
         }
         let mut all: Vec<Entry> = best.into_values().collect();
         in_order(&mut all, |e| &e.kept.run, None);

@@ -78,8 +78,10 @@ pub fn find(store: &mut dyn Store, begin: &str) -> Result<KeptRun, Problem> {
     let mut found = store.list(&filter)?;
     match found.len() {
         1 => Ok(found.remove(0)),
-        0 => Err(Problem::usage(format!("run {begin}"), "the store has no such run").hint("holdup store list shows the runs")),
-        n => Err(Problem::usage(format!("run {begin}"), format!("{n} runs of the store begin so")).hint("give more of the id")),
+        0 => Err(Problem::usage(format!("run {begin}"), "the store has no such run")
+            .hint("holdup store list shows the runs")),
+        n => Err(Problem::usage(format!("run {begin}"), format!("{n} runs of the store begin so"))
+            .hint("give more of the id")),
     }
 }
 

@@ -9,7 +9,17 @@ pub const VARIABLE: &str = "HOLDUP_STORE";
 
 /// The keys that a connection may begin with.
 const KEYS: [&str; 12] = [
-    "host", "hostaddr", "port", "dbname", "user", "password", "service", "sslmode", "sslrootcert", "passfile", "options",
+    "host",
+    "hostaddr",
+    "port",
+    "dbname",
+    "user",
+    "password",
+    "service",
+    "sslmode",
+    "sslrootcert",
+    "passfile",
+    "options",
     "application_name",
 ];
 
@@ -38,8 +48,9 @@ impl Place {
                 .hint("write postgresql://USER@HOST/DATABASE, service=NAME, or the path of a folder")
         })?;
         if config.get_hosts().is_empty() {
-            return Err(Problem::usage("--store", "the connection names no host")
-                .hint("for a Unix socket write postgresql:///DATABASE?host=/run/postgresql, or set PGHOST or PGSERVICE"));
+            return Err(Problem::usage("--store", "the connection names no host").hint(
+                "for a Unix socket write postgresql:///DATABASE?host=/run/postgresql, or set PGHOST or PGSERVICE",
+            ));
         }
         config.application_name("holdup store");
         Ok(Place::Postgres(Box::new(config)))

@@ -59,7 +59,11 @@ fn the_folder_and_the_server_give_the_same_answers() {
         KeptFilter { plan: Some("sample".into()), last: Some(5), ..KeptFilter::default() },
         KeptFilter { plan: Some("none".into()), ..KeptFilter::default() },
         KeptFilter { run: Some("0000000a".into()), ..KeptFilter::default() },
-        KeptFilter { since_unix_ns: Some(first + 3 * DAY), before_unix_ns: Some(first + 9 * DAY), ..KeptFilter::default() },
+        KeptFilter {
+            since_unix_ns: Some(first + 3 * DAY),
+            before_unix_ns: Some(first + 9 * DAY),
+            ..KeptFilter::default()
+        },
     ];
     for filter in &filters {
         let runs = a.list(filter).unwrap();
@@ -70,7 +74,8 @@ fn the_folder_and_the_server_give_the_same_answers() {
         let ids: Vec<String> = runs.into_iter().map(|run| run.run_id).collect();
         assert_eq!(a.facts(&ids).unwrap(), b.facts(&ids).unwrap());
     }
-    let [of_a, of_b] = [&mut a, &mut b].map(|store| holdup_history::history(&store.series(&filters[0], None).unwrap(), Default::default()));
+    let [of_a, of_b] = [&mut a, &mut b]
+        .map(|store| holdup_history::history(&store.series(&filters[0], None).unwrap(), Default::default()));
     assert_eq!(of_a, of_b);
     assert_eq!(of_a.series.iter().map(|s| s.changes.len()).sum::<usize>(), 1, "{:?}", of_a.findings);
     let missing = refused(a.pull("none"));
@@ -162,7 +167,9 @@ fn a_push_that_is_killed_leaves_nothing_half() {
             }
         }
         let mut store = open(&place).unwrap();
-        all.iter().for_each(|bundle| drop(store.push(bundle).unwrap()));
+        for bundle in &all {
+            store.push(bundle).unwrap();
+        }
         assert_eq!(store.list(&KeptFilter::default()).unwrap().len(), all.len(), "after kills at {seen:?} runs");
     }
     let halves = "SELECT count(*) FROM holdup.run r WHERE trials_done + trials_void <> \
@@ -174,13 +181,16 @@ fn a_push_that_is_killed_leaves_nothing_half() {
 fn a_server_that_restarts_during_pushes_loses_nothing() {
     let (work, made) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let cluster = cluster(work.path());
-    let all: Vec<Incoming> = (0..120).map(|day| Incoming::read(&write(made.path(), &run(day, "db1", 1_000.0)), None).unwrap()).collect();
+    let all: Vec<Incoming> =
+        (0..120).map(|day| Incoming::read(&write(made.path(), &run(day, "db1", 1_000.0)), None).unwrap()).collect();
     let mut store = server(&cluster, "postgres", "holdup");
     store.init().unwrap();
     std::thread::scope(|scope| {
         let pusher = scope.spawn(|| {
             let mut store = server(&cluster, "postgres", "holdup");
-            all.iter().for_each(|bundle| drop(store.push(bundle).unwrap()));
+            for bundle in &all {
+                store.push(bundle).unwrap();
+            }
         });
         for _ in 0..3 {
             std::thread::sleep(Duration::from_millis(150));
@@ -261,24 +271,35 @@ fn roles_may_what_they_are_for_and_a_store_without_rights_says_what_is_missing()
     cluster.discard().unwrap();
 }
 
+/// In a namespace of mounts of its own, where a small file system is mounted.
 fn a_full_disk_is_a_clear_error_and_nothing_is_half() {
-    use std::os::unix::fs::chown;
     if !rustix::process::geteuid().is_root() {
         holdup_testkit::ignore("takes root, which mounts a small file system");
     }
-    let (work, made) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let work = tempfile::tempdir().unwrap();
     let small = work.path().join("small");
     std::fs::create_dir(&small).unwrap();
-    // A mount of this process and its children alone.
-    let mounted = rustix::thread::unshare(rustix::thread::UnshareFlags::NEWNS).and_then(|()| {
-        use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
-        mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
-        mount("tmpfs", &small, "tmpfs", MountFlags::empty(), Some(c"size=24m"))
-    });
-    if let Err(e) = mounted {
-        holdup_testkit::ignore(format!("a small file system cannot be mounted here: {e}"));
+    let inside = |command: &str| {
+        let script = format!("mount -t tmpfs -o size=24m tmpfs '{}' && {command}", small.display());
+        let mut unshare = Command::new("unshare");
+        unshare.args(["--mount", "--propagation", "private", "sh", "-c", &script]);
+        unshare.env("HOLDUP_TEST_WORK", work.path()).output()
+    };
+    match inside("true") {
+        Ok(output) if output.status.success() => {}
+        Ok(output) => holdup_testkit::ignore(String::from_utf8_lossy(&output.stderr)),
+        Err(e) => holdup_testkit::ignore(format!("unshare cannot be started: {e}")),
     }
-    let cluster = cluster(work.path());
+    let test = std::env::current_exe().unwrap();
+    let output = inside(&format!("'{}' --ignored --exact a_disk_becomes_full", test.display())).unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
+fn a_disk_becomes_full() {
+    use std::os::unix::fs::chown;
+    let work = std::path::PathBuf::from(std::env::var("HOLDUP_TEST_WORK").unwrap());
+    let (small, made) = (work.join("small"), tempfile::tempdir().unwrap());
+    let cluster = cluster(&work);
     let (space, at) = (small.join("space"), small.join("folder"));
     std::fs::create_dir(&space).unwrap();
     if let Some(user) = cluster.user() {
@@ -289,12 +310,20 @@ fn a_full_disk_is_a_clear_error_and_nothing_is_half() {
     let mut database = server(&cluster, "results", "holdup");
     database.init().unwrap();
     let mut folder = open(&Place::Folder(at)).unwrap();
+    // All but two megabytes are taken, for each of them anew.
+    let filler = std::fs::File::create(small.join("filler")).unwrap();
+    let one = Incoming::read(&write(made.path(), &run(0, "db1", 1_000.0)), None).unwrap();
     for store in [&mut database, &mut folder] {
+        filler.set_len(0).unwrap();
+        let free = rustix::fs::statvfs(&small).unwrap();
+        let taken = (free.f_bavail * free.f_frsize).saturating_sub(2 << 20);
+        rustix::fs::fallocate(&filler, rustix::fs::FallocateFlags::empty(), 0, taken).unwrap();
         let mut kept = Vec::new();
         let no = (0..4_000)
-            .find_map(|day| {
-                let one = tempfile::tempdir_in(made.path()).unwrap();
-                let bundle = Incoming::read(&write(one.path(), &run(day, "db1", 1_000.0)), None).unwrap();
+            .find_map(|day: i64| {
+                let mut bundle = one.clone();
+                bundle.kept.run.run_id = format!("{day:08x}");
+                bundle.kept.run.created_unix_ns += day * DAY;
                 match store.push(&bundle) {
                     Ok(_) => {
                         kept.push(bundle);
@@ -303,22 +332,12 @@ fn a_full_disk_is_a_clear_error_and_nothing_is_half() {
                     Err(problem) => Some((bundle, problem.to_string())),
                 }
             })
-            .expect("24 MB are full at some time");
+            .expect("two megabytes are full at some time");
         assert!(no.1.contains("No space left") && no.1.contains("hint: make room"), "{}", no.1);
         assert_eq!(store.list(&KeptFilter::default()).unwrap().len(), kept.len());
         assert!(kept.iter().all(|bundle| store.pull(&bundle.kept.run.run_id).unwrap() == bundle.bytes));
-        // With room it continues where it was.
-        let half = kept[kept.len() / 2].kept.run.created_unix_ns;
-        store.prune(half, false).unwrap();
-        if cluster.query("SELECT 1").is_ok() {
-            let mut admin = cluster.config("results");
-            admin.user("holdup");
-            let mut client = holdup_sql::Client::connect(&admin).unwrap();
-            client.simple_query("VACUUM").unwrap();
-        }
+        filler.set_len(0).unwrap();
         assert_eq!(store.push(&no.0).unwrap(), Pushed::New);
-        // The folder has the rest of the file system, and its own bundles made it full again.
-        store.prune(i64::MAX, false).unwrap();
     }
     cluster.discard().unwrap();
 }
@@ -331,7 +350,10 @@ fn what_is_no_bundle_is_refused_by_both() {
     bytes[middle..middle + 4_096].fill(0xff);
     let broken = made.path().join("broken.holdup");
     std::fs::write(&broken, &bytes).unwrap();
-    assert!(refused(Incoming::read(&broken, None)).contains("damaged") || refused(Incoming::read(&broken, None)).contains("malformed"));
+    assert!(
+        refused(Incoming::read(&broken, None)).contains("damaged")
+            || refused(Incoming::read(&broken, None)).contains("malformed")
+    );
     let no = refused(open(&Place::of("postgresql://u:geheim@127.0.0.1:1/d").unwrap()).map(drop));
     assert!(no.contains("127.0.0.1 port 1") && !no.contains("geheim"), "{no}");
     let named = Incoming::read(&path, Some("lab7")).unwrap();
@@ -350,5 +372,5 @@ holdup_testkit::tests!(
     roles_may_what_they_are_for_and_a_store_without_rights_says_what_is_missing,
     a_full_disk_is_a_clear_error_and_nothing_is_half,
     what_is_no_bundle_is_refused_by_both;
-    by_hand: a_push_to_be_killed
+    by_hand: a_push_to_be_killed, a_disk_becomes_full
 );

@@ -45,12 +45,23 @@ fn openssl(folder: &Path, words: &str) {
 /// A certificate signed by `ca`, with its key.
 fn certificate(folder: &Path, name: &str, subject: &str, extension: &str, ca: &str) {
     fs::write(folder.join(format!("{name}.ext")), extension).unwrap();
-    openssl(folder, &format!("req -new -newkey rsa:2048 -nodes -keyout {name}.key -out {name}.csr -subj /CN={subject}"));
-    openssl(folder, &format!("x509 -req -in {name}.csr -CA {ca}.crt -CAkey {ca}.key -CAcreateserial -out {name}.crt -days 2 -extfile {name}.ext"));
+    openssl(
+        folder,
+        &format!("req -new -newkey rsa:2048 -nodes -keyout {name}.key -out {name}.csr -subj /CN={subject}"),
+    );
+    openssl(
+        folder,
+        &format!(
+            "x509 -req -in {name}.csr -CA {ca}.crt -CAkey {ca}.key -CAcreateserial -out {name}.crt -days 2 -extfile {name}.ext"
+        ),
+    );
 }
 
 fn authority(folder: &Path, name: &str) {
-    openssl(folder, &format!("req -x509 -newkey rsa:2048 -nodes -keyout {name}.key -out {name}.crt -days 2 -subj /CN={name}"));
+    openssl(
+        folder,
+        &format!("req -x509 -newkey rsa:2048 -nodes -keyout {name}.key -out {name}.crt -days 2 -subj /CN={name}"),
+    );
 }
 
 fn as_user(command: &mut Command, user: Option<&RunAs>) {
@@ -72,7 +83,10 @@ fn server(work: &Path) -> Server {
     }
     certificate(&folder, "server", "localhost", "subjectAltName=DNS:localhost", "ca");
     certificate(&folder, "client", "certified", "extendedKeyUsage=clientAuth", "ca");
-    openssl(&folder, "req -x509 -newkey rsa:2048 -nodes -keyout self.key -out self.crt -days 2 -subj /CN=localhost -addext subjectAltName=DNS:localhost");
+    openssl(
+        &folder,
+        "req -x509 -newkey rsa:2048 -nodes -keyout self.key -out self.crt -days 2 -subj /CN=localhost -addext subjectAltName=DNS:localhost",
+    );
     let data = work.join("data");
     fs::create_dir(&data).unwrap();
     fs::set_permissions(&data, Permissions::from_mode(0o700)).unwrap();
@@ -102,7 +116,9 @@ fn server(work: &Path) -> Server {
         "unix_socket_directories=".to_owned(),
         "ssl=on".to_owned(),
     ];
-    settings.iter().for_each(|setting| drop(postgres.args(["-c", setting])));
+    for setting in &settings {
+        postgres.args(["-c", setting]);
+    }
     let files = format!(
         "ssl_cert_file = '{0}/server.crt'\nssl_key_file = '{0}/server.key'\nssl_ca_file = '{0}/ca.crt'\n",
         folder.display()
@@ -137,7 +153,8 @@ impl Server {
 fn connect(text: &str) -> Result<bool, String> {
     let config = Config::of_user(text).map_err(|e| e.to_string())?;
     let mut client = Client::connect(&config).map_err(|e| e.to_string())?;
-    let row = client.query_one("SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()", &[]).map_err(|e| e.to_string())?;
+    let row =
+        client.query_one("SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()", &[]).map_err(|e| e.to_string())?;
     Ok(row.get(0))
 }
 
@@ -160,7 +177,12 @@ fn each_mode_of_tls_is_as_strict_as_libpq_says() {
     assert_eq!(connect(&server.url("plain", "sslmode=prefer")), Ok(false), "the server refuses it with TLS");
     has(connect(&server.url("plain", "sslmode=require")), "no pg_hba.conf entry");
     assert_eq!(connect(&server.url("holdup", &format!("sslmode=verify-full sslrootcert={ca}"))), Ok(true));
-    assert_eq!(connect(&server.url("holdup", &format!("sslmode=verify-full sslrootcert={ca} ssl_min_protocol_version=TLSv1.3"))), Ok(true));
+    assert_eq!(
+        connect(
+            &server.url("holdup", &format!("sslmode=verify-full sslrootcert={ca} ssl_min_protocol_version=TLSv1.3"))
+        ),
+        Ok(true)
+    );
     let by_address = server.url("holdup", &format!("sslrootcert={ca}")).replace("host=localhost", "host=127.0.0.1");
     has(connect(&format!("{by_address} sslmode=verify-full")), "not valid for name");
     assert_eq!(connect(&format!("{by_address} sslmode=verify-ca")), Ok(true));
@@ -168,7 +190,10 @@ fn each_mode_of_tls_is_as_strict_as_libpq_says() {
         has(connect(&server.url("holdup", &format!("sslmode={mode} sslrootcert={other}"))), "UnknownIssuer");
     }
     has(connect(&server.url("holdup", "sslmode=verify-full sslrootcert=/nowhere")), "No such file");
-    has(connect(&server.url("holdup", &format!("sslmode=verify-full sslrootcert={}", server.file("server.key")))), "no certificate");
+    has(
+        connect(&server.url("holdup", &format!("sslmode=verify-full sslrootcert={}", server.file("server.key")))),
+        "no certificate",
+    );
     has(connect(&server.url("holdup", "sslmode=require sslrootcert=system")), "sslmode=verify-full");
     has(connect(&server.url("holdup", &format!("sslmode=require sslcrl={ca}"))), "sslcrl");
     // A certificate that signed itself, which the user has as root.
@@ -216,7 +241,11 @@ fn certificates_of_clients_passwords_and_services_are_found_as_libpq_does() {
     fs::set_permissions(&pass, Permissions::from_mode(0o600)).unwrap();
     // The environment is that of a process of its own.
     let services = server.folder.join("services");
-    fs::write(&services, format!("[lab]\nhost=localhost\nport={}\ndbname=postgres\nuser=worded\nsslmode=verify-full\n", server.port)).unwrap();
+    fs::write(
+        &services,
+        format!("[lab]\nhost=localhost\nport={}\ndbname=postgres\nuser=worded\nsslmode=verify-full\n", server.port),
+    )
+    .unwrap();
     let child = |variables: &[(&str, &str)]| {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--ignored", "--exact", "a_connection_by_the_environment"]).env("PGSERVICEFILE", &services);
@@ -224,10 +253,20 @@ fn certificates_of_clients_passwords_and_services_are_found_as_libpq_does() {
         (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned())
     };
     let pass = pass.display().to_string();
-    let by = [("PGSERVICE", "lab"), ("PGPASSFILE", pass.as_str()), ("PGSSLROOTCERT", ca.as_str()), ("PGHOSTADDR", "127.0.0.1")];
+    let by = [
+        ("PGSERVICE", "lab"),
+        ("PGPASSFILE", pass.as_str()),
+        ("PGSSLROOTCERT", ca.as_str()),
+        ("PGHOSTADDR", "127.0.0.1"),
+    ];
     let (good, said) = child(&by);
     assert!(good, "{said}");
-    let by_system = [("PGSERVICE", "lab"), ("PGPASSFILE", pass.as_str()), ("PGSSLROOTCERT", "system"), ("SSL_CERT_FILE", ca.as_str())];
+    let by_system = [
+        ("PGSERVICE", "lab"),
+        ("PGPASSFILE", pass.as_str()),
+        ("PGSSLROOTCERT", "system"),
+        ("SSL_CERT_FILE", ca.as_str()),
+    ];
     let (good, said) = child(&by_system);
     assert!(good, "{said}");
     let (good, _) = child(&[("PGSERVICE", "none")]);
@@ -252,10 +291,15 @@ fn a_store_and_a_server_under_test_are_reached_by_tls() {
     assert_eq!(store.list(&KeptFilter::default()).unwrap().len(), 1);
     // What `--pg` connects with, and the string that collectors get from it.
     let external = External::connect(&Host::real(), &strict).unwrap();
-    assert_eq!(external.query("SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()").unwrap()[0], [Some("t".to_owned())]);
+    assert_eq!(
+        external.query("SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()").unwrap()[0],
+        [Some("t".to_owned())]
+    );
     let handed_on: Config = external.connection_string().parse().unwrap();
     let mut client = Client::connect(&handed_on).unwrap();
-    assert!(client.query_one("SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()", &[]).unwrap().get::<_, bool>(0));
+    assert!(
+        client.query_one("SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()", &[]).unwrap().get::<_, bool>(0)
+    );
     let wrong = server.url("holdup", &format!("sslmode=verify-full sslrootcert={}", server.file("other.crt")));
     let refused = External::connect(&Host::real(), &wrong).unwrap_err().to_string();
     assert!(refused.contains("UnknownIssuer"), "{refused}");

@@ -1,8 +1,8 @@
 //! The command line. Each command declares its arguments beside what it does; here is what several of them share.
 
 use crate::commands::{
-    agent, apply, bisect, calibrate, check, compare, explain, export, gate, history, import, kernels, list, packets, postgres,
-    predict, record, report, restore, run, store, tune, verify,
+    agent, apply, bisect, calibrate, check, compare, explain, export, gate, history, import, kernels, list, packets,
+    postgres, predict, record, report, restore, run, store, tune, verify,
 };
 use clap::{Args, Parser, Subcommand};
 use holdup_target::GuestOptions;

@@ -39,7 +39,8 @@ fn runs_are_kept_listed_given_back_and_judged() {
     let (said, _) = place.expect(3, &history);
     assert!(said.contains("too few") && said.contains("Times here are simulated"), "{said}");
     assert!(std::fs::read_to_string(place.path("page.html")).expect("a page").contains("<svg"));
-    let gate = ["gate", "8.holdup", "--against", "results", "--margin", "50%", "--markdown", "g.md", "--junit", "g.xml"];
+    let gate =
+        ["gate", "8.holdup", "--against", "results", "--margin", "50%", "--markdown", "g.md", "--junit", "g.xml"];
     let (said, _) = place.expect(0, &gate);
     assert!(said.contains("No regression"), "{said}");
     let text = |name: &str| std::fs::read_to_string(place.path(name)).expect("a file");

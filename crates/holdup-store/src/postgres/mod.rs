@@ -98,7 +98,9 @@ fn problem(config: &Config, e: &Error) -> Problem {
             problem.hint("make it first, as a user who may: CREATE DATABASE; then holdup store init")
         }
         Some(_) => problem,
-        None => problem.hint("check the connection with psql, which reads it in the same way, and that the server runs"),
+        None => {
+            problem.hint("check the connection with psql, which reads it in the same way, and that the server runs")
+        }
     }
 }
 
@@ -107,7 +109,9 @@ fn is_lost(e: &Error) -> bool {
     match e {
         Error::Server(_) | Error::Noted(..) => match e.code() {
             Some(code) => {
-                code.code().starts_with("57P") || code.code().starts_with("08") || *code == SqlState::TOO_MANY_CONNECTIONS
+                code.code().starts_with("57P")
+                    || code.code().starts_with("08")
+                    || *code == SqlState::TOO_MANY_CONNECTIONS
             }
             None => true,
         },

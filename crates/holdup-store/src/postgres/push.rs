@@ -19,10 +19,8 @@ type Result<T> = std::result::Result<T, Error>;
 pub(super) fn push(client: &mut Client, bundle: &Incoming) -> Result<Pushed> {
     let run = &bundle.kept.run;
     let mut pushed = Pushed::New;
-    let known = client.query_once(
-        "SELECT run, trials_done, trials_void, ending FROM holdup.run WHERE run_id = $1",
-        &[&run.run_id],
-    )?;
+    let known = client
+        .query_once("SELECT run, trials_done, trials_void, ending FROM holdup.run WHERE run_id = $1", &[&run.run_id])?;
     if let Some(row) = known.first() {
         let count = |column: usize| u32::try_from(row.get::<_, i32>(column)).unwrap_or(0);
         let known = KeptRun { trials_done: count(1), trials_void: count(2), ending: row.get(3), ..run.clone() };
@@ -66,7 +64,9 @@ fn metrics(client: &mut Client, bundle: &Incoming) -> Result<BTreeMap<String, i3
     }
     // Trials may have metrics of which no arm has a mean.
     let ids: BTreeSet<&str> = bundle.metrics.values().flatten().map(String::as_str).collect();
-    ids.into_iter().for_each(|id| drop(wanted.entry(id).or_insert(("", "higher", "no value in this run"))));
+    for id in ids {
+        wanted.entry(id).or_insert(("", "higher", "no value in this run"));
+    }
     // In one order, so that two pushes do not wait for each other in a ring.
     let column = |of: fn((&str, (&str, &str, &str))) -> String| -> Vec<String> {
         wanted.iter().map(|(id, rest)| of((id, *rest))).collect()
@@ -203,7 +203,8 @@ fn insert_bytes(client: &mut Client, bytes: &[u8], row: i64) -> Result<()> {
         let mut encoder = ZlibEncoder::new(Vec::with_capacity(part.len() / 2), Compression::new(3));
         encoder.write_all(part).map_err(Error::System)?;
         let zlib = encoder.finish().map_err(Error::System)?;
-        client.execute("INSERT INTO holdup.bundle_part (run, part, zlib) VALUES ($1, $2, $3)", &[&row, &number, &zlib])?;
+        client
+            .execute("INSERT INTO holdup.bundle_part (run, part, zlib) VALUES ($1, $2, $3)", &[&row, &number, &zlib])?;
     }
     Ok(())
 }

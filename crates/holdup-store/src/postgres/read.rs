@@ -28,8 +28,11 @@ pub(super) fn pull(store: &mut PostgresStore, run_id: &str) -> Result<Vec<u8>, P
         ZlibDecoder::new(zlib).take(MOST).read_to_end(&mut bytes).map_err(damaged)?;
     }
     if hex(&bytes) != sha256 {
-        return Err(Problem::host(format!("bundle of run {run_id}"), "what the store gave back is not what was pushed")
-            .hint("look for damage in the database: pg_amcheck, the log of the server"));
+        return Err(Problem::host(
+            format!("bundle of run {run_id}"),
+            "what the store gave back is not what was pushed",
+        )
+        .hint("look for damage in the database: pg_amcheck, the log of the server"));
     }
     Ok(bytes)
 }

@@ -133,7 +133,11 @@ fn roles(store: &mut PostgresStore) -> Result<String, Problem> {
     // Roles belong to the whole server: another database may make them at the same time.
     for role in missing {
         match store.client.simple_query(&format!("CREATE ROLE {role} NOLOGIN")) {
-            Err(e) if e.code().is_none_or(|c| *c != holdup_sql::SqlState::DUPLICATE_OBJECT && *c != holdup_sql::SqlState::UNIQUE_VIOLATION) => {
+            Err(e)
+                if e.code().is_none_or(|c| {
+                    *c != holdup_sql::SqlState::DUPLICATE_OBJECT && *c != holdup_sql::SqlState::UNIQUE_VIOLATION
+                }) =>
+            {
                 return Err(store.problem(&e));
             }
             _ => {}

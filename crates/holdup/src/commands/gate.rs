@@ -89,7 +89,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     };
     let new = files.iter().map(|file| Incoming::read(file, args.host.as_deref())).collect::<Result<Vec<_>, _>>()?;
     let gate = judge(args, store.as_mut(), &new)?;
-    for (path, text) in [(&args.markdown, holdup_report::gate_markdown(&gate)), (&args.junit, holdup_report::gate_junit(&gate))] {
+    for (path, text) in
+        [(&args.markdown, holdup_report::gate_markdown(&gate)), (&args.junit, holdup_report::gate_junit(&gate))]
+    {
         if let Some(path) = path {
             holdup_files::write_output(path, text.as_bytes())
                 .map_err(|e| Problem::usage(format!("cannot write {}", path.display()), e.to_string()))?;

@@ -216,10 +216,16 @@ fn pull(store: &mut dyn Store, run: &str, out: Option<&PathBuf>) -> Result<(), P
     let default = || PathBuf::from(format!("{}.holdup", found.run_id.get(..8).unwrap_or(&found.run_id)));
     let path = out.cloned().unwrap_or_else(default);
     if path.symlink_metadata().is_ok() {
-        return Err(Problem::usage(format!("cannot write {}", path.display()), "it exists").hint("name another file with --out"));
+        return Err(Problem::usage(format!("cannot write {}", path.display()), "it exists")
+            .hint("name another file with --out"));
     }
     holdup_files::write_output(&path, &bytes)
         .map_err(|e| Problem::usage(format!("cannot write {}", path.display()), e.to_string()))?;
-    output::say(&format!("bundle: {} ({}, {})", path.display(), found.plan, count(found.trials_done as usize, "trial")));
+    output::say(&format!(
+        "bundle: {} ({}, {})",
+        path.display(),
+        found.plan,
+        count(found.trials_done as usize, "trial")
+    ));
     Ok(())
 }
