@@ -17,6 +17,7 @@ pub mod foreign;
 pub mod frame;
 pub mod guest;
 pub mod histogram;
+pub mod kept;
 pub mod kernel_version;
 pub mod metric;
 pub mod on_cpu_states;

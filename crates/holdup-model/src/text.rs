@@ -114,6 +114,29 @@ pub fn ratio_parts(e: &Estimate) -> [String; 3] {
     [e.value, e.low, e.high].map(|x| if x.abs() >= 1e6 { format!("{x:.2e}") } else { format!("{x:.digits$}") })
 }
 
+/// A moment in UTC, to the second: `2026-11-21 06:40:17 UTC`.
+///
+/// Days to dates after H. Hinnant, "chrono-compatible low-level date algorithms" (public domain).
+pub fn moment(unix_ns: i64) -> String {
+    let seconds = unix_ns.div_euclid(1_000_000_000);
+    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    let z = days + 719_468;
+    let era = z.div_euclid(146_097);
+    let doe = z.rem_euclid(146_097);
+    let yoe = (doe - doe / 1_460 + doe / 36_524 - doe / 146_096) / 365;
+    let doy = doe - (365 * yoe + yoe / 4 - yoe / 100);
+    let mp = (5 * doy + 2) / 153;
+    let day = doy - (153 * mp + 2) / 5 + 1;
+    let month = if mp < 10 { mp + 3 } else { mp - 9 };
+    let year = yoe + era * 400 + i64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02} UTC", second / 3600, second % 3600 / 60, second % 60)
+}
+
+/// A day in UTC: `2026-11-21`.
+pub fn day(unix_ns: i64) -> String {
+    moment(unix_ns).split(' ').next().unwrap_or_default().to_owned()
+}
+
 /// With a capital letter in front.
 pub fn capital(text: &str) -> String {
     let mut chars = text.chars();

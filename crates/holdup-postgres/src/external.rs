@@ -6,7 +6,7 @@ use holdup_host::Host;
 use holdup_host::postgres::{PostgresControl, Setting, SettingContext};
 use holdup_model::Problem;
 use holdup_sql::Config;
-use holdup_sql::config::Host as Address;
+use holdup_sql::hosts::Host as Address;
 use std::collections::BTreeMap;
 
 /// An existing server. Its password lives in this process and in the environment of its pgbench only.
@@ -29,25 +29,21 @@ impl External {
     /// # Errors
     /// When the URL is wrong or the server refuses. The URL itself is never part of the error.
     pub fn connect(host: &Host, url: &str) -> Result<Self, Problem> {
-        let mut config: Config = url.parse().map_err(|e| {
-            Problem::usage("--pg", format!("this is not a connection URL: {}", holdup_sql::Error::from(e))).hint(
-                "write it as postgresql://USER@HOST/DATABASE or \"host=/run/postgresql user=USER dbname=DATABASE\"",
+        let mut config = Config::of_user(url).map_err(|e| {
+            Problem::usage("--pg", e.to_string()).hint(
+                "write it as postgresql://USER@HOST/DATABASE, \"host=/run/postgresql user=USER dbname=DATABASE\" or service=NAME",
             )
         })?;
-        let mut url = url.to_owned();
         if config.get_hosts().is_empty() {
             return Err(Problem::usage("--pg", "the connection URL names no host")
-                .hint("for a Unix socket write \"host=/run/postgresql user=USER dbname=DATABASE\""));
+                .hint("for a Unix socket write \"host=/run/postgresql user=USER dbname=DATABASE\", or set PGHOST or PGSERVICE"));
         }
+        let url = config.to_conninfo();
         if config.get_application_name().is_none() {
             config.application_name("holdup");
         }
-        if let (None, Ok(secret)) = (config.get_password(), std::env::var("PGPASSWORD")) {
-            config.password(&secret);
-            url = with_password(&url, &secret);
-        }
         let mut client = sql::connect(&config)
-            .map_err(|p| p.hint("holdup connects without TLS; check the URL with psql, and that the server runs"))?;
+            .map_err(|p| p.hint("check the URL with psql, which reads it in the same way, and that the server runs"))?;
         let version = sql::one(&mut client, "SHOW server_version_num")?;
         let version_num =
             version.parse().map_err(|_| Problem::host("server_version_num", format!("`{version}` is not a number")))?;
@@ -78,16 +74,6 @@ impl External {
     pub fn place(&self) -> String {
         sql::place(&self.config)
     }
-}
-
-/// The URL with a password that stood in PGPASSWORD, for the `postgres` crate, which does not look there.
-fn with_password(url: &str, secret: &str) -> String {
-    if url.starts_with("postgres://") || url.starts_with("postgresql://") {
-        let encoded: String = secret.bytes().map(|b| format!("%{b:02X}")).collect();
-        let mark = if url.contains('?') { '&' } else { '?' };
-        return format!("{url}{mark}password={encoded}");
-    }
-    format!("{url} password={}", sql::conninfo(secret))
 }
 
 fn is_local(config: &Config) -> bool {
@@ -164,15 +150,6 @@ mod tests {
         for url in ["postgresql://u:geheim@", "host=/nowhere port=x password=geheim", "user=u password=geheim"] {
             let refused = External::connect(&Host::real(), url).unwrap_err().to_string();
             assert!(refused.starts_with("--pg: ") && !refused.contains("geheim"), "{refused}");
-        }
-    }
-
-    #[test]
-    fn a_password_of_the_environment_survives_both_forms() {
-        for url in ["postgresql://u@h/d", "postgresql://u@h/d?connect_timeout=3", "host=h user=u dbname=d"] {
-            let config: Config = with_password(url, "a b'%\\ä").parse().unwrap();
-            assert_eq!(config.get_password(), Some("a b'%\\ä".as_bytes()), "{url}");
-            assert_eq!(config.get_dbname(), Some("d"));
         }
     }
 }

@@ -23,8 +23,8 @@ pub(crate) fn place(config: &Config) -> String {
         .get_hosts()
         .iter()
         .map(|host| match host {
-            holdup_sql::config::Host::Tcp(name) => name.clone(),
-            holdup_sql::config::Host::Unix(path) => path.display().to_string(),
+            holdup_sql::hosts::Host::Tcp(name) => name.clone(),
+            holdup_sql::hosts::Host::Unix(path) => path.display().to_string(),
         })
         .collect();
     let port = config.get_ports().first().copied().unwrap_or(5432);

@@ -5,7 +5,7 @@
 //!
 //! Start at `formats/`: one file for each format of a bundle. By default the terminal has one screen (`screen`), with a
 //! forest plot (`forest`); `--details` has everything. `page/` makes the parts of the HTML page, whose charts `web/` draws.
-//! `explain`, `check`, `predict`, `packets`, `history`, `search`, `tuning` and `dry_run` render the answers of the commands of these names,
+//! `explain`, `check`, `predict`, `packets`, `history`, `kept`, `search`, `tuning` and `dry_run` render the answers of the commands of these names,
 //! `profile` exports settings, `stacks` and `trace` evidence for other tools.
 #![forbid(unsafe_code)]
 
@@ -17,6 +17,8 @@ mod explain;
 mod forest;
 pub mod formats;
 mod history;
+mod kept;
+mod kept_page;
 mod matrix;
 mod merge;
 mod packets;
@@ -47,6 +49,10 @@ pub use formats::markdown::markdown;
 pub use formats::schemas;
 pub use formats::terminal::{TerminalOptions, terminal};
 pub use history::{history_json, history_terminal};
+pub use kept::{
+    gate_json, gate_junit, gate_markdown, gate_terminal, kept_history, kept_history_json, kept_list, kept_list_json,
+};
+pub use kept_page::kept_history_html;
 pub use merge::{Choice, profile as stack_profile, timeline};
 pub use packets::{counts_terminal, flow_line, flows, packets_html, packets_json, packets_terminal};
 pub use predict::{predict_json, predict_terminal};

@@ -2,7 +2,7 @@
 
 pub(crate) use holdup_model::foreign::line as clean;
 pub(crate) use holdup_model::text::ratio;
-pub(crate) use holdup_model::text::{capital, count, grouped};
+pub(crate) use holdup_model::text::{capital, count, grouped, moment};
 
 /// Columns that a text takes, for the scripts that a report is written in.
 pub(crate) fn columns(text: &str) -> usize {
@@ -104,24 +104,6 @@ pub(crate) fn latency(ns: f64) -> String {
         n if n >= 1e3 => format!("{} us", number(ns / 1e3)),
         _ => format!("{} ns", number(ns)),
     }
-}
-
-/// A moment in UTC, to the second: `2026-11-21 06:40:17 UTC`.
-///
-/// Days to dates after H. Hinnant, "chrono-compatible low-level date algorithms" (public domain).
-pub(crate) fn moment(unix_ns: i64) -> String {
-    let seconds = unix_ns.div_euclid(1_000_000_000);
-    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    let z = days + 719_468;
-    let era = z.div_euclid(146_097);
-    let doe = z.rem_euclid(146_097);
-    let yoe = (doe - doe / 1_460 + doe / 36_524 - doe / 146_096) / 365;
-    let doy = doe - (365 * yoe + yoe / 4 - yoe / 100);
-    let mp = (5 * doy + 2) / 153;
-    let day = doy - (153 * mp + 2) / 5 + 1;
-    let month = if mp < 10 { mp + 3 } else { mp - 9 };
-    let year = yoe + era * 400 + i64::from(month <= 2);
-    format!("{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02} UTC", second / 3600, second % 3600 / 60, second % 60)
 }
 
 /// A command as a POSIX shell reads it: words with anything unusual stand in single quotes.

@@ -5,17 +5,36 @@
 //! `statement_timeout` is the server's own. So the whole of connecting and each statement have a deadline here; after one
 //! has passed, the connection is of no more use.
 //!
-//! Not here: what is asked (`holdup-postgres`, `holdup-evidence`), and TLS.
+//! [`Config::of_user`] reads what a user wrote as libpq does, with services, the environment, the password file and TLS
+//! ([`Config::from_str`](std::str::FromStr) reads a string exactly as it is). A server whose name has several addresses is tried at each.
+//!
+//! Not here: what is asked (`holdup-postgres`, `holdup-evidence`, `holdup-store`).
 
+mod config;
+mod conninfo;
+mod passfile;
+mod service;
+mod surroundings;
+mod tls;
+
+pub use config::Config;
 use std::fmt::{self, Write as _};
 use std::future::Future;
 use std::time::Duration;
+use tls::Mode;
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_postgres::NoTls;
+use tokio_postgres::config::SslMode;
+pub use tokio_postgres::error::SqlState;
 pub use tokio_postgres::types::ToSql;
-pub use tokio_postgres::{Config, Row, SimpleQueryMessage, Statement, config};
+pub use tokio_postgres::{Row, SimpleQueryMessage, Statement};
+
+/// The hosts and modes of a [`Config`].
+pub mod hosts {
+    pub use tokio_postgres::config::{Host, SslMode};
+}
 
 /// How long connecting may take where nothing else is said, the answers of the server included.
 pub const CONNECT: Duration = Duration::from_secs(10);
@@ -37,6 +56,21 @@ pub enum Error {
     Abandoned,
     /// No runtime could be made.
     System(std::io::Error),
+    /// The connection string, or a file that it names, is wrong.
+    Config(String),
+    /// Another error, with what was left out of the connection.
+    Noted(Box<Error>, String),
+}
+
+impl Error {
+    /// The code that the server gave (PostgreSQL's appendix A).
+    pub fn code(&self) -> Option<&SqlState> {
+        match self {
+            Error::Server(error) => error.code(),
+            Error::Noted(error, _) => error.code(),
+            Error::Late(_) | Error::Abandoned | Error::System(_) | Error::Config(_) => None,
+        }
+    }
 }
 
 impl From<tokio_postgres::Error> for Error {
@@ -55,6 +89,8 @@ impl fmt::Display for Error {
             Error::Late(limit) => write!(f, "no answer within {} s", limit.as_secs_f64()),
             Error::Abandoned => f.write_str("an earlier statement on this connection got no answer"),
             Error::System(error) => error.fmt(f),
+            Error::Config(why) => f.write_str(why),
+            Error::Noted(error, note) => write!(f, "{error} ({note})"),
         }
     }
 }
@@ -100,10 +136,12 @@ impl Client {
     /// The same with another deadline.
     pub fn connect_within(config: &Config, limit: Duration) -> Result<Self, Error> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Error::System)?;
-        let connected = runtime.block_on(async { timeout(limit, config.connect(NoTls)).await });
-        let (client, connection) = connected.map_err(|_| Error::Late(limit))??;
-        // What ends the connection shows in the next statement.
-        let connection = runtime.spawn(async { drop(connection.await) });
+        let connected = runtime.block_on(async { timeout(limit, open(config)).await });
+        let (client, connection) = match connected.map_err(|_| Error::Late(limit)).flatten() {
+            Ok(connected) => connected,
+            Err(error) if config.notes.is_empty() => return Err(error),
+            Err(error) => return Err(Error::Noted(Box::new(error), config.notes.join("; "))),
+        };
         Ok(Client { runtime, client: Some(client), connection, limit: STATEMENT })
     }
 
@@ -129,6 +167,16 @@ impl Client {
     /// The rows of a prepared statement.
     pub fn query(&mut self, statement: &Statement, values: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, Error> {
         self.within(async |client| client.query(statement, values).await)
+    }
+
+    /// The rows of a statement.
+    pub fn query_once(&mut self, text: &str, values: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, Error> {
+        self.within(async |client| client.query(text, values).await)
+    }
+
+    /// Executes a statement; returns how many rows it changed.
+    pub fn execute(&mut self, text: &str, values: &[&(dyn ToSql + Sync)]) -> Result<u64, Error> {
+        self.within(async |client| client.execute(text, values).await)
     }
 
     /// The only row of a statement.
@@ -159,6 +207,43 @@ impl Client {
             }
         }
     }
+}
+
+type Opened = (tokio_postgres::Client, JoinHandle<()>);
+
+/// Connects as the mode of TLS says.
+async fn open(config: &Config) -> Result<Opened, Error> {
+    let first = open_by(config, config.get_ssl_mode()).await;
+    let second = match (config.tls.mode, config.get_ssl_mode()) {
+        (Mode::Prefer, SslMode::Prefer) => SslMode::Disable,
+        (Mode::Allow, SslMode::Disable) if !config.is_local() => SslMode::Require,
+        _ => return first,
+    };
+    match first {
+        // libpq tries the other way where the first one fails, and gives the first error.
+        Err(error) if is_worth_another_way(&error) => open_by(config, second).await.or(Err(error)),
+        first => first,
+    }
+}
+
+/// Whether a server that refused may take the connection with TLS, or without.
+fn is_worth_another_way(error: &Error) -> bool {
+    match error {
+        Error::Server(error) => error.code().is_none_or(|code| *code == SqlState::INVALID_AUTHORIZATION_SPECIFICATION),
+        _ => false,
+    }
+}
+
+async fn open_by(config: &Config, mode: SslMode) -> Result<Opened, Error> {
+    let mut exactly = (**config).clone();
+    exactly.ssl_mode(mode);
+    // What ends the connection shows in the next statement.
+    if mode == SslMode::Disable {
+        let (client, connection) = exactly.connect(NoTls).await?;
+        return Ok((client, tokio::spawn(async { drop(connection.await) })));
+    }
+    let (client, connection) = exactly.connect(config.tls.connector()?).await?;
+    Ok((client, tokio::spawn(async { drop(connection.await) })))
 }
 
 async fn within<T>(limit: Duration, ask: impl Future<Output = T>) -> Result<T, Error> {

@@ -8,11 +8,13 @@
 //! Biometrika 78 (1991).
 
 mod divergence;
+mod long;
 
 use crate::pieces::{BlockValue, count, mean, variance};
 use crate::{CONFIDENCE, Effect, NoEstimate, students_t};
 use divergence::Splits;
 use holdup_model::Estimate;
+pub use long::change_points_of_long;
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{Rng, SeedableRng};
 
@@ -178,10 +180,17 @@ impl Series {
     /// Moves each place to the best split between its neighbours: while it was found, changes beyond
     /// them were still part of its sides.
     fn settle(&self, edges: &mut [usize], min_segment: usize) {
+        self.settle_within(edges, min_segment, usize::MAX);
+    }
+
+    /// The same with at most `most` values on each side.
+    fn settle_within(&self, edges: &mut [usize], min_segment: usize, most: usize) {
         for i in 1..edges.len() - 1 {
-            let (mut splits, ranks) = Splits::of(&self.values[edges[i - 1]..edges[i + 1]]);
+            let begin = edges[i - 1].max(edges[i].saturating_sub(most));
+            let end = edges[i + 1].min(edges[i].saturating_add(most));
+            let (mut splits, ranks) = Splits::of(&self.values[begin..end]);
             if let Some((split, _)) = splits.best(&ranks, 1, min_segment) {
-                edges[i] = edges[i - 1] + split;
+                edges[i] = begin + split;
             }
         }
     }

@@ -37,7 +37,7 @@ pub mod verdict;
 
 pub use bisection::Bisection;
 pub use bootstrap::ratio_bootstrap;
-pub use change_points::{Change, ChangeOptions, ChangePoint, change_points, split_divergences};
+pub use change_points::{Change, ChangeOptions, ChangePoint, change_points, change_points_of_long, split_divergences};
 pub use cluster_rates::{Cluster, RateBound, bunching, cluster_rate, rate_bound, rate_unpaired};
 pub use drift::{Drift, DriftPoint, drift, slope};
 pub use effect::{Effect, geometric_mean, mean_estimate, mean_over_blocks, ratio_paired, ratio_unpaired};

@@ -1,8 +1,8 @@
 //! The command line. Each command declares its arguments beside what it does; here is what several of them share.
 
 use crate::commands::{
-    agent, apply, bisect, calibrate, check, compare, explain, export, import, kernels, list, packets, postgres,
-    predict, record, report, restore, run, tune, verify,
+    agent, apply, bisect, calibrate, check, compare, explain, export, gate, history, import, kernels, list, packets,
+    postgres, predict, record, report, restore, run, store, tune, verify,
 };
 use clap::{Args, Parser, Subcommand};
 use holdup_target::GuestOptions;
@@ -39,6 +39,9 @@ pub(crate) enum Command {
     Explain(explain::Args),
     Compare(compare::Args),
     Report(report::Args),
+    Store(store::Args),
+    History(history::Args),
+    Gate(gate::Args),
     Bisect(bisect::Args),
     Tune(tune::Args),
     Packets(packets::Args),

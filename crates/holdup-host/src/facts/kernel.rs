@@ -9,6 +9,7 @@ use holdup_model::survey::Preemption;
 pub(super) fn collect(host: &Host, all: &mut Vec<Fact>) {
     let release = from_file(host, "kernel.release", "/proc/sys/kernel/osrelease").steady();
     let config = kernel_config(host, release.value.as_deref());
+    all.push(from_file(host, "host.name", "/proc/sys/kernel/hostname"));
     all.push(release);
     all.push(from_file(host, "kernel.version", "/proc/version"));
     all.push(from_file(host, "kernel.command_line", "/proc/cmdline"));

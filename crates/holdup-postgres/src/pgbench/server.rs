@@ -5,7 +5,7 @@ use crate::child::clean_command;
 use crate::{Binaries, Cluster, External, RunAs, sql};
 use holdup_host::postgres::PostgresControl;
 use holdup_model::Problem;
-use holdup_sql::config::{Host as Address, SslMode};
+use holdup_sql::hosts::Host as Address;
 use holdup_sql::{Client, Config};
 use std::ffi::OsString;
 use std::process::Command;
@@ -89,7 +89,7 @@ fn environment(config: &Config) -> Vec<(&'static str, OsString)> {
     put("PGDATABASE", config.get_dbname().map(Into::into));
     put("PGOPTIONS", config.get_options().map(Into::into));
     put("PGCONNECT_TIMEOUT", config.get_connect_timeout().map(|t| t.as_secs().to_string().into()));
-    put("PGSSLMODE", (config.get_ssl_mode() == SslMode::Disable).then(|| "disable".into()));
+    config.tls_environment().into_iter().for_each(|(key, value)| put(key, Some(value.into())));
     let password = config.get_password().map(|p| {
         use std::os::unix::ffi::OsStringExt as _;
         OsString::from_vec(p.to_vec())
@@ -120,6 +120,9 @@ mod tests {
                 ("PGPASSWORD", "p w"),
             ],
         );
-        check("host=/run/postgresql,b user=u", &[("PGHOST", "/run/postgresql,b"), ("PGUSER", "u")]);
+        check(
+            "host=/run/postgresql,b user=u sslrootcert=/r sslmode=verify-ca",
+            &[("PGHOST", "/run/postgresql,b"), ("PGUSER", "u"), ("PGSSLMODE", "verify-ca"), ("PGSSLROOTCERT", "/r")],
+        );
     }
 }

@@ -9,6 +9,8 @@ pub(crate) mod check;
 pub(crate) mod compare;
 pub(crate) mod explain;
 pub(crate) mod export;
+pub(crate) mod gate;
+pub(crate) mod history;
 pub(crate) mod import;
 pub(crate) mod kernels;
 pub(crate) mod list;
@@ -20,6 +22,7 @@ pub(crate) mod report;
 pub(crate) mod restore;
 pub(crate) mod run;
 mod searching;
+pub(crate) mod store;
 pub(crate) mod tune;
 pub(crate) mod verify;
 
@@ -40,6 +43,8 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<u8> {
         Command::Compare(args) => compare::run(args),
         Command::Explain(args) => explain::run(args),
         Command::Export(args) => export::run(args),
+        Command::Gate(args) => gate::run(args),
+        Command::History(args) => history::run(args),
         Command::Import(args) => import::run(args),
         Command::Kernels(args) => kernels::run(args),
         Command::List(args) => list::run(args),
@@ -50,6 +55,7 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<u8> {
         Command::Report(args) => report::run(args),
         Command::Restore(args) => restore::run(args),
         Command::Run(args) => run::run(args),
+        Command::Store(args) => store::run(args),
         Command::Tune(args) => tune::run(args),
         Command::Verify(args) => verify::run(args),
     }

@@ -271,7 +271,7 @@ fn verdicts(out: &Path, details: bool) -> Result<(), Problem> {
 }
 
 /// Prints where the bundle is and how the run ended; returns the exit code.
-fn end(out: &Path, outcome: &RunOutcome) -> u8 {
+pub(super) fn end(out: &Path, outcome: &RunOutcome) -> u8 {
     let void = match outcome.trials_void {
         0 => String::new(),
         n => format!(", {n} void"),
