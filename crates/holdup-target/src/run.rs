@@ -13,6 +13,7 @@ use holdup_load::{Cancel, PostgresOptions};
 use holdup_model::bundle::{BundleData, BundleHead, Ending};
 use holdup_model::plan::StopRule;
 use holdup_model::{Event, Machine, Observer, Plan, Problem, ProblemKind, Schedule, Trial, TrialSpec, TrialStatus};
+use holdup_ssh::SshOptions;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -37,6 +38,8 @@ pub struct RunRequest<'a> {
     pub workdir: PathBuf,
     /// Where guests get their kernels and files from.
     pub guests: GuestOptions,
+    /// How other hosts are worked on.
+    pub ssh: SshOptions,
     /// How long to wait for another run on this host to end; zero refuses immediately.
     pub wait: Duration,
     pub cancel: Cancel,
@@ -73,7 +76,7 @@ pub fn run(request: &RunRequest<'_>, observer: &mut dyn Observer) -> Result<RunO
             None => problem,
         });
     }
-    let postgres = servers::with_builds(request, target.is_simulated(), observer)?;
+    let postgres = servers::with_builds(request, target.is_simulated() || target.is_elsewhere(), observer)?;
     let sessions = SessionRequest {
         host: request.host,
         plan: request.plan,
@@ -82,12 +85,15 @@ pub fn run(request: &RunRequest<'_>, observer: &mut dyn Observer) -> Result<RunO
         workdir: request.workdir.clone(),
         guests: &request.guests,
         boot_cache: BootCache::default(),
+        ssh: &request.ssh,
         cancel: request.cancel.clone(),
     };
     let clock = if target.is_simulated() { Clock::Simulated } else { Clock::Host };
-    let lock = || match clock {
-        Clock::Simulated => Ok(None),
-        Clock::Host => HostLock::take(request.wait, &|| request.cancel.is_cancelled()).map(Some),
+    // Another host has its own lock and its own journal, which its agent takes and carries out.
+    let is_here = clock == Clock::Host && !target.is_elsewhere();
+    let lock = || match is_here {
+        false => Ok(None),
+        true => HostLock::take(request.wait, &|| request.cancel.is_cancelled()).map(Some),
     };
     // A guest that boots for the checks would disturb another run; checks of this host touch nothing, so they come
     // before waiting for the lock.
@@ -97,7 +103,7 @@ pub fn run(request: &RunRequest<'_>, observer: &mut dyn Observer) -> Result<RunO
         observer.event(Event::Note(note));
     }
     let _lock = early.map_or_else(lock, Ok)?;
-    if clock == Clock::Host {
+    if is_here {
         for note in crate::local::recover(request.host)? {
             observer.event(Event::Note(&note));
         }

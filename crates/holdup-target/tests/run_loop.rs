@@ -122,6 +122,7 @@ impl Fixture {
                 postgres: PostgresOptions::default(),
                 workdir: self.folder.path().to_owned(),
                 guests: holdup_target::GuestOptions::default(),
+                ssh: holdup_target::SshOptions::default(),
                 wait: Duration::from_secs(600),
                 cancel: self.cancel.clone(),
                 is_decided: &|so_far| self.decided_after.is_some_and(|n| so_far.trials.len() >= n),
@@ -274,6 +275,7 @@ fn a_plan_that_needs_what_this_host_lacks_touches_nothing() {
                 postgres: PostgresOptions::default(),
                 workdir: place.folder.path().to_owned(),
                 guests: holdup_target::GuestOptions::default(),
+                ssh: holdup_target::SshOptions::default(),
                 wait: Duration::ZERO,
                 cancel: Cancel::default(),
                 is_decided: &|_| false,
@@ -313,6 +315,7 @@ fn a_level_that_this_kernel_has_not_is_refused_before_the_first_trial_or_left_ou
         postgres: &postgres,
         workdir: place.folder.path().to_owned(),
         guests: &holdup_target::GuestOptions::default(),
+        ssh: &holdup_target::SshOptions::default(),
         boot_cache: holdup_target::BootCache::default(),
         cancel: Cancel::default(),
     };

@@ -1,6 +1,6 @@
 //! `holdup run`: plan → schedule → trials → bundle → verdicts.
 
-use crate::cli::{GUESTS, GuestSource, Wait};
+use crate::cli::{GUESTS, GuestSource, OverSsh, Wait};
 use crate::design::{Design, Planned};
 use crate::progress::Progress;
 use crate::world::World;
@@ -10,7 +10,7 @@ use holdup_load::{Cancel, PostgresOptions};
 use holdup_model::bundle::Ending;
 use holdup_model::{Observer, Plan, Problem, Schedule};
 use holdup_plan::Overrides;
-use holdup_target::{Readiness, RunOutcome, RunRequest, SessionRequest, Target};
+use holdup_target::{Readiness, RunOutcome, RunRequest, SessionRequest, SshOptions, Target};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -71,7 +71,7 @@ pub(super) struct Place {
 // The target and its server.
 #[derive(Debug, clap::Args)]
 struct TargetArgs {
-    /// Run on this target: local, qemu or sim[:MACHINE]
+    /// Run on this target: local, qemu, ssh:HOST[,…] or sim[:MACHINE]
     #[arg(long, global = true, hide_short_help = true)]
     target: Option<String>,
     /// The folder with postgres, initdb and pgbench
@@ -83,6 +83,8 @@ struct TargetArgs {
     /// The folder for temporary clusters [default: $TMPDIR or /tmp]
     #[arg(long, value_name = "DIR", global = true, hide_short_help = true)]
     workdir: Option<PathBuf>,
+    #[command(flatten)]
+    ssh: OverSsh,
 }
 
 /// What is to be run.
@@ -127,6 +129,19 @@ impl Place {
         }
     }
 
+    /// How other hosts are worked on.
+    fn ssh(&self) -> SshOptions {
+        SshOptions { wait: self.wait.longest(), ..self.target.ssh.options() }
+    }
+
+    /// Asks the first host that the command line names, so that one that cannot be reached is no mistake in a plan.
+    fn reach(&self, host: &Host) -> Result<(), Problem> {
+        match &self.target.target {
+            Some(target) if target.starts_with("ssh:") => holdup_target::machine_of(host, target).map(drop),
+            _ => Ok(()),
+        }
+    }
+
     fn workdir(&self) -> PathBuf {
         self.target.workdir.clone().unwrap_or_else(std::env::temp_dir)
     }
@@ -151,6 +166,7 @@ impl Place {
             workdir: self.workdir(),
             guests: &guests,
             boot_cache: holdup_target::BootCache::default(),
+            ssh: &self.ssh(),
             cancel,
         };
         target(plan)?.preview(&request, &mut Progress::new(true))
@@ -187,6 +203,7 @@ impl Place {
             postgres: self.postgres(),
             workdir: self.workdir(),
             guests: self.guests.source.options(self.guests.parallel),
+            ssh: self.ssh(),
             wait: self.wait.longest().max(patience),
             cancel,
             is_decided: &holdup_analysis::is_decided,
@@ -212,6 +229,7 @@ struct Guests {
 pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     let host = Host::real();
     let world = World::here(&host);
+    args.place.reach(&host)?;
     let (plan, source) = args.planned.plan(&args.design, args.place.changes(), &world)?;
     if let Some(path) = &args.save_plan {
         save_plan(path, &source)?;
