@@ -73,14 +73,14 @@ pub fn fleet_terminal(rows: &[HostRow], head: &str, options: &TerminalOptions) -
     screen.finish("host")
 }
 
-/// `3 of 20 hosts are exposed; 1 could not be asked; 2 undecided`.
+/// `3 of 20 hosts are exposed. 2 are undecided. 1 could not be asked.`, where `found` is `exposed`.
 pub fn fleet_head(rows: &[HostRow], found: &str) -> String {
     let of = |state: HostState| rows.iter().filter(|row| row.state == state).count();
     let verb = |n: usize| if n == 1 { "is" } else { "are" };
     let n = of(HostState::Found);
     let mut head = match n {
-        0 => format!("None of {} {found}.", count(rows.len(), "host")),
-        n => format!("{n} of {} {found}.", count(rows.len(), "host")),
+        0 => format!("None of {} is {found}.", count(rows.len(), "host")),
+        n => format!("{n} of {} {} {found}.", count(rows.len(), "host"), verb(n)),
     };
     if of(HostState::Undecided) > 0 {
         head.push_str(&format!(" {} {} undecided.", of(HostState::Undecided), verb(of(HostState::Undecided))));
@@ -126,12 +126,12 @@ mod tests {
         sort_hosts(&mut rows);
         let text = fleet_terminal(
             &rows,
-            &fleet_head(&rows, "are exposed"),
+            &fleet_head(&rows, "exposed"),
             &TerminalOptions { width: 80, color: false, details: false },
         );
         assert!(text.lines().count() <= 24 && text.lines().all(|line| columns(line) <= 80), "{text}");
         let at = |word: &str| text.find(word).unwrap_or_else(|| panic!("{word} in {text}"));
-        assert!(at("1 of 200 hosts are exposed. 1 is undecided. 2 could not be asked.") == 0);
+        assert!(at("1 of 200 hosts is exposed. 1 is undecided. 2 could not be asked.") == 0);
         assert!(at("found") < at("failed") && at("failed") < at("undecided  ") && at("undecided  ") < at("clear"));
         assert!(text.contains("more hosts with --details") && text.contains("hint: do something"), "{text}");
         let all = fleet_terminal(&rows, "x", &TerminalOptions { width: 80, color: false, details: true });

@@ -72,7 +72,7 @@ pub(crate) fn clean_script() -> String {
     format!(
         "d=\"{FOLDER}\"; n=0; for f in \"$d\"/holdup-* \"$d\"/.new-*; do \
          if [ -f \"$f\" ]; then rm -f -- \"$f\" && n=$((n+1)); fi; done; \
-         rmdir \"$d\" 2>/dev/null; rmdir \"$d/..\" 2>/dev/null; echo \"removed $n\""
+         rmdir \"$d\" \"${{d%/bin}}\" 2>/dev/null; echo \"removed $n\""
     )
 }
 

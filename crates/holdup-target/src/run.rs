@@ -345,10 +345,11 @@ impl<'a> Walk<'a> {
         observer: &mut dyn Observer,
     ) -> Result<Ending, Problem> {
         let workers = sessions.guests.parallel;
-        self.log(
-            &format!("up to {workers} guests ran at the same time: they took CPU time from each other"),
-            observer,
-        )?;
+        let note = match target.is_elsewhere() {
+            true => format!("up to {workers} hosts ran trials at the same time"),
+            false => format!("up to {workers} guests ran at the same time: they took CPU time from each other"),
+        };
+        self.log(&note, observer)?;
         let budget_ns = self.request.plan.design.budget_ns;
         let mut unwritable = None;
         let mut out_of_time = false;

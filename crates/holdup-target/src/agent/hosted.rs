@@ -209,9 +209,7 @@ pub(super) fn last(host: &Host) -> Option<String> {
 
 /// Forgets what [`last`] said: the other side has it.
 pub(super) fn forget(host: &Host) {
-    if let Some(report) = Report::read(host)
-        && report.ended.is_some()
-    {
+    if Report::read(host).is_some_and(|report| !report.is_running(host)) {
         // One that stays is said once more.
         let _stays = host.remove_synced(&path());
     }
@@ -238,6 +236,13 @@ impl<'a> Hold<'a> {
         let report = Report { pid, start_time, boot_id: boot_id(host), began_unix_ns: unix_ns(), ended: None };
         report.write(host)?;
         Ok(Hold { host, hosted, report, notes, _lock: lock })
+    }
+
+    /// No session was opened: gives what was found and put back.
+    pub(super) fn done(mut self) -> Vec<String> {
+        // One that stays is taken for an agent that was killed, which is harmless.
+        let _stays = self.host.remove_synced(&path());
+        std::mem::take(&mut self.notes)
     }
 
     /// The session was closed; whether the other side knows is not known yet.

@@ -90,6 +90,10 @@ pub fn serve(
                 let result = sim::calibrated(with, &mut step);
                 connection.send(&Answer::Calibrated(result.map(|described| described.to_toml())))?;
             }
+            Ok(Order::Close) if request.hosted.is_some() => {
+                let result = put_back(request, &cancel);
+                connection.send(&Answer::Closed { result, kernel_log: Ok(String::new()) })?;
+            }
             Ok(Order::Trial { .. } | Order::Close) => {
                 connection.send(&Answer::Refused("an order for a session came, and none is open".to_owned()))?;
             }
@@ -98,6 +102,12 @@ pub fn serve(
             Ok(Order::Off) | Err(_) => return Ok(()),
         }
     }
+}
+
+/// Puts back what an agent before this one left changed, where no session is open.
+fn put_back(request: &AgentRequest<'_>, cancel: &Cancel) -> Result<Vec<String>, Problem> {
+    let taken = request.hosted.as_ref().map(|hosted| Hold::take(request.host, hosted, cancel)).transpose()?;
+    Ok(taken.map(Hold::done).unwrap_or_default())
 }
 
 fn hello(request: &AgentRequest<'_>) -> Hello {

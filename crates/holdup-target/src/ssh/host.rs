@@ -7,7 +7,7 @@ use holdup_host::Host;
 use holdup_load::Cancel;
 use holdup_model::progress::Silent;
 use holdup_model::wire::{Answer, Hello, Order};
-use holdup_model::{Event, Fact, Observer, Problem};
+use holdup_model::{Event, Fact, Observer, Problem, ProblemKind};
 use holdup_ssh::{Address, Lost, Remote, Ssh, SshOptions};
 use std::time::{Duration, Instant};
 
@@ -83,9 +83,7 @@ impl AtHost {
         observer: &mut dyn Observer,
     ) -> Result<Self, Problem> {
         let host = Self::over(request.host, request.ssh, address, &request.cancel, observer)?;
-        for note in &host.hello.notes {
-            observer.event(Event::Note(&format!("{address}: {note}")));
-        }
+        host.said().for_each(|note| observer.event(Event::Note(&note)));
         Ok(host)
     }
 
@@ -190,13 +188,18 @@ impl AtHost {
         }
     }
 
-    /// What becomes of a host whose line was lost in a session.
-    pub(crate) fn farewell(&self) -> String {
-        format!(
-            "{}: the agent there restores the host by itself within {} s, and reports it when a run connects again",
-            self.address,
+    /// What its agent said first.
+    pub(crate) fn said(&self) -> impl Iterator<Item = String> {
+        self.hello.notes.iter().map(|note| format!("{}: {note}", self.address))
+    }
+
+    /// A host whose line was lost in a session, and that cannot be asked what became of it.
+    pub(crate) fn not_known(&self, why: &Problem) -> Problem {
+        let why = format!("whether it was restored is not known: {}", why.why);
+        Problem::new(ProblemKind::NotRestored, format!("host {}", self.address), why).hint(format!(
+            "its agent restores it within {} s; the next run there reports that, and restores it if the agent was killed",
             self.dead_after.as_secs_f64()
-        )
+        ))
     }
 
     /// Ends the agent and the connection.

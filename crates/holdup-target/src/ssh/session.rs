@@ -52,6 +52,29 @@ impl<'a> SshSession<'a> {
     }
 }
 
+impl SshSession<'_> {
+    /// Connects once more after the line was lost, to learn what became of the host, and to have put back what an agent that
+    /// was killed could not.
+    fn restore_anew(&self, closed: &mut Closed) {
+        let address = self.host.address();
+        let answered = AtHost::over(self.request.host, self.request.ssh, address, &Cancel::default(), &mut Silent)
+            .and_then(|mut host| {
+                closed.notes.extend(host.said());
+                let answer = host.ask(&Order::Close, OPEN_TIMEOUT, &Cancel::default(), &mut Silent);
+                let answer = answer.map_err(|no| host.problem(&no, "while it was restored"))?;
+                host.end();
+                match answer {
+                    Answer::Closed { result, .. } => result,
+                    other => Err(out_of_turn(&other)),
+                }
+            });
+        match answered {
+            Ok(notes) => closed.notes.extend(notes.iter().map(|note| format!("{address}: {note}"))),
+            Err(problem) => closed.left = Some(self.host.not_known(&problem)),
+        }
+    }
+}
+
 impl Session for SshSession<'_> {
     fn environment(&mut self) -> Vec<Fact> {
         self.environment.clone()
@@ -84,7 +107,7 @@ impl Session for SshSession<'_> {
     fn close(mut self: Box<Self>) -> Closed {
         let mut closed = Closed::default();
         if self.lost {
-            closed.notes.push(self.host.farewell());
+            self.restore_anew(&mut closed);
             return closed;
         }
         // A host is put back also for a user who asked to end.
@@ -96,7 +119,7 @@ impl Session for SshSession<'_> {
             Ok(other) => closed.notes.push(out_of_turn(&other).to_string()),
             Err(no) => {
                 closed.notes.push(self.host.problem(&no, "while the session was closed").to_string());
-                closed.notes.push(self.host.farewell());
+                self.restore_anew(&mut closed);
                 return closed;
             }
         }

@@ -115,8 +115,7 @@ fn on_hosts(args: &Args, target: &str) -> anyhow::Result<u8> {
     if cancel.is_cancelled() {
         return Err(Problem::interrupted("check").into());
     }
-    let is_one = rows.len() == 1;
-    Ok(fleet::print(rows, if is_one { "is exposed" } else { "are exposed" }, args.json, args.details)?)
+    Ok(fleet::print(rows, "exposed", args.json, args.details)?)
 }
 
 /// What the JSON document of a host says, in a row.

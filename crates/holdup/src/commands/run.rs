@@ -185,7 +185,7 @@ impl Place {
         observer: &mut dyn Observer,
     ) -> Result<RunOutcome, Problem> {
         let Run { plan, source, schedule, notes, patience } = planned;
-        if self.guests.parallel > 1 && plan.guest.is_none() {
+        if self.guests.parallel > 1 && plan.guest.is_none() && !target(plan)?.is_elsewhere() {
             return Err(Problem::usage("--parallel", format!("target {} boots no guests", plan.target)));
         }
         let request = RunRequest {
@@ -220,7 +220,7 @@ struct Guests {
     /// PostgreSQL from Debian's packages, such as 17; several are a factor
     #[arg(long, value_name = "MAJOR[,…]", conflicts_with_all = ["pg_bin", "pg"], global = true, hide_short_help = true)]
     pg_deb: Option<String>,
-    /// Run N guests at the same time; they compete for CPUs
+    /// Run N guests or hosts at the same time; guests compete for CPUs
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64),
         global = true, hide_short_help = true)]
     parallel: u32,

@@ -111,7 +111,10 @@ pub(super) fn run(args: &Args, target: &str) -> anyhow::Result<u8> {
     let has_none = rows.iter().all(|row| row.state == HostState::Failed);
     let is_whole = rows.iter().all(|row| row.state != HostState::Failed);
     if !args.quiet {
-        fleet::print(rows, "have a cause that delays them", args.json, args.details)?;
+        fleet::print(rows, "delayed", args.json, args.details)?;
+        let kept: Vec<String> =
+            outs.iter().filter(|(_, path)| path.exists()).map(|(_, path)| path.display().to_string()).collect();
+        output::say(&format!("bundles: {}", kept.join(" ")));
     }
     Ok(if is_whole && !has_none { 0 } else { 3 })
 }
@@ -141,7 +144,7 @@ fn keep(address: &Address, answer: &Output, path: &Path) -> Result<HostRow, Prob
         state,
         verdict: verdict.to_owned(),
         kernel: kernel.unwrap_or_else(|| "-".to_owned()),
-        answer: format!("{} ({})", answer.unwrap_or_else(|| "no window has evidence".to_owned()), path.display()),
+        answer: answer.unwrap_or_else(|| "no window has evidence".to_owned()),
         hint: None,
     })
 }
