@@ -50,6 +50,19 @@ need_postgresql() {
     as_root mv "$conf.before-holdup" "$conf"
 }
 
+# OpenSSH's client and server and a library that sets a process's clock, without the server that Debian's package starts (policy-rc.d: invoke-rc.d(8)).
+need_ssh() {
+    policy=/usr/sbin/policy-rc.d
+    if [ -x /usr/sbin/sshd ] || [ -e "$policy" ]; then
+        need_packages openssh-client openssh-server faketime
+        return 0
+    fi
+    printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" >/dev/null
+    as_root chmod 755 "$policy"
+    need_packages openssh-client openssh-server faketime || { as_root rm -f "$policy"; exit 3; }
+    as_root rm -f "$policy"
+}
+
 # The original tools that holdup's engines are compared with.
 need_peers() {
     need_packages rt-tests sockperf iperf3

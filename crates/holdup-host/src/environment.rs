@@ -32,8 +32,14 @@ pub const XDG_RUNTIME_DIR: Variable = Variable {
 /// The home folder of the user.
 pub const HOME: Variable = Variable { name: "HOME", summary: "the home folder, for ~/.local/state/holdup" };
 
+/// The program that connects to other hosts.
+pub const SSH: Variable = Variable {
+    name: "HOLDUP_SSH",
+    summary: "the ssh program with options of yours, split at spaces (default ssh): `ssh -F FILE`",
+};
+
 /// Every variable.
-pub const ALL: &[Variable] = &[STATE_DIR, XDG_STATE_HOME, XDG_RUNTIME_DIR, HOME];
+pub const ALL: &[Variable] = &[STATE_DIR, XDG_STATE_HOME, XDG_RUNTIME_DIR, HOME, SSH];
 
 impl Variable {
     /// Its value; `None` when it is not set, empty, or not UTF-8.

@@ -238,7 +238,9 @@ pub struct Vocabulary {
     pub targets: Vec<&'static str>,
     /// The targets among them that boot guests.
     pub boot_targets: Vec<&'static str>,
-    /// Factors that are chosen when a guest boots: only for plans whose target boots one.
+    /// The targets among them whose trials run on other hosts.
+    pub host_targets: Vec<&'static str>,
+    /// Factors that are chosen when a session opens: of a guest that boots, or of a host that is connected to.
     pub boot_factors: Vec<KnobWords>,
     /// The targets among them that simulate.
     pub simulated_targets: Vec<&'static str>,

@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 pub const KERNEL: &str = "kernel";
 /// The factor that names the PostgreSQL of a guest: `host`, `deb:17`, a folder with programs.
 pub const POSTGRES_SERVER: &str = "postgres-server";
+/// The factor that names the host of a trial, where trials run on other hosts: `db1`, `user@db2`.
+pub const HOST: &str = "host";
 /// The level of `kernel` and of `postgres-server` that means what this host has.
 pub const OF_HOST: &str = "host";
 /// What stands before the version in a level of `postgres-server` that means Debian's packages.
@@ -26,9 +28,10 @@ pub const ROLE_WORD: &str = "holdup.role=";
 pub const SERVER_ROLE: &str = "server";
 /// The TCP port at which a peer takes orders.
 pub const PEER_PORT: u16 = 7077;
-/// Whether a factor of this name is chosen when a guest boots, and not while it runs.
+/// Whether a factor of this name is chosen when a session opens (a guest boots, a host is connected to), and not while
+/// it runs.
 pub fn is_chosen_at_boot(factor: &str) -> bool {
-    factor == KERNEL || factor == POSTGRES_SERVER || factor.starts_with(BOOT_PREFIX)
+    factor == KERNEL || factor == POSTGRES_SERVER || factor == HOST || factor.starts_with(BOOT_PREFIX)
 }
 
 /// How the guest's CPUs are made.

@@ -35,7 +35,7 @@ pub struct Plan {
     /// What is asked of them.
     #[serde(default)]
     pub collect: CollectOptions,
-    /// The target: `local`, `qemu`, later `ssh:HOST`, `sim`.
+    /// The target: `local`, `qemu`, `ssh:HOST`, `sim`.
     pub target: String,
     /// The machine of each boot; only for targets that boot one.
     #[serde(default)]

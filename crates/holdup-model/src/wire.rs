@@ -1,6 +1,6 @@
 //! What the host and the agent say to each other: CBOR (RFC 8949) in [frames](crate::frame).
 //!
-//! The host gives orders one at a time and waits for the answer; only [`Order::Off`] may come at any time. Between an
+//! The host gives orders one at a time and waits for the answer; only those that say so may come at any time. Between an
 //! order and its answer the agent may send any number of [`Answer::Step`], [`Answer::Note`] and [`Answer::Alive`].
 //! Both sides are the same program, so a message that does not fit is a fault and not an older version: the agent's
 //! hello carries the version, and another one is refused.
@@ -43,7 +43,13 @@ pub enum Order {
         /// Ticks per second of a kernel that does not report it; `None` when that is not known either.
         hz: Option<u32>,
     },
-    /// End the agent, and with it a guest whose first process it is. No answer.
+    /// End the work under way; its answer follows. May come at any time.
+    Cancel,
+    /// Read the clock. May come at any time. Answer: [`Answer::Clock`].
+    Clock,
+    /// Sent each second by a host that may be cut off. May come at any time. No answer.
+    Alive,
+    /// End the agent, and with it a guest whose first process it is. May come at any time. No answer.
     Off,
 }
 
@@ -56,6 +62,9 @@ pub struct Work {
     pub schedule: Schedule,
     /// The folder of PostgreSQL's programs as the agent sees it; `None` lets it look.
     pub postgres_bin: Option<String>,
+    /// An existing server as the agent sees it; nothing is started or stopped then.
+    #[serde(default)]
+    pub postgres_url: Option<String>,
     /// The servers that were built for the plan, as in `PostgresOptions::builds` of `holdup-load`.
     pub postgres_builds: BTreeMap<String, String>,
 }
@@ -71,6 +80,8 @@ pub enum Answer {
     Note(String),
     /// Sent each second while it lives.
     Alive,
+    /// To [`Order::Clock`]: ns since 1970.
+    Clock(i64),
     /// An order came damaged, or does not fit: it is not carried out.
     Refused(String),
     /// To [`Order::Check`].
@@ -101,6 +112,12 @@ pub struct Hello {
     pub machine: Machine,
     /// Time since the kernel started, ns.
     pub uptime_ns: u64,
+    /// Which boot of the kernel it is (`/proc/sys/kernel/random/boot_id`); `None` where it is not to be read.
+    #[serde(default)]
+    pub boot_id: Option<String>,
+    /// Whether it runs as root.
+    #[serde(default)]
+    pub is_root: bool,
     /// What did not work while the guest was set up (a module that did not load, a mount that failed).
     pub notes: Vec<String>,
 }

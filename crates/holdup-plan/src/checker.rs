@@ -25,6 +25,8 @@ pub(crate) struct Checker<'a> {
     pub(crate) machine: Machine,
     /// Whether the target boots guests; `None` when there is no such target.
     pub(crate) boots: Option<bool>,
+    /// Whether trials run on other hosts; `None` when there is no such target.
+    pub(crate) is_elsewhere: Option<bool>,
     /// Whether the target simulates; `None` when there is no such target.
     pub(crate) simulates: Option<bool>,
     machine_of: &'a dyn Fn(&str) -> Result<Option<Machine>, Problem>,
@@ -52,6 +54,7 @@ impl<'a> Checker<'a> {
             read: inputs.read_include,
             machine: inputs.machine,
             boots: None,
+            is_elsewhere: None,
             simulates: None,
             doubtful: Vec::new(),
         }
@@ -173,6 +176,7 @@ impl<'a> Checker<'a> {
         let boots = |id: &str| Some(self.words.all.boot_targets.contains(&id));
         let Some(entry) = find(&draft.head, "target") else {
             self.boots = boots(&default);
+            self.is_elsewhere = Some(self.words.all.host_targets.contains(&default.as_str()));
             self.simulates = Some(self.words.all.simulated_targets.contains(&default.as_str()));
             return default;
         };
@@ -189,6 +193,7 @@ impl<'a> Checker<'a> {
             self.complain(&entry.node.place, format!("target = {}", shown(text)), wrong);
         } else {
             self.boots = boots(id);
+            self.is_elsewhere = Some(self.words.all.host_targets.contains(&id));
             self.simulates = Some(self.words.all.simulated_targets.contains(&id));
             match (self.machine_of)(text) {
                 Ok(machine) => self.machine = machine.unwrap_or(self.machine),

@@ -8,7 +8,7 @@ use crate::node::{Data, Entry};
 use crate::values::TextIs;
 use crate::words::{did_you_mean, shown};
 use holdup_model::catalogue::KnobWords;
-use holdup_model::guest::{Accelerator, BOOT_PREFIX, Devices, KERNEL};
+use holdup_model::guest::{Accelerator, BOOT_PREFIX, Devices, HOST, KERNEL};
 use holdup_model::{Guest, ParameterKind, Value};
 
 /// The keys of `[guest]`.
@@ -118,6 +118,16 @@ impl Checker<'_> {
 
     /// What a text is that names something chosen at boot.
     pub(crate) fn at_boot(&self, name: &str, words: &KnobWords) -> Result<(ParameterKind, TextIs), Wrong> {
+        if name == HOST {
+            let target = self.words.all.host_targets.first().copied().unwrap_or("ssh");
+            return match self.is_elsewhere {
+                Some(false) => {
+                    Err(Wrong::new("it names the host of a trial, and the target of this plan has only one")
+                        .hint(format!("target = \"{target}:A,B\"")))
+                }
+                _ => Ok((words.values, TextIs::Boot(BootFactor::of(words.id)))),
+            };
+        }
         if self.boots == Some(false) {
             let wrong = Wrong::new("it is chosen when a guest boots, and the target of this plan boots none");
             return Err(wrong.hint(targets_hint(&self.words.all.boot_targets)));

@@ -47,6 +47,7 @@ fn main() {
         postgres: &postgres,
         workdir,
         guests: &holdup_target::GuestOptions::default(),
+        ssh: &holdup_target::SshOptions::default(),
         boot_cache: holdup_target::BootCache::default(),
         threads: None,
         cancel: Cancel::default(),

@@ -1,7 +1,7 @@
 //! Where trials run, and the loop that runs them.
 //!
 //! The run loop ([`run()`]) walks the schedule and writes the bundle; a target (`targets`) opens sessions and runs single
-//! trials: on this host (`local`), in guests (`qemu`, with the agent in them in [`agent`]), or simulated (`sim`, which also
+//! trials: on this host (`local`), in guests (`qemu`) and on other hosts (`ssh`), both with the agent of [`agent`], or simulated (`sim`, which also
 //! calibrates and predicts). Beside it are records of systems that run already ([`record()`]), imports of captures, and
 //! profiles on this host ([`profiles`]).
 //!
@@ -9,6 +9,7 @@
 //! here prints: progress goes through an [`Observer`](holdup_model::Observer). Start with `run.rs` and `session.rs`.
 
 pub mod agent;
+mod asking;
 mod budget;
 mod head;
 mod import;
@@ -23,6 +24,7 @@ mod run;
 mod servers;
 mod session;
 mod sim;
+mod ssh;
 pub mod targets;
 mod vocabulary;
 mod watching;
@@ -32,6 +34,7 @@ use holdup_model::{Machine, Problem};
 use holdup_sim::machine::catalogue;
 
 pub use holdup_sim::machine::{Described, Provenance};
+pub use holdup_ssh::SshOptions;
 
 pub use import::{Imported, import};
 pub use local::reach;

@@ -15,6 +15,7 @@ use holdup_model::plan::StopRule;
 use holdup_model::{
     Event, Fact, Machine, Observer, Plan, Problem, ProblemKind, Schedule, Trial, TrialSpec, TrialStatus,
 };
+use holdup_ssh::SshOptions;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -39,6 +40,8 @@ pub struct RunRequest<'a> {
     pub workdir: PathBuf,
     /// Where guests get their kernels and files from.
     pub guests: GuestOptions,
+    /// How other hosts are worked on.
+    pub ssh: SshOptions,
     /// How long to wait for another run on this host to end; zero refuses immediately.
     pub wait: Duration,
     /// What is run here when the schedule is a part of another one.
@@ -97,7 +100,7 @@ pub fn run(request: &RunRequest<'_>, observer: &mut dyn Observer) -> Result<RunO
             None => problem,
         });
     }
-    let postgres = servers::with_builds(request, target.is_simulated(), observer)?;
+    let postgres = servers::with_builds(request, target.is_simulated() || target.is_elsewhere(), observer)?;
     let sessions = SessionRequest {
         host: request.host,
         plan: request.plan,
@@ -107,12 +110,15 @@ pub fn run(request: &RunRequest<'_>, observer: &mut dyn Observer) -> Result<RunO
         guests: &request.guests,
         boot_cache: BootCache::default(),
         threads: request.part.as_ref().and_then(|part| part.threads),
+        ssh: &request.ssh,
         cancel: request.cancel.clone(),
     };
     let clock = if target.is_simulated() { Clock::Simulated } else { Clock::Host };
-    let lock = || match clock {
-        Clock::Simulated => Ok(None),
-        Clock::Host => HostLock::take(request.wait, &|| request.cancel.is_cancelled()).map(Some),
+    // Another host has its own lock and its own journal, which its agent takes and carries out.
+    let is_here = clock == Clock::Host && !target.is_elsewhere();
+    let lock = || match is_here {
+        false => Ok(None),
+        true => HostLock::take(request.wait, &|| request.cancel.is_cancelled()).map(Some),
     };
     // A guest that boots for the checks would disturb another run; checks of this host touch nothing, so they come
     // before waiting for the lock.
@@ -122,7 +128,7 @@ pub fn run(request: &RunRequest<'_>, observer: &mut dyn Observer) -> Result<RunO
         observer.event(Event::Note(note));
     }
     let _lock = early.map_or_else(lock, Ok)?;
-    if clock == Clock::Host {
+    if is_here {
         for note in crate::local::recover(request.host)? {
             observer.event(Event::Note(&note));
         }
@@ -366,10 +372,11 @@ impl<'a> Walk<'a> {
         observer: &mut dyn Observer,
     ) -> Result<Ending, Problem> {
         let workers = sessions.guests.parallel;
-        self.log(
-            &format!("up to {workers} guests ran at the same time: they took CPU time from each other"),
-            observer,
-        )?;
+        let note = match target.is_elsewhere() {
+            true => format!("up to {workers} hosts ran trials at the same time"),
+            false => format!("up to {workers} guests ran at the same time: they took CPU time from each other"),
+        };
+        self.log(&note, observer)?;
         let budget_ns = self.request.plan.design.budget_ns;
         let mut unwritable = None;
         let mut out_of_time = false;

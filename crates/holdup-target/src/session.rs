@@ -4,9 +4,11 @@ use crate::qemu::BootCache;
 use holdup_host::Host;
 use holdup_load::{Cancel, PostgresOptions};
 use holdup_model::bundle::CollectorState;
+use holdup_model::wire::Checked;
 use holdup_model::{
     Arm, Availability, Fact, Machine, Meta, Metric, Observer, Plan, Problem, Schedule, Trial, TrialSpec,
 };
+use holdup_ssh::SshOptions;
 use std::path::PathBuf;
 
 /// What a session needs to know.
@@ -24,6 +26,8 @@ pub struct SessionRequest<'a> {
     pub boot_cache: BootCache,
     /// On how many threads trials are computed; `None` for all CPUs of this process. Measured trials have their own.
     pub threads: Option<usize>,
+    /// How other hosts are worked on.
+    pub ssh: &'a SshOptions,
     pub cancel: Cancel,
 }
 
@@ -55,6 +59,35 @@ pub struct Readiness {
     pub emulated: Option<String>,
 }
 
+impl Readiness {
+    /// Adds what one of several places reported.
+    pub(crate) fn add(&mut self, checked: Checked, place: &str) {
+        for metric in checked.metrics {
+            if !self.metrics.iter().any(|(w, m)| *w == metric.0 && m.id == metric.1.id) {
+                self.metrics.push(metric);
+            }
+        }
+        for state in checked.collectors {
+            match self.collectors.iter_mut().find(|c| c.id == state.id) {
+                None => self.collectors.push(state),
+                Some(known) if known.availability.is_usable() && !state.availability.is_usable() => *known = state,
+                Some(_) => {}
+            }
+        }
+        for touched in checked.touches {
+            if !self.touches.contains(&touched) {
+                self.touches.push(touched);
+            }
+        }
+        for note in checked.notes {
+            let note = format!("{note} ({place})");
+            if !self.notes.contains(&note) {
+                self.notes.push(note);
+            }
+        }
+    }
+}
+
 /// A trial as a session brings it; the loop adds its numbers.
 pub struct TrialDraft {
     /// The trial, with `seq`, `session`, `block`, `position`, `attempt` and `arm` still zero.
@@ -84,6 +117,10 @@ pub trait Target: Sync {
     }
     /// Whether its trials are computed: nothing on this host is touched, and times are those of another machine.
     fn is_simulated(&self) -> bool {
+        false
+    }
+    /// Whether its trials run on other hosts: nothing on this one is touched.
+    fn is_elsewhere(&self) -> bool {
         false
     }
     /// Whether plans name it as `ID:ARGUMENT`.

@@ -33,6 +33,7 @@ pub fn vocabulary() -> Vocabulary {
             .collect(),
         targets: crate::targets::ALL.iter().map(|t| t.meta().id).collect(),
         boot_targets: crate::targets::ALL.iter().filter(|t| t.boots_guests()).map(|t| t.meta().id).collect(),
+        host_targets: crate::targets::ALL.iter().filter(|t| t.is_elsewhere()).map(|t| t.meta().id).collect(),
         boot_factors: boot_factors(),
         simulated_targets: crate::targets::ALL.iter().filter(|t| t.is_simulated()).map(|t| t.meta().id).collect(),
         simulated_factors: holdup_sim::factors::MECHANISMS
@@ -42,8 +43,13 @@ pub fn vocabulary() -> Vocabulary {
     }
 }
 
-/// The factors that are chosen when a guest boots.
+/// The factors that are chosen when a session opens.
 fn boot_factors() -> Vec<KnobWords> {
     let words = |id, prefix| KnobWords { id, prefix, values: ParameterKind::Text };
-    vec![words(guest::KERNEL, None), words(guest::POSTGRES_SERVER, None), words("boot", Some(guest::BOOT_PREFIX))]
+    vec![
+        words(guest::KERNEL, None),
+        words(guest::POSTGRES_SERVER, None),
+        words(guest::HOST, None),
+        words("boot", Some(guest::BOOT_PREFIX)),
+    ]
 }

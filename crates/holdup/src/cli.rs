@@ -1,11 +1,11 @@
 //! The command line. Each command declares its arguments beside what it does; here is what several of them share.
 
 use crate::commands::{
-    agent, apply, bisect, calibrate, check, compare, explain, export, gate, history, import, kernels, list, packets,
-    postgres, predict, record, report, restore, run, store, tune, verify,
+    agent, apply, bisect, calibrate, check, compare, explain, export, gate, history, hosts, import, kernels, list,
+    packets, postgres, predict, record, report, restore, run, store, tune, verify,
 };
 use clap::{Args, Parser, Subcommand};
-use holdup_target::GuestOptions;
+use holdup_target::{GuestOptions, SshOptions};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -51,6 +51,7 @@ pub(crate) enum Command {
     Export(export::Args),
     Import(import::Args),
     Kernels(kernels::Args),
+    Hosts(hosts::Args),
     Postgres(postgres::Args),
     Apply(apply::Args),
     Verify(verify::Args),
@@ -122,6 +123,32 @@ impl GuestSource {
     pub(crate) fn options(&self, parallel: u32) -> GuestOptions {
         GuestOptions { cache: self.cache.clone(), mirror: self.mirror.clone(), offline: self.offline, parallel }
     }
+}
+
+// How other hosts are worked on.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Host options")]
+pub(crate) struct OverSsh {
+    /// Run holdup by `sudo -n` on hosts of --target ssh:HOST
+    #[arg(long, global = true, hide_short_help = true)]
+    sudo: bool,
+    /// Hosts restore themselves when ssh is silent for this long
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = dead_after, global = true, hide_short_help = true)]
+    dead_after: Duration,
+}
+
+impl OverSsh {
+    pub(crate) fn options(&self) -> SshOptions {
+        SshOptions { with_sudo: self.sudo, dead_after: self.dead_after, ..SshOptions::default() }
+    }
+}
+
+/// Heartbeats come each second, so less than three of them would end lines that live.
+fn dead_after(text: &str) -> Result<Duration, String> {
+    duration(text).and_then(|time| match time >= Duration::from_secs(3) {
+        true => Ok(time),
+        false => Err("it must be 3s or more".to_owned()),
+    })
 }
 
 // The server and the processes that settings of a profile apply to.

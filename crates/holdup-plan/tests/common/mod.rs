@@ -121,6 +121,7 @@ pub(crate) fn vocabulary() -> Vocabulary {
         collectors,
         targets: vec!["local", "qemu", "sim"],
         boot_targets: vec!["qemu"],
+        host_targets: Vec::new(),
         simulated_targets: vec!["sim"],
         simulated_factors: vec![KnobWords {
             id: "mechanism.fault-under-lock",

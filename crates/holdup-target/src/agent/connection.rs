@@ -1,5 +1,6 @@
 //! The agent's side of its connection: frames out under one lock, frames in by one thread.
 
+use crate::window::unix_ns;
 use holdup_load::Cancel;
 use holdup_model::Problem;
 use holdup_model::frame::{Decoder, Received, encode};
@@ -55,7 +56,7 @@ impl Connection {
     }
 }
 
-/// Reads orders until the connection ends. `Off` and that end cancel the work under way.
+/// Reads orders until the connection ends. `Off`, `Cancel` and that end cancel the work under way.
 pub(super) fn read_in_background(
     mut input: impl Read + Send + 'static,
     orders: Sender<Order>,
@@ -80,6 +81,10 @@ pub(super) fn read_in_background(
                     Received::Damaged { why, .. } => Err(format!("an order came damaged: {why}")),
                 };
                 match order {
+                    Ok(Order::Alive) => {}
+                    Ok(Order::Cancel) => cancel.cancel(),
+                    // Answered here, where it waits for no trial.
+                    Ok(Order::Clock) => drop(connection.send(&Answer::Clock(unix_ns()))),
                     Ok(order) => {
                         if order == Order::Off {
                             cancel.cancel();

@@ -5,8 +5,10 @@
 //! or goes away ends a trial that is under way; one sends a heartbeat each second.
 
 mod connection;
+mod hosted;
 mod peer;
 
+pub use hosted::Hosted;
 pub use peer::serve_peer;
 
 use crate::local::{self, LocalSession};
@@ -18,6 +20,8 @@ use holdup_host::Host;
 use holdup_load::{Cancel, PostgresOptions};
 use holdup_model::wire::{Answer, Checked, Hello, MOST_BYTES, Order, Ran, Work};
 use holdup_model::{Event, Observer, Problem};
+use holdup_ssh::SshOptions;
+use hosted::Hold;
 use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, channel};
@@ -30,6 +34,8 @@ pub struct AgentRequest<'a> {
     pub workdir: PathBuf,
     /// What did not work while the guest was set up.
     pub notes: Vec<String>,
+    /// On a host that stays when the agent ends; `None` in a guest.
+    pub hosted: Option<Hosted>,
 }
 
 /// Serves a connection until the other side sends `Off` or closes it.
@@ -48,7 +54,12 @@ pub fn serve(
     let _beats = connection.clone().beat_in_background();
     connection.send(&Answer::Hello(Box::new(hello(request))))?;
     loop {
-        match inbox.recv() {
+        let order = inbox.recv();
+        if request.hosted.is_some() && order.is_ok() {
+            // Who gives an order has read the answer before it, and with it what an agent did.
+            hosted::forget(request.host);
+        }
+        match order {
             Ok(Order::Check(work)) => {
                 let checked = with_session_request(request, *work, &cancel, |sessions| {
                     peer::reach(request.host, sessions.plan, &cancel)?;
@@ -65,7 +76,9 @@ pub fn serve(
                 connection.send(&Answer::Checked(checked))?;
             }
             Ok(Order::Open(work)) => {
-                if !with_session_request(request, *work, &cancel, |sessions| session(sessions, &inbox, &connection))? {
+                if !with_session_request(request, *work, &cancel, |sessions| {
+                    session(request, sessions, &inbox, &connection)
+                })? {
                     return Ok(());
                 }
             }
@@ -77,24 +90,39 @@ pub fn serve(
                 let result = sim::calibrated(with, &mut step);
                 connection.send(&Answer::Calibrated(result.map(|described| described.to_toml())))?;
             }
+            Ok(Order::Close) if request.hosted.is_some() => {
+                let result = put_back(request, &cancel);
+                connection.send(&Answer::Closed { result, kernel_log: Ok(String::new()) })?;
+            }
             Ok(Order::Trial { .. } | Order::Close) => {
                 connection.send(&Answer::Refused("an order for a session came, and none is open".to_owned()))?;
             }
+            // The reader has answered these.
+            Ok(Order::Alive | Order::Cancel | Order::Clock) => {}
             Ok(Order::Off) | Err(_) => return Ok(()),
         }
     }
+}
+
+/// Puts back what an agent before this one left changed, where no session is open.
+fn put_back(request: &AgentRequest<'_>, cancel: &Cancel) -> Result<Vec<String>, Problem> {
+    let taken = request.hosted.as_ref().map(|hosted| Hold::take(request.host, hosted, cancel)).transpose()?;
+    Ok(taken.map(Hold::done).unwrap_or_default())
 }
 
 fn hello(request: &AgentRequest<'_>) -> Hello {
     let uptime = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     let uptime_ns = u64::try_from(uptime.tv_sec).unwrap_or(0).saturating_mul(1_000_000_000)
         + u64::try_from(uptime.tv_nsec).unwrap_or(0);
+    let of_last = request.hosted.is_some().then(|| hosted::last(request.host)).flatten();
     Hello {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         release: rustix::system::uname().release().to_string_lossy().into_owned(),
         machine: holdup_host::machine(request.host),
         uptime_ns,
-        notes: request.notes.clone(),
+        boot_id: hosted::boot_id(request.host),
+        is_root: rustix::process::geteuid().is_root(),
+        notes: request.notes.iter().cloned().chain(of_last).collect(),
     }
 }
 
@@ -106,7 +134,7 @@ fn with_session_request<T>(
     act: impl FnOnce(&SessionRequest<'_>) -> T,
 ) -> T {
     let builds = work.postgres_builds.into_iter().map(|(level, bin)| (level, PathBuf::from(bin))).collect();
-    let postgres = PostgresOptions { bin: work.postgres_bin.map(PathBuf::from), url: None, builds };
+    let postgres = PostgresOptions { bin: work.postgres_bin.map(PathBuf::from), url: work.postgres_url, builds };
     act(&SessionRequest {
         host: request.host,
         plan: &work.plan,
@@ -116,22 +144,65 @@ fn with_session_request<T>(
         guests: &GuestOptions::default(),
         boot_cache: BootCache::default(),
         threads: None,
+        ssh: &SshOptions::default(),
         cancel: cancel.clone(),
     })
 }
 
 /// One session, until it is closed or the connection ends. Whether there may be another.
-fn session(request: &SessionRequest<'_>, inbox: &Receiver<Order>, connection: &Connection) -> Result<bool, Problem> {
+fn session(
+    agent: &AgentRequest<'_>,
+    request: &SessionRequest<'_>,
+    inbox: &Receiver<Order>,
+    connection: &Connection,
+) -> Result<bool, Problem> {
+    let hold = match agent.hosted.as_ref().map(|hosted| Hold::take(request.host, hosted, &request.cancel)).transpose() {
+        Ok(hold) => hold,
+        Err(problem) => return connection.send(&Answer::Opened(Err(problem))).map(|()| true),
+    };
+    for note in hold.iter().flat_map(|hold| &hold.notes) {
+        // A broken connection shows at the next answer.
+        let _broken = connection.send(&Answer::Note(note.clone()));
+    }
+    let opened = open_session(request, hold.is_none(), inbox, connection);
+    let (answered, left) = match opened {
+        Ok(Ended::Closed(left)) => (Ok(true), left),
+        Ok(Ended::Lost(left)) => (Ok(false), left),
+        // The session was closed when it was dropped.
+        Err(problem) => (Err(problem), None),
+    };
+    if let Some(hold) = hold {
+        hold.ended(left.as_ref());
+    }
+    answered
+}
+
+/// How a session ended.
+enum Ended {
+    /// As it was ordered, with what could not be put back.
+    Closed(Option<Problem>),
+    /// Without the other side, with what could not be put back.
+    Lost(Option<Problem>),
+}
+
+fn open_session(
+    request: &SessionRequest<'_>,
+    is_guest: bool,
+    inbox: &Receiver<Order>,
+    connection: &Connection,
+) -> Result<Ended, Problem> {
     let of_peer = match peer::facts(request.host, request.plan, &request.cancel) {
         Ok(facts) => facts,
-        Err(problem) => return connection.send(&Answer::Opened(Err(problem))).map(|()| true),
+        Err(problem) => return connection.send(&Answer::Opened(Err(problem))).map(|()| Ended::Closed(None)),
     };
     let mut session: Box<dyn Session + '_> = match LocalSession::open(request, &mut Relay { connection }) {
         Ok(session) => Box::new(session),
-        Err(problem) => return connection.send(&Answer::Opened(Err(problem))).map(|()| true),
+        Err(problem) => return connection.send(&Answer::Opened(Err(problem))).map(|()| Ended::Closed(None)),
     };
     let environment = session.environment().into_iter().chain(of_peer).collect();
-    connection.send(&Answer::Opened(Ok(environment)))?;
+    if connection.send(&Answer::Opened(Ok(environment))).is_err() {
+        return Ok(Ended::Lost(session.close().left));
+    }
     loop {
         match inbox.recv() {
             Ok(Order::Trial { arm, spec, seed }) => {
@@ -139,22 +210,30 @@ fn session(request: &SessionRequest<'_>, inbox: &Receiver<Order>, connection: &C
                 let mut ran = Box::new(Ran { trial: draft.trial, problem: draft.problem });
                 // A little less than what is refused, for the answer around it.
                 ran.fit(MOST_BYTES - 1024);
-                connection.send(&Answer::Ran(ran))?;
+                if connection.send(&Answer::Ran(ran)).is_err() {
+                    return Ok(Ended::Lost(session.close().left));
+                }
             }
+            Ok(Order::Alive | Order::Cancel | Order::Clock) => {}
             Ok(Order::Check(_) | Order::Open(_) | Order::Calibrate { .. }) => {
                 connection.send(&Answer::Refused("an order came that is none for an open session".to_owned()))?;
             }
             Ok(Order::Close) => {
                 let closed = session.close();
+                let left = closed.left.clone();
                 let result = closed.left.map_or(Ok(closed.notes), Err);
-                let kernel_log = request.host.kernel_log().map_err(|e| e.to_string());
-                return connection.send(&Answer::Closed { result, kernel_log }).map(|()| true);
+                // Of a host that stays it holds more than the run.
+                let kernel_log = match is_guest {
+                    true => request.host.kernel_log().map_err(|e| e.to_string()),
+                    false => Ok(String::new()),
+                };
+                let sent = connection.send(&Answer::Closed { result, kernel_log });
+                return Ok(if sent.is_ok() { Ended::Closed(left) } else { Ended::Lost(left) });
             }
             Ok(Order::Off) | Err(_) => {
-                // The host has gone or wants no more: what could not be put back ends with the guest, or stays in the
-                // undo journal.
-                let _closed = session.close();
-                return Ok(false);
+                // The other side has gone or wants no more: what could not be put back ends with the guest, or stays in
+                // the undo journal.
+                return Ok(Ended::Lost(session.close().left));
             }
         }
     }

@@ -1,10 +1,8 @@
-//! What each boot of a schedule is: a kernel, its command line, a PostgreSQL, and the part of the plan that runs in it.
+//! What each boot of a schedule is: a kernel, its command line, a PostgreSQL.
 
-use holdup_model::guest::{BOOT_DEFAULT, BOOT_PREFIX, KERNEL, OF_HOST, POSTGRES_SERVER, is_chosen_at_boot};
-use holdup_model::plan::Level;
-use holdup_model::wire::Work;
+use holdup_model::guest::{BOOT_DEFAULT, BOOT_PREFIX, KERNEL, OF_HOST, POSTGRES_SERVER};
 use holdup_model::{Arm, Plan, Problem, Schedule};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// What is chosen when a guest boots.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -55,39 +53,12 @@ pub(super) fn choices(plan: &Plan, schedule: &Schedule) -> Result<BTreeMap<Choic
     Ok(all)
 }
 
-/// What a guest with this choice is to do for these arms.
-pub(super) fn work(
-    plan: &Plan,
-    arms: Vec<Arm>,
-    postgres_bin: Option<String>,
-    postgres_builds: BTreeMap<String, String>,
-) -> Work {
-    let mut plan = plan.clone();
-    plan.exclude.clear();
-    plan.settings.retain(|(name, _)| !is_chosen_at_boot(name));
-    plan.factors.retain(|f| !is_chosen_at_boot(&f.name));
-    plan.workloads.retain(|w| arms.iter().any(|arm| arm.workload == w.name));
-    for factor in &mut plan.factors {
-        // A level that no arm of this boot has would be asked of a kernel that may not offer it.
-        factor.levels.retain(|level| occurs(&arms, &factor.name, level));
-    }
-    plan.factors.retain(|f| !f.levels.is_empty());
-    Work { plan, schedule: Schedule { arms, trials: Vec::new() }, postgres_bin, postgres_builds }
-}
-
-fn occurs(arms: &[Arm], factor: &str, level: &Level) -> bool {
-    arms.iter().any(|arm| arm.factors.get(factor) == Some(level))
-}
-
-/// The arms of one boot.
-pub(super) fn arms_of(schedule: &Schedule, boot: u32) -> Vec<Arm> {
-    let numbers: BTreeSet<u32> = schedule.trials.iter().filter(|t| t.boot == boot).map(|t| t.arm).collect();
-    schedule.arms.iter().filter(|arm| numbers.contains(&arm.id)).cloned().collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::asking::{arms_of, work};
+    use holdup_model::wire::Work;
+    use std::collections::BTreeSet;
 
     const PLAN: &str = r#"
         target = "qemu"

@@ -2,6 +2,9 @@
 
 use super::boots::Choice;
 use super::prepare::Prepared;
+use crate::asking::{
+    self, CLOSE_TIMEOUT, Line, NoAnswer, OPEN_TIMEOUT, POLL, of_this_version, out_of_turn, trial_timeout,
+};
 use crate::local::blank;
 use crate::session::{Closed, Session, SessionRequest, TrialDraft};
 use crate::window::unix_ns;
@@ -15,45 +18,30 @@ use holdup_stream::peer;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-/// How often a wait checks whether it should end.
-const POLL: Duration = Duration::from_millis(200);
-/// The longest that opening a session may take: an emulated initdb and filled tables.
-const OPEN_TIMEOUT: Duration = Duration::from_secs(1800);
-/// What a trial may take beside its planned time: restarts of a server, reading logs, all of it emulated.
-const TRIAL_GRACE: Duration = Duration::from_secs(300);
-/// The longest that closing may take.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(120);
 /// The longest that a guest may be silent, whose agent speaks each second: under emulation on a busy host the agent
 /// waits for its turn twice.
 const SILENCE: Duration = Duration::from_secs(60);
 /// How many of the console's last lines go into a void trial.
 const TAIL_LINES: usize = 30;
 
-/// Why a wait for an answer ended without one.
-#[derive(Debug)]
-pub(super) enum NoAnswer {
-    /// The guest is lost.
-    Lost(Lost),
-    /// Its peer is lost.
-    PeerLost(Lost),
-    /// The user asked to end.
-    Cancelled,
-    /// It took longer than this.
-    TooLong(Duration),
-    /// The answer could not be read.
-    Unreadable(String),
-}
-
 impl From<Lost> for NoAnswer {
     fn from(lost: Lost) -> Self {
-        NoAnswer::Lost(lost)
+        NoAnswer::Lost(lost.cause.to_string())
     }
 }
 
-/// An answer that does not belong to the order.
-pub(super) fn out_of_turn(answer: &Answer) -> Problem {
-    let kind: String = format!("{answer:?}").chars().take(40).collect();
-    Problem::internal("the agent", format!("an answer came out of turn: {kind}"))
+impl Line for Running {
+    fn send(&mut self, payload: &[u8]) -> Result<(), NoAnswer> {
+        Ok(self.machine.send(payload)?)
+    }
+
+    fn receive(&mut self, wait: Duration) -> Result<Option<Vec<u8>>, NoAnswer> {
+        Ok(self.machine.receive(wait)?)
+    }
+
+    fn look_beside(&mut self, observer: &mut dyn Observer) -> Result<(), NoAnswer> {
+        self.peer.as_mut().map_or(Ok(()), |peer| peer.look(Duration::ZERO, observer))
+    }
 }
 
 /// A machine with an agent in it.
@@ -111,7 +99,7 @@ impl Running {
 
     /// Waits for the agent's first message, and for that of the peer.
     pub(super) fn hello(&mut self, timeout: Duration, cancel: &Cancel) -> Result<Hello, NoAnswer> {
-        let mut hello = match self.answer(timeout, cancel, &mut Silent)? {
+        let mut hello = match asking::answer(self, timeout, cancel, &mut Silent)? {
             Answer::Hello(hello) => of_this_version(*hello, "the agent")?,
             other => return Err(NoAnswer::Unreadable(out_of_turn(&other).why)),
         };
@@ -140,48 +128,22 @@ impl Running {
         cancel: &Cancel,
         observer: &mut dyn Observer,
     ) -> Result<Answer, NoAnswer> {
-        self.machine.send(&wire::to_bytes(order))?;
-        self.answer(timeout, cancel, observer)
-    }
-
-    fn answer(&mut self, timeout: Duration, cancel: &Cancel, observer: &mut dyn Observer) -> Result<Answer, NoAnswer> {
-        let begun = Instant::now();
-        loop {
-            if cancel.is_cancelled() {
-                return Err(NoAnswer::Cancelled);
-            }
-            if begun.elapsed() > timeout {
-                return Err(NoAnswer::TooLong(timeout));
-            }
-            if let Some(peer) = &mut self.peer {
-                peer.look(Duration::ZERO, observer)?;
-            }
-            let Some(payload) = self.machine.receive(POLL)? else { continue };
-            match wire::from_bytes::<Answer>(&payload).map_err(NoAnswer::Unreadable)? {
-                Answer::Alive => {}
-                Answer::Refused(why) => return Err(NoAnswer::Unreadable(why)),
-                Answer::Step(text) => observer.event(Event::Step(&text)),
-                Answer::Note(text) => observer.event(Event::Note(&text)),
-                answer => return Ok(answer),
-            }
-        }
+        asking::ask(self, order, timeout, cancel, observer)
     }
 
     /// What went wrong, for a user. The guest is over then, so the session cannot go on.
     pub(super) fn problem(&mut self, no: NoAnswer, when: &str) -> Problem {
         let mut what = format!("the guest with {}", self.label);
         let mut machine = &self.machine;
-        let why = match no {
+        let why = format!("{when}: {}", no.why());
+        match no {
             NoAnswer::Cancelled => return Problem::interrupted(what),
-            NoAnswer::Lost(lost) => format!("{when}: {}", lost.cause),
-            NoAnswer::PeerLost(lost) => {
+            NoAnswer::PeerLost(_) => {
                 what = format!("the peer of {what}");
                 machine = self.peer.as_ref().map_or(machine, |peer| &peer.machine);
-                format!("{when}: {}", lost.cause)
             }
-            NoAnswer::TooLong(limit) => format!("{when}: no answer within {:.0} s", limit.as_secs_f64()),
-            NoAnswer::Unreadable(why) => format!("{when}: {why}"),
-        };
+            NoAnswer::Lost(_) | NoAnswer::TooLong(_) | NoAnswer::Unreadable(_) => {}
+        }
         let tail = machine.console_tail(3).join(" | ");
         let problem = Problem::host(what, why);
         if tail.is_empty() { problem } else { problem.hint(format!("its console ends: {tail}")) }
@@ -234,7 +196,9 @@ impl Peer {
     /// Takes what its agent says.
     fn look(&mut self, wait: Duration, observer: &mut dyn Observer) -> Result<(), NoAnswer> {
         let mut wait = wait;
-        while let Some(payload) = self.machine.receive(wait).map_err(NoAnswer::PeerLost)? {
+        while let Some(payload) =
+            self.machine.receive(wait).map_err(|lost| NoAnswer::PeerLost(lost.cause.to_string()))?
+        {
             wait = Duration::ZERO;
             match wire::from_bytes::<Answer>(&payload).map_err(NoAnswer::Unreadable)? {
                 Answer::Alive => {}
@@ -245,14 +209,6 @@ impl Peer {
         }
         Ok(())
     }
-}
-
-fn of_this_version(hello: Hello, who: &str) -> Result<Hello, NoAnswer> {
-    if hello.version == env!("CARGO_PKG_VERSION") {
-        return Ok(hello);
-    }
-    let why = format!("{who} is holdup {}, this is {}", hello.version, env!("CARGO_PKG_VERSION"));
-    Err(NoAnswer::Unreadable(why))
 }
 
 fn boot_fact(key: &str, since: Instant) -> Fact {
@@ -291,13 +247,6 @@ impl<'a> QemuSession<'a> {
         let environment = environment.into_iter().chain(running.facts.clone()).collect();
         Ok(QemuSession { request, running, environment, lost: false })
     }
-
-    fn trial_timeout(&self) -> Duration {
-        let design = &self.request.plan.design;
-        let planned_ns = design.settle_ns.saturating_add(design.warmup_ns).saturating_add(design.duration_ns);
-        // Emulated programs take longer than planned to start and to stop.
-        Duration::from_nanos(planned_ns.saturating_mul(4)) + TRIAL_GRACE
-    }
 }
 
 impl Session for QemuSession<'_> {
@@ -308,7 +257,7 @@ impl Session for QemuSession<'_> {
     fn trial(&mut self, arm: &Arm, spec: &TrialSpec, seed: u64) -> TrialDraft {
         let started_unix_ns = unix_ns();
         let order = Order::Trial { arm: Box::new(arm.clone()), spec: *spec, seed };
-        let timeout = self.trial_timeout();
+        let timeout = trial_timeout(self.request);
         let problem = match self.running.ask(&order, timeout, &self.request.cancel, &mut Silent) {
             Ok(Answer::Ran(ran)) => {
                 let mut trial = ran.trial;

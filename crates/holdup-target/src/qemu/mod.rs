@@ -5,6 +5,7 @@ mod guest;
 mod nic;
 mod prepare;
 
+use crate::asking::{self, CHECK_TIMEOUT};
 use crate::session::{Readiness, SessionRequest};
 use boots::Choice;
 use guest::Running;
@@ -20,9 +21,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 pub(crate) use guest::QemuSession;
-
-/// The longest that a guest may take to check its work.
-const CHECK_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The longest that a guest may take to measure what things cost there.
 const CALIBRATE_TIMEOUT: Duration = Duration::from_secs(600);
@@ -81,9 +79,9 @@ pub(crate) fn ready(request: &SessionRequest<'_>, observer: &mut dyn Observer) -
         prepared.push((choice, arms, with));
     }
     for (choice, arms, with) in prepared {
-        let work = boots::work(request.plan, arms, with.postgres_bin(), with.postgres_builds.clone());
+        let work = asking::work(request.plan, arms, with.postgres_bin(), with.postgres_builds.clone());
         let checked = check(request, &chosen, (&choice, &with), work, observer)?;
-        merge(&mut readiness, checked, &choice);
+        readiness.add(checked, &format!("guest with {}", choice.label()));
     }
     Ok(readiness)
 }
@@ -125,7 +123,7 @@ pub(crate) fn calibrate(
     let mut running = booted(request, &chosen, &choice, &with, observer)?;
     let text = match running.ask(&Order::Calibrate { hz }, CALIBRATE_TIMEOUT, &request.cancel, observer) {
         Ok(Answer::Calibrated(result)) => result?,
-        Ok(other) => return Err(guest::out_of_turn(&other)),
+        Ok(other) => return Err(asking::out_of_turn(&other)),
         Err(lost) => return Err(running.problem(lost, "while it measured")),
     };
     running.end();
@@ -162,7 +160,7 @@ fn check(
     let answer = running.ask(&Order::Check(Box::new(work)), CHECK_TIMEOUT, &request.cancel, observer);
     let checked = match answer {
         Ok(Answer::Checked(checked)) => checked.map_err(|p| inside(running.with_peer(p)))?,
-        Ok(other) => return Err(guest::out_of_turn(&other)),
+        Ok(other) => return Err(asking::out_of_turn(&other)),
         Err(lost) => return Err(running.problem(lost, "while it was asked what it can do")),
     };
     running.end();
@@ -191,33 +189,6 @@ fn took_preempt(choice: &Choice, append: &str, now: Option<&str>) -> Result<(), 
     let offered = models.offered.join(", ");
     Err(Problem::host(what, format!("the kernel does not take it: its model is {}", models.active))
         .hint(format!("this kernel offers {offered}; leave the combination out with [[exclude]]")))
-}
-
-/// Adds what one kind of guest reported.
-fn merge(readiness: &mut Readiness, checked: Checked, choice: &Choice) {
-    for metric in checked.metrics {
-        if !readiness.metrics.iter().any(|(w, m)| *w == metric.0 && m.id == metric.1.id) {
-            readiness.metrics.push(metric);
-        }
-    }
-    for state in checked.collectors {
-        match readiness.collectors.iter_mut().find(|c| c.id == state.id) {
-            None => readiness.collectors.push(state),
-            Some(known) if known.availability.is_usable() && !state.availability.is_usable() => *known = state,
-            Some(_) => {}
-        }
-    }
-    for touched in checked.touches {
-        if !readiness.touches.contains(&touched) {
-            readiness.touches.push(touched);
-        }
-    }
-    for note in checked.notes {
-        let note = format!("{note} (guest with {})", choice.label());
-        if !readiness.notes.contains(&note) {
-            readiness.notes.push(note);
-        }
-    }
 }
 
 /// A guest whose agent has said hello.
@@ -257,11 +228,11 @@ pub(crate) fn open<'a>(
     observer: &mut dyn Observer,
 ) -> Result<QemuSession<'a>, Problem> {
     let chosen = request.boot_cache.chosen()?;
-    let arms = boots::arms_of(request.schedule, at.boot);
+    let arms = asking::arms_of(request.schedule, at.boot);
     let first = arms.first().ok_or_else(|| Problem::internal(format!("boot {}", at.boot), "it has no arms"))?;
     let choice = Choice::of(request.plan, first)?;
     let with = request.boot_cache.prepared(&choice)?;
-    let work = boots::work(request.plan, arms, with.postgres_bin(), with.postgres_builds.clone());
+    let work = asking::work(request.plan, arms, with.postgres_bin(), with.postgres_builds.clone());
     let running = booted(request, &chosen, &choice, &with, observer)?;
     QemuSession::open(request, running, work, observer)
 }

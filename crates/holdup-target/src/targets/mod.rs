@@ -3,8 +3,9 @@
 mod local;
 mod qemu;
 mod sim;
+mod ssh;
 
 use crate::Target;
 
 /// Every target, in the order shown to users.
-pub const ALL: &[&dyn Target] = &[&local::Local, &qemu::Qemu, &sim::Sim];
+pub const ALL: &[&dyn Target] = &[&local::Local, &qemu::Qemu, &ssh::SshHosts, &sim::Sim];

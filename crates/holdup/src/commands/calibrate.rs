@@ -58,6 +58,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
             guests: &args.source.options(1),
             boot_cache: BootCache::default(),
             threads: None,
+            ssh: &holdup_target::SshOptions::default(),
             cancel: signals::cancel_on_signals()?,
         };
         let described = holdup_target::calibrate_guest(&request, &file, &mut Progress::new(quiet))?;

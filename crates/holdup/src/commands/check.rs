@@ -1,12 +1,16 @@
 //! `holdup check`: the preemption model in force, and the known regressions that affect this host.
 
-use crate::output;
+use super::fleet;
+use crate::cli::OverSsh;
+use crate::{output, signals};
 use holdup_host::Host;
 use holdup_host::postgres::PostgresControl;
 use holdup_model::Problem;
 use holdup_model::survey::Exposure;
-use holdup_report::Checked;
+use holdup_report::{Checked, HostRow, HostState};
+use holdup_ssh::{Address, Output};
 use holdup_survey::postgres::Asked;
+use serde_json::Value;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -44,9 +48,17 @@ pub(crate) struct Args {
     /// Print one JSON document
     #[arg(long)]
     json: bool,
+    /// Check these hosts over ssh instead: ssh:HOST,HOST
+    #[arg(long, value_name = "ssh:HOST,…", conflicts_with_all = ["root", "capture"])]
+    target: Option<String>,
+    #[command(flatten)]
+    ssh: OverSsh,
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
+    if let Some(target) = &args.target {
+        return on_hosts(args, target);
+    }
     let root = args.root.as_ref();
     let host = match root {
         Some(root) if !root.is_dir() => {
@@ -86,6 +98,55 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
         Exposure::NotExposed => 0,
         Exposure::Exposed => 1,
         Exposure::Undecided => 3,
+    })
+}
+
+/// Checks hosts, each by the holdup there, and prints one table.
+fn on_hosts(args: &Args, target: &str) -> anyhow::Result<u8> {
+    let addresses = fleet::hosts(target)?;
+    let mut words = vec!["check".to_owned(), "--json".to_owned()];
+    words.extend(args.probe.then(|| "--probe".to_owned()));
+    words.extend(args.pg.iter().map(|pg| format!("--pg={pg}")));
+    let cancel = signals::cancel_on_signals()?;
+    let rows = fleet::ask(&addresses, &args.ssh, &cancel, &words, |address, output| {
+        let row = output.and_then(|output| row(address, &output));
+        row.unwrap_or_else(|problem| fleet::failed(address, &problem))
+    });
+    if cancel.is_cancelled() {
+        return Err(Problem::interrupted("check").into());
+    }
+    Ok(fleet::print(rows, "exposed", args.json, args.details)?)
+}
+
+/// What the JSON document of a host says, in a row.
+fn row(address: &Address, output: &Output) -> Result<HostRow, Problem> {
+    let text = String::from_utf8_lossy(&output.stdout);
+    // Before it may stand what the shell there prints.
+    let begin = if text.starts_with('{') { Some(0) } else { text.find("\n{").map(|at| at + 1) };
+    let document: Option<Value> = begin.and_then(|at| serde_json::from_str(&text[at..]).ok());
+    let document = document.ok_or_else(|| fleet::refused(address, output))?;
+    let word = |at: &str| document.pointer(at).and_then(Value::as_str).unwrap_or("not known").to_owned();
+    let verdict = word("/verdict");
+    let state = match verdict.as_str() {
+        "exposed" => HostState::Found,
+        "not-exposed" => HostState::Clear,
+        _ => HostState::Undecided,
+    };
+    let findings = document.pointer("/findings").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let of = |finding: &Value, key: &str| finding[key].as_str().unwrap_or_default().to_owned();
+    let told: Vec<String> = findings
+        .iter()
+        .filter(|f| of(f, "exposure") == verdict && state != HostState::Clear && of(f, "weight") != "none")
+        .map(|f| of(f, "summary"))
+        .collect();
+    let model = format!("preempt={}", word("/survey/preempt/model/value"));
+    Ok(HostRow {
+        host: address.to_string(),
+        state,
+        verdict: verdict.replace("not-exposed", "not exposed"),
+        kernel: word("/survey/kernel/release/value"),
+        answer: [vec![model], told].concat().join("; "),
+        hint: None,
     })
 }
 

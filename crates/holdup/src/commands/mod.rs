@@ -9,8 +9,10 @@ pub(crate) mod check;
 pub(crate) mod compare;
 pub(crate) mod explain;
 pub(crate) mod export;
+mod fleet;
 pub(crate) mod gate;
 pub(crate) mod history;
+pub(crate) mod hosts;
 pub(crate) mod import;
 pub(crate) mod kernels;
 pub(crate) mod list;
@@ -35,7 +37,7 @@ pub(crate) use agent::as_first_process;
 /// A [`holdup_model::Problem`], whose kind decides the exit code, or a fault of holdup.
 pub(crate) fn run(command: &Command) -> anyhow::Result<u8> {
     match command {
-        Command::Agent(_) => agent::run(),
+        Command::Agent(args) => agent::run(args),
         Command::Apply(args) => apply::run(args),
         Command::Bisect(args) => bisect::run(args),
         Command::Calibrate(args) => calibrate::run(args),
@@ -45,6 +47,7 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<u8> {
         Command::Export(args) => export::run(args),
         Command::Gate(args) => gate::run(args),
         Command::History(args) => history::run(args),
+        Command::Hosts(args) => hosts::run(args),
         Command::Import(args) => import::run(args),
         Command::Kernels(args) => kernels::run(args),
         Command::List(args) => list::run(args),

@@ -2,7 +2,7 @@
 
 mod slurm;
 
-use crate::cli::{GUESTS, GuestSource, Wait};
+use crate::cli::{GUESTS, GuestSource, OverSsh, Wait};
 use crate::design::{Design, Planned};
 use crate::progress::Progress;
 use crate::world::World;
@@ -12,7 +12,7 @@ use holdup_load::{Cancel, PostgresOptions};
 use holdup_model::bundle::Ending;
 use holdup_model::{Observer, Plan, Problem, Schedule};
 use holdup_plan::Overrides;
-use holdup_target::{GuestOptions, Readiness, RunOutcome, RunRequest, SessionRequest, Target};
+use holdup_target::{GuestOptions, Readiness, RunOutcome, RunRequest, SessionRequest, SshOptions, Target};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -75,7 +75,7 @@ pub(super) struct Place {
 // The target and its server.
 #[derive(Debug, clap::Args)]
 struct TargetArgs {
-    /// Run on this target: local, qemu or sim[:MACHINE]
+    /// Run on this target: local, qemu, ssh:HOST[,…] or sim[:MACHINE]
     #[arg(long, global = true, hide_short_help = true)]
     target: Option<String>,
     /// The folder with postgres, initdb and pgbench
@@ -87,6 +87,8 @@ struct TargetArgs {
     /// The folder for temporary clusters [default: $TMPDIR or /tmp]
     #[arg(long, value_name = "DIR", global = true, hide_short_help = true)]
     workdir: Option<PathBuf>,
+    #[command(flatten)]
+    ssh: OverSsh,
 }
 
 /// What is to be run.
@@ -139,6 +141,19 @@ impl Place {
         holdup_slurm::Options { pg_bin, pg, workdir, cache, mirror, offline }
     }
 
+    /// How other hosts are worked on.
+    fn ssh(&self) -> SshOptions {
+        SshOptions { wait: self.wait.longest(), ..self.target.ssh.options() }
+    }
+
+    /// Asks the first host that the command line names, so that one that cannot be reached is no mistake in a plan.
+    fn reach(&self, host: &Host) -> Result<(), Problem> {
+        match &self.target.target {
+            Some(target) if target.starts_with("ssh:") => holdup_target::machine_of(host, target).map(drop),
+            _ => Ok(()),
+        }
+    }
+
     fn workdir(&self) -> PathBuf {
         self.target.workdir.clone().unwrap_or_else(std::env::temp_dir)
     }
@@ -164,6 +179,7 @@ impl Place {
             guests: &guests,
             boot_cache: holdup_target::BootCache::default(),
             threads: None,
+            ssh: &self.ssh(),
             cancel,
         };
         target(plan)?.preview(&request, &mut Progress::new(true))
@@ -182,7 +198,7 @@ impl Place {
         observer: &mut dyn Observer,
     ) -> Result<RunOutcome, Problem> {
         let Run { plan, source, schedule, notes, patience } = planned;
-        if self.guests.parallel > 1 && plan.guest.is_none() {
+        if self.guests.parallel > 1 && plan.guest.is_none() && !target(plan)?.is_elsewhere() {
             return Err(Problem::usage("--parallel", format!("target {} boots no guests", plan.target)));
         }
         let request = RunRequest {
@@ -200,6 +216,7 @@ impl Place {
             postgres: self.postgres(),
             workdir: self.workdir(),
             guests: self.guests.source.options(self.guests.parallel),
+            ssh: self.ssh(),
             wait: self.wait.longest().max(patience),
             part: None,
             cancel,
@@ -217,7 +234,7 @@ struct Guests {
     /// PostgreSQL from Debian's packages, such as 17; several are a factor
     #[arg(long, value_name = "MAJOR[,…]", conflicts_with_all = ["pg_bin", "pg"], global = true, hide_short_help = true)]
     pg_deb: Option<String>,
-    /// Run N guests at the same time; they compete for CPUs
+    /// Run N guests or hosts at the same time; guests compete for CPUs
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64),
         global = true, hide_short_help = true)]
     parallel: u32,
@@ -233,6 +250,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     if let Some(cluster) = &cluster {
         world.machine = cluster.machine();
     }
+    args.place.reach(&host)?;
     let (plan, source) = args.planned.plan(&args.design, args.place.changes(), &world)?;
     if let Some(path) = &args.save_plan {
         save_plan(path, &source)?;

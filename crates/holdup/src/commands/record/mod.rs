@@ -1,7 +1,7 @@
 //! `holdup record`: watches a live system, writes a bundle and explains what delayed the system.
 
 use super::explain;
-use crate::cli::{Wait, duration};
+use crate::cli::{OverSsh, Wait, duration};
 use crate::design::{Sampling, collectors};
 use crate::progress::Progress;
 use crate::{bundles, output, signals};
@@ -11,6 +11,8 @@ use holdup_model::bundle::Ending;
 use holdup_target::{DEFAULT_WINDOWS, RecordOutcome, RecordRequest, Watching, default_collectors, record};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+mod over_ssh;
 
 /// The shortest window: shorter ones hold too few events.
 const SHORTEST_NS: u64 = 1_000_000_000;
@@ -75,9 +77,20 @@ pub(crate) struct Args {
     wait: Wait,
     #[command(flatten)]
     sampling: Sampling,
+    /// Record on these hosts over ssh instead, a bundle each
+    #[arg(long, value_name = "ssh:HOST,…")]
+    target: Option<String>,
+    #[command(flatten)]
+    ssh: OverSsh,
+    /// Write the bundle to standard output, in frames
+    #[arg(long, hide = true, conflicts_with_all = ["out", "target", "json"])]
+    to_stdout: bool,
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
+    if let Some(target) = &args.target {
+        return over_ssh::run(args, target);
+    }
     let host = Host::real();
     let duration_ns = duration_ns(args)?;
     let windows = windows(args, duration_ns)?;
@@ -86,8 +99,12 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     if collectors.is_empty() {
         return Err(Problem::usage("--collect", "without collectors there is nothing to record").into());
     }
-    let out = args.out.clone().unwrap_or_else(|| bundles::free_name("record"));
-    if !args.quiet {
+    let out = match args.to_stdout {
+        true => over_ssh::temporary(),
+        false => args.out.clone().unwrap_or_else(|| bundles::free_name("record")),
+    };
+    let quiet = args.quiet || args.to_stdout;
+    if !quiet {
         let each_s = duration_ns as f64 / f64::from(windows) / 1e9;
         output::say(&format!(
             "watching {} in {windows} windows of {each_s:.1} s; nothing is changed",
@@ -110,8 +127,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
         wait: args.wait.longest(),
         cancel: signals::cancel_on_signals()?,
     };
-    let outcome = record(&request, &mut Progress::new(args.quiet))?;
-    if !args.quiet && outcome.windows_done > 0 {
+    let outcome = record(&request, &mut Progress::new(quiet))?;
+    if args.to_stdout {
+        return Ok(over_ssh::send(&out).and_then(|()| end(&out, &outcome))?);
+    }
+    if !quiet && outcome.windows_done > 0 {
         explain::print(&holdup_analysis::explain(&holdup_bundle::read(&out)?), &out, args.json, args.details)?;
     }
     Ok(end(&out, &outcome)?)

@@ -1,0 +1,148 @@
+//! The side of an agent's line that gives orders: the same for guests and for hosts over ssh.
+
+use crate::session::SessionRequest;
+use holdup_load::Cancel;
+use holdup_model::wire::{self, Answer, Hello, Order, Work};
+use holdup_model::{Arm, Event, Observer, Plan, Problem, Schedule, guest::is_chosen_at_boot, plan::Level};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+/// How often a wait checks whether it should end.
+pub(crate) const POLL: Duration = Duration::from_millis(200);
+/// The longest that opening a session may take: an emulated initdb and filled tables.
+pub(crate) const OPEN_TIMEOUT: Duration = Duration::from_secs(1800);
+/// The longest that an agent may take to check its work.
+pub(crate) const CHECK_TIMEOUT: Duration = Duration::from_secs(120);
+/// The longest that closing may take.
+pub(crate) const CLOSE_TIMEOUT: Duration = Duration::from_secs(120);
+/// What a trial may take beside its planned time: restarts of a server, reading logs, all of it emulated.
+const TRIAL_GRACE: Duration = Duration::from_secs(300);
+
+/// A line to an agent, over which whole messages go.
+pub(crate) trait Line {
+    /// Sends one message.
+    fn send(&mut self, payload: &[u8]) -> Result<(), NoAnswer>;
+    /// The next message; `None` when none came in this time.
+    fn receive(&mut self, wait: Duration) -> Result<Option<Vec<u8>>, NoAnswer>;
+    /// Looks at what else the work depends on.
+    fn look_beside(&mut self, _observer: &mut dyn Observer) -> Result<(), NoAnswer> {
+        Ok(())
+    }
+}
+
+/// Why a wait for an answer ended without one.
+#[derive(Debug)]
+pub(crate) enum NoAnswer {
+    /// The agent is lost, and why.
+    Lost(String),
+    /// The machine beside it is lost, and why.
+    PeerLost(String),
+    /// The user asked to end.
+    Cancelled,
+    /// It took longer than this.
+    TooLong(Duration),
+    /// The answer could not be read.
+    Unreadable(String),
+}
+
+impl NoAnswer {
+    /// What went wrong, for a user.
+    pub(crate) fn why(&self) -> String {
+        match self {
+            NoAnswer::Lost(cause) | NoAnswer::PeerLost(cause) | NoAnswer::Unreadable(cause) => cause.clone(),
+            NoAnswer::Cancelled => "interrupted".to_owned(),
+            NoAnswer::TooLong(limit) => format!("no answer within {:.0} s", limit.as_secs_f64()),
+        }
+    }
+}
+
+/// Gives an order and waits for its answer.
+pub(crate) fn ask(
+    line: &mut dyn Line,
+    order: &Order,
+    timeout: Duration,
+    cancel: &Cancel,
+    observer: &mut dyn Observer,
+) -> Result<Answer, NoAnswer> {
+    line.send(&wire::to_bytes(order))?;
+    answer(line, timeout, cancel, observer)
+}
+
+/// Waits for the next answer; what comes before it goes to the observer.
+pub(crate) fn answer(
+    line: &mut dyn Line,
+    timeout: Duration,
+    cancel: &Cancel,
+    observer: &mut dyn Observer,
+) -> Result<Answer, NoAnswer> {
+    let begun = Instant::now();
+    loop {
+        if cancel.is_cancelled() {
+            return Err(NoAnswer::Cancelled);
+        }
+        if begun.elapsed() > timeout {
+            return Err(NoAnswer::TooLong(timeout));
+        }
+        line.look_beside(observer)?;
+        let Some(payload) = line.receive(POLL)? else { continue };
+        match wire::from_bytes::<Answer>(&payload).map_err(NoAnswer::Unreadable)? {
+            Answer::Alive => {}
+            Answer::Refused(why) => return Err(NoAnswer::Unreadable(why)),
+            Answer::Step(text) => observer.event(Event::Step(&text)),
+            Answer::Note(text) => observer.event(Event::Note(&text)),
+            answer => return Ok(answer),
+        }
+    }
+}
+
+/// An answer that does not belong to the order.
+pub(crate) fn out_of_turn(answer: &Answer) -> Problem {
+    let kind: String = format!("{answer:?}").chars().take(40).collect();
+    Problem::internal("the agent", format!("an answer came out of turn: {kind}"))
+}
+
+/// The hello of an agent of this version.
+pub(crate) fn of_this_version(hello: Hello, who: &str) -> Result<Hello, NoAnswer> {
+    if hello.version == env!("CARGO_PKG_VERSION") {
+        return Ok(hello);
+    }
+    let why = format!("{who} is holdup {}, this is {}", hello.version, env!("CARGO_PKG_VERSION"));
+    Err(NoAnswer::Unreadable(why))
+}
+
+/// The longest that a trial of this run may take. Emulated programs take longer than planned to start and to stop.
+pub(crate) fn trial_timeout(request: &SessionRequest<'_>) -> Duration {
+    let design = &request.plan.design;
+    let planned_ns = design.settle_ns.saturating_add(design.warmup_ns).saturating_add(design.duration_ns);
+    Duration::from_nanos(planned_ns.saturating_mul(4)) + TRIAL_GRACE
+}
+
+/// What an agent is to do for these arms.
+pub(crate) fn work(
+    plan: &Plan,
+    arms: Vec<Arm>,
+    postgres_bin: Option<String>,
+    postgres_builds: BTreeMap<String, String>,
+) -> Work {
+    let mut plan = plan.clone();
+    plan.exclude.clear();
+    plan.settings.retain(|(name, _)| !is_chosen_at_boot(name));
+    plan.factors.retain(|f| !is_chosen_at_boot(&f.name));
+    plan.workloads.retain(|w| arms.iter().any(|arm| arm.workload == w.name));
+    for factor in &mut plan.factors {
+        // A level that no arm of this session has would be asked of a kernel that may not offer it.
+        factor.levels.retain(|level| occurs(&arms, &factor.name, level));
+    }
+    plan.factors.retain(|f| !f.levels.is_empty());
+    Work { plan, schedule: Schedule { arms, trials: Vec::new() }, postgres_bin, postgres_url: None, postgres_builds }
+}
+
+fn occurs(arms: &[Arm], factor: &str, level: &Level) -> bool {
+    arms.iter().any(|arm| arm.factors.get(factor) == Some(level))
+}
+
+/// The arms of one boot.
+pub(crate) fn arms_of(schedule: &Schedule, boot: u32) -> Vec<Arm> {
+    let numbers: BTreeSet<u32> = schedule.trials.iter().filter(|t| t.boot == boot).map(|t| t.arm).collect();
+    schedule.arms.iter().filter(|arm| numbers.contains(&arm.id)).cloned().collect()
+}
