@@ -19,7 +19,7 @@ impl Walk<'_> {
         for seq in 0..reader.trials() {
             // What is damaged is run again.
             let Ok(mut trial) = reader.trial(seq) else { break };
-            // One that was interrupted is void. One whose machine stopped is too, and comes to the same end again.
+            // A trial that was interrupted is void. One whose machine stopped is too, and is void again.
             if self.clock == Clock::Simulated && !trial.is_done() {
                 break;
             }
