@@ -1,7 +1,7 @@
 //! Runs in parts on a cluster: Slurm is where they run, and what they run are parts of one schedule.
 //!
 //! [`cut()`] makes parts of a schedule, [`Job`] is all that a node has to know of a run and [`RunFolder`] where it reads it,
-//! [`Slurm`] speaks to the programs of Slurm, and [`follow()`] goes on until every part is there: it submits, watches,
+//! [`Slurm`] speaks to the programs of Slurm, and [`follow()`] ends when every part is there: it submits, watches,
 //! repeats what a node lost, and hands the parts on in the order of the schedule.
 //!
 //! Not here: how a part is run and how parts become one bundle (`holdup-target`). Nothing here prints. Start with

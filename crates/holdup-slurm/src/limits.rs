@@ -9,7 +9,7 @@ use std::time::Duration;
 pub struct Needs {
     /// How long it is expected to take.
     pub time: Duration,
-    /// Whether its trials are computed: on one CPU of a node then, else on a node of its own.
+    /// Whether its trials are computed: on one CPU of a node then, else on an exclusive node.
     pub is_simulated: bool,
 }
 

@@ -1,4 +1,4 @@
-//! One bundle of the bundles of parts: the same bytes in whatever order the parts were run.
+//! One bundle of the bundles of parts: the same bytes in any order in which the parts were run.
 
 use crate::head::{Clock, head};
 use crate::run::{RunOutcome, RunRequest, find_target};

@@ -19,6 +19,10 @@ impl Walk<'_> {
         for seq in 0..reader.trials() {
             // What is damaged is run again.
             let Ok(mut trial) = reader.trial(seq) else { break };
+            // A trial that was interrupted is void. One whose machine stopped is too, and is void again.
+            if self.clock == Clock::Simulated && !trial.is_done() {
+                break;
+            }
             let schedule = self.request.schedule;
             let Some(spec) = planned(schedule, place, &trial, self.clock) else { break };
             if last != Some(trial.boot) {
@@ -135,7 +139,8 @@ mod tests {
             first += size;
             let of_part = Schedule { arms: schedule.arms.clone(), trials };
             let out = folder.join(format!("{number}.holdup"));
-            let whole = request(plan, &of_part, &out, &Host::real());
+            let host = Host::real();
+            let whole = request(plan, &of_part, &out, &host);
             run(&RunRequest { notes: Vec::new(), part: Some(Part::default()), ..whole }, 0);
             out
         };
