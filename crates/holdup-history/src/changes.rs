@@ -36,6 +36,15 @@ pub(crate) fn caution(runs: &[KeptRun]) -> Option<String> {
     ))
 }
 
+/// Runs of a level: three of a short history, or it could not be looked at; five of a longer one, in which three odd runs in a row
+/// come by chance.
+fn least_runs(runs: usize) -> usize {
+    if runs < SHORT { 3 } else { ChangeOptions::default().min_segment }
+}
+
+/// A history of fewer runs is short.
+const SHORT: usize = 20;
+
 pub(crate) fn options(alpha: f64) -> ChangeOptions {
     ChangeOptions {
         alpha,
@@ -46,7 +55,8 @@ pub(crate) fn options(alpha: f64) -> ChangeOptions {
 
 fn look(series: &Series, alpha: f64) -> ChangedSeries {
     let values = series.values();
-    let found = change_points_of_long(&values, options(alpha));
+    let options = ChangeOptions { min_segment: least_runs(values.len()), ..options(alpha) };
+    let found = change_points_of_long(&values, options);
     let (changes, absent) = match found {
         Ok(found) => (found, None),
         Err(no) => (Vec::new(), Some(no.reason)),

@@ -90,7 +90,7 @@ fn a_loss_is_open_until_it_is_made_good_and_what_changed_with_it_is_named() {
 #[test]
 fn steady_series_are_accused_no_more_often_than_is_said() {
     let accused = (0..100)
-        .filter(|seed| history(&series(1_000 + seed, 30, |_| 500.0), Split::default()).series[0].changes.len() > 0)
+        .filter(|seed| !history(&series(1_000 + seed, 30, |_| 500.0), Split::default()).series[0].changes.is_empty())
         .count();
     // 5 %: more than 12 of 100 has a chance of 0.1 %.
     assert!(accused <= 12, "{accused} of 100");

@@ -116,7 +116,7 @@ pub struct KeptFilter {
     pub since_unix_ns: Option<i64>,
     /// Begun before this time, ns since 1970.
     pub before_unix_ns: Option<i64>,
-    /// Only the newest so many.
+    /// Only this number of the newest.
     pub last: Option<usize>,
 }
 

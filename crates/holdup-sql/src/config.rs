@@ -58,7 +58,9 @@ impl FromStr for Config {
 impl Config {
     /// An empty one, without TLS.
     pub fn new() -> Self {
-        Config { inner: tokio_postgres::Config::new(), tls: Tls::default(), notes: Vec::new(), pairs: Pairs::new() }
+        let mut inner = tokio_postgres::Config::new();
+        inner.ssl_mode(SslMode::Disable);
+        Config { inner, tls: Tls::default(), notes: Vec::new(), pairs: Pairs::new() }
     }
 
     /// What a user wrote, completed as libpq does: from a service (`service=`, `PGSERVICE`), the environment (`PGHOST` and so on), the

@@ -122,7 +122,7 @@ fn fifty_pushes_at_the_same_time_keep_each_run_exactly_one_time() {
     cluster.discard().unwrap();
 }
 
-/// Pushes a folder of bundles into the store that the environment names: in a process of its own, which is killed.
+/// Pushes a folder of bundles into the store that the environment names: in another process, which is killed.
 fn a_push_to_be_killed() {
     let named = std::env::var("HOLDUP_TEST_STORE").unwrap();
     let place = if named.starts_with('/') { Place::Folder(named.into()) } else { Place::of(&named).unwrap() };
@@ -271,7 +271,7 @@ fn roles_may_what_they_are_for_and_a_store_without_rights_says_what_is_missing()
     cluster.discard().unwrap();
 }
 
-/// In a namespace of mounts of its own, where a small file system is mounted.
+/// In another namespace of mounts, where a small file system is mounted.
 fn a_full_disk_is_a_clear_error_and_nothing_is_half() {
     if !rustix::process::geteuid().is_root() {
         holdup_testkit::ignore("takes root, which mounts a small file system");

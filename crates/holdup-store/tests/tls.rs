@@ -239,7 +239,7 @@ fn certificates_of_clients_passwords_and_services_are_found_as_libpq_does() {
     fs::set_permissions(&pass, Permissions::from_mode(0o644)).unwrap();
     has(connect(&worded), "group or world access");
     fs::set_permissions(&pass, Permissions::from_mode(0o600)).unwrap();
-    // The environment is that of a process of its own.
+    // The environment is that of another process.
     let services = server.folder.join("services");
     fs::write(
         &services,

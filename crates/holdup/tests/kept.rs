@@ -16,16 +16,16 @@ fn run(place: &Sandbox, seed: &str, out: &str) {
 #[test]
 fn runs_are_kept_listed_given_back_and_judged() {
     let place = Sandbox::new();
-    let files: Vec<String> = (1..=8).map(|seed| format!("{seed}.holdup")).collect();
+    let files: Vec<String> = (1..=6).map(|seed| format!("{seed}.holdup")).collect();
     for (seed, file) in (1..).zip(&files) {
         run(&place, &i32::to_string(&seed), file);
     }
     let mut push = vec!["store", "push", "--store", "results"];
-    push.extend(files.iter().take(7).map(String::as_str));
-    assert!(place.expect(0, &push).1.contains("7 runs pushed"));
-    assert!(place.expect(0, &push).1.contains("7 runs there already"));
+    push.extend(files.iter().take(5).map(String::as_str));
+    assert!(place.expect(0, &push).1.contains("5 runs pushed"));
+    assert!(place.expect(0, &push).1.contains("5 runs there already"));
     let (listed, _) = place.expect(0, &["store", "list", "--store", "results"]);
-    assert!(listed.contains("lock-contention") && listed.contains("7 runs in the store"), "{listed}");
+    assert!(listed.contains("lock-contention") && listed.contains("5 runs in the store"), "{listed}");
     assert!(listed.lines().count() <= 24 && listed.lines().all(|line| line.chars().count() <= 80), "{listed}");
     let (json, _) = place.expect(0, &["store", "list", "--store", "results", "--json"]);
     let json: Value = serde_json::from_str(&json).expect("JSON");
@@ -34,20 +34,20 @@ fn runs_are_kept_listed_given_back_and_judged() {
     let kept = files.iter().map(|file| std::fs::read(place.path(file)).expect("a bundle"));
     let back = std::fs::read(place.path("back.holdup")).expect("the bundle");
     assert!(kept.into_iter().any(|bytes| bytes == back), "all its bytes come back");
-    // Seven runs are too few for a change, and enough for a gate.
+    // Five runs are too few for a change, and enough for a gate.
     let history = ["history", "lock-contention", "--store", "results", "--html", "page.html"];
     let (said, _) = place.expect(3, &history);
     assert!(said.contains("too few") && said.contains("Times here are simulated"), "{said}");
     assert!(std::fs::read_to_string(place.path("page.html")).expect("a page").contains("<svg"));
     let gate =
-        ["gate", "8.holdup", "--against", "results", "--margin", "50%", "--markdown", "g.md", "--junit", "g.xml"];
+        ["gate", "6.holdup", "--against", "results", "--margin", "50%", "--markdown", "g.md", "--junit", "g.xml"];
     let (said, _) = place.expect(0, &gate);
     assert!(said.contains("No regression"), "{said}");
     let text = |name: &str| std::fs::read_to_string(place.path(name)).expect("a file");
     assert!(text("g.md").starts_with("### ✓ No regression") && text("g.md").contains("| arm | metric |"));
     assert!(text("g.xml").contains("failures=\"0\"") && text("g.xml").contains("</testsuites>"));
     place.expect(0, &["store", "prune", "--store", "results", "--older-than", "1d", "--dry-run"]);
-    assert!(place.expect(0, &["store", "list", "--store", "results"]).0.contains("7 runs"));
+    assert!(place.expect(0, &["store", "list", "--store", "results"]).0.contains("5 runs"));
     place.expect(0, &["store", "prune", "--store", "results", "--older-than", "1d"]);
     assert!(place.expect(0, &["store", "list", "--store", "results"]).0.contains("0 runs"));
 }

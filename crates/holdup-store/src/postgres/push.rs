@@ -68,14 +68,12 @@ fn metrics(client: &mut Client, bundle: &Incoming) -> Result<BTreeMap<String, i3
         wanted.entry(id).or_insert(("", "higher", "no value in this run"));
     }
     // In one order, so that two pushes do not wait for each other in a ring.
-    let column = |of: fn((&str, (&str, &str, &str))) -> String| -> Vec<String> {
-        wanted.iter().map(|(id, rest)| of((id, *rest))).collect()
-    };
-    let columns = [
-        column(|(id, _)| id.to_owned()),
-        column(|(_, (unit, _, _))| unit.to_owned()),
-        column(|(_, (_, better, _))| better.to_owned()),
-        column(|(_, (_, _, summary))| summary.to_owned()),
+    let text = |text: &&str| (*text).to_owned();
+    let columns: [Vec<String>; 4] = [
+        wanted.keys().map(text).collect(),
+        wanted.values().map(|(unit, ..)| text(unit)).collect(),
+        wanted.values().map(|(_, better, _)| text(better)).collect(),
+        wanted.values().map(|(.., summary)| text(summary)).collect(),
     ];
     let [ids, units, betters, summaries] = &columns;
     let select = "SELECT m.id, m.metric FROM holdup.metric m \

@@ -32,7 +32,7 @@ pub(crate) struct Args {
     #[arg(value_name = "PLAN.toml|FILE.holdup", required = true)]
     what: Vec<PathBuf>,
     /// The store: a folder, or a connection to PostgreSQL
-    #[arg(long, value_name = "DIR|URL", env = holdup_store::VARIABLE, hide_env_values = true)]
+    #[arg(long, value_name = "DIR|URL", env = holdup_store::VARIABLE, hide_env = true)]
     against: Option<String>,
     /// The largest loss that counts as none, such as 3% [default: the plan's]
     #[arg(long, value_name = "SHARE", value_parser = share)]

@@ -37,7 +37,7 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Args)]
 pub(super) struct StoreArg {
     /// The store: a folder, or a connection to PostgreSQL
-    #[arg(long, value_name = "DIR|URL", env = VARIABLE, hide_env_values = true, global = true)]
+    #[arg(long, value_name = "DIR|URL", env = VARIABLE, hide_env = true, global = true)]
     store: Option<String>,
 }
 
