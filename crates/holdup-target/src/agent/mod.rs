@@ -56,8 +56,8 @@ pub fn serve(
     let mut has_work = false;
     loop {
         let order = inbox.recv();
-        // Who gives an order has read the answer before it, and with it what an agent did. A connection without
-        // work reports it to nobody.
+        // An order shows that the answer before it was read, and with it what an agent did; an order without work prints
+        // no answer.
         has_work |= matches!(order, Ok(Order::Check(_) | Order::Open(_) | Order::Close));
         if request.hosted.is_some() && has_work && order.is_ok() {
             hosted::forget(request.host);
