@@ -63,7 +63,7 @@ impl Address {
         let plain = |part: &str| {
             !part.is_empty()
                 && !part.starts_with('-')
-                && part.chars().all(|c| c.is_ascii_graphic() && !"'\"`$\\;&|<>()!/".contains(c))
+                && part.chars().all(|c| c.is_ascii_graphic() && !"'\"`$\\;&|<>()[]!/".contains(c))
         };
         if !plain(name) || user.is_some_and(|user| !plain(user)) {
             return wrong("it is no name of a host");

@@ -139,7 +139,7 @@ impl Remote<'_> {
 
     /// Puts this program there.
     fn copy(&self, hash: &str, cancelled: &dyn Fn() -> bool) -> Result<(), Problem> {
-        // Written down first: what is not there is removed without harm, and a copy nobody knows of stays for ever.
+        // Written down first: what is not there is removed without harm, and a copy that is not written down would stay for ever.
         known::remember(self.host, self.address)?;
         let output = self.wait(self.start(&copy::copy_script(hash), &[], copy::open()?.into())?, cancelled)?;
         match output.code {

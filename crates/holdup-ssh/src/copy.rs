@@ -1,6 +1,6 @@
 //! The copy of this program on a host: named by its hash, looked at before each use.
 //!
-//! The scripts run by `sh` at the far end, whatever the user's shell there is: one word of one line, without single quotes,
+//! The scripts run by `sh` at the far end, not by the user's shell there: one word of one line, without single quotes,
 //! backslashes and exclamation marks, which `sh`, `fish` and `csh` all take literally inside single quotes.
 
 use holdup_model::Problem;

@@ -44,10 +44,6 @@ pub const DIRECT: &[(&str, &str)] = &[
     ("crates/holdup-guest/src/init.rs", "the first process of a guest: its own /proc, /sys and /dev"),
     ("crates/holdup-guest/src/machine/choose.rs", "/dev/kvm"),
     ("crates/holdup-ssh/src/copy.rs", "the kernel's own file /proc/self/exe"),
-    (
-        "crates/holdup/src/commands/record/over_ssh.rs",
-        "the removal of a bundle in holdup's own folder, and whether bundles exist",
-    ),
     ("crates/holdup-guest/src/image/cache.rs", "beneath the cache, which private_folder opened"),
     (
         "crates/holdup-guest/src/image/template.rs",

@@ -1,4 +1,4 @@
-//! An agent on a host that stays when the agent ends: what it changed is put back whatever becomes of its line.
+//! An agent on a host that stays when the agent ends: what it changed is put back also when its line breaks.
 //!
 //! Its undo journal is on that host's disk. When the line ends, or is silent for too long, the trial under way is ended
 //! and the session closed, which puts everything back; a report of that stands beside the journal until the next
@@ -141,7 +141,7 @@ struct Report {
     ended: Option<Ended>,
 }
 
-/// How it ended, where the holdup that gave the orders could not be told.
+/// How it ended, where the holdup that gave the orders could not hear it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Ended {
     unix_ns: i64,
@@ -249,7 +249,7 @@ impl<'a> Hold<'a> {
     pub(super) fn ended(mut self, left: Option<&Problem>) {
         let left = left.map(ToString::to_string);
         self.report.ended = Some(Ended { unix_ns: unix_ns(), why: self.hosted.cause.get(), left });
-        // Nobody is there to hear that it cannot be written; the journal has what matters.
+        // The line is gone, so a failure cannot be reported; the journal has what matters.
         let _unheard = self.report.write(self.host);
     }
 }

@@ -53,10 +53,13 @@ pub fn serve(
     connection::read_in_background(input, orders, cancel.clone(), connection.clone());
     let _beats = connection.clone().beat_in_background();
     connection.send(&Answer::Hello(Box::new(hello(request))))?;
+    let mut has_work = false;
     loop {
         let order = inbox.recv();
-        if request.hosted.is_some() && order.is_ok() {
-            // Who gives an order has read the answer before it, and with it what an agent did.
+        // An order shows that the answer before it was read, and with it what an agent did; an order without work prints
+        // no answer.
+        has_work |= matches!(order, Ok(Order::Check(_) | Order::Open(_) | Order::Close));
+        if request.hosted.is_some() && has_work && order.is_ok() {
             hosted::forget(request.host);
         }
         match order {

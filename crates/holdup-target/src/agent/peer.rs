@@ -132,7 +132,8 @@ mod tests {
         std::thread::scope(|scope| {
             let server = scope.spawn(move || {
                 let host = Host::real();
-                let request = AgentRequest { host: &host, workdir: PathBuf::from("/tmp"), notes: Vec::new() };
+                let request =
+                    AgentRequest { host: &host, workdir: PathBuf::from("/tmp"), notes: Vec::new(), hosted: None };
                 let input = theirs.try_clone().expect("is cloned");
                 serve_peer(&request, address.into(), input, theirs)
             });

@@ -134,7 +134,7 @@ fn row(address: &Address, output: &Output) -> Result<HostRow, Problem> {
     };
     let findings = document.pointer("/findings").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let of = |finding: &Value, key: &str| finding[key].as_str().unwrap_or_default().to_owned();
-    let told: Vec<String> = findings
+    let summaries: Vec<String> = findings
         .iter()
         .filter(|f| of(f, "exposure") == verdict && state != HostState::Clear && of(f, "weight") != "none")
         .map(|f| of(f, "summary"))
@@ -145,7 +145,7 @@ fn row(address: &Address, output: &Output) -> Result<HostRow, Problem> {
         state,
         verdict: verdict.replace("not-exposed", "not exposed"),
         kernel: word("/survey/kernel/release/value"),
-        answer: [vec![model], told].concat().join("; "),
+        answer: [vec![model], summaries].concat().join("; "),
         hint: None,
     })
 }

@@ -57,7 +57,7 @@ pub(crate) fn run(asked: &str) -> ExitCode {
         std::thread::spawn(move || {
             pump(std::io::stdin(), to, &counted, &ssh, |payload| {
                 matches!(wire::from_bytes::<Order>(payload), Ok(Order::Alive))
-            })
+            });
         });
     }
     pump(from, std::io::stdout(), &counted, &ssh, |payload| {

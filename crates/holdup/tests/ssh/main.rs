@@ -15,7 +15,7 @@ mod cutter;
 mod server;
 
 use common::{Sandbox, is_root, refused, texts, wait_for};
-use holdup_testkit::{ignore, run, trial};
+use holdup_testkit::ignore;
 use server::{Sshd, client, missing};
 use std::path::Path;
 use std::process::{Command, ExitCode, Output};
@@ -35,6 +35,7 @@ fn host_with(address: &str, of_server: &str, of_client: &str) -> (Sandbox, Sshd,
     if let Some(reason) = missing() {
         ignore(reason);
     }
+    assert!(!matches!(swappiness().trim(), "11" | "12"), "something left this host as a test of this file sets it");
     let place = Sandbox::new();
     let sshd = Sshd::start(&place, "far", address, of_server);
     let ssh = client(&place, &sshd.config("host", address, of_client));
@@ -305,7 +306,7 @@ fn what_keeps_a_host_from_being_worked_on_is_said_with_a_way_out() {
     fails(&with("no_key", "user_key", "host_key"), "ssh:host", &[], &["none of your keys", "ssh-copy-id host"]);
     let port = format!("Port {}", sshd.port);
     fails(&with("refused", &port, "Port 1"), "ssh:host", &[], &["nothing listens at its port"]);
-    fails(&ssh, "ssh:nobody.invalid", &[], &["there is no host of this name"]);
+    fails(&ssh, "ssh:missing.invalid", &[], &["there is no host of this name"]);
     fails("ssh -F /dev/null -o ProxyCommand=false", "ssh:host", &[], &["host host: "]);
     refused(
         &place,
@@ -453,7 +454,7 @@ fn hosts_are_compared_and_sessions_go_round_them() {
 fn a_fleet_is_checked_and_recorded_in_one_table() {
     let (place, sshd, _) = host();
     let ssh = client(&place, &sshd.config("a b c", "127.0.0.1", ""));
-    let output = over(&place, &ssh, &["check", "--target", "ssh:a,nobody.invalid,b,c"]);
+    let output = over(&place, &ssh, &["check", "--target", "ssh:a,missing.invalid,b,c"]);
     let (out, err) = texts(&output);
     assert!(matches!(output.status.code(), Some(1 | 3)), "{out}{err}");
     assert!(out.contains("1 could not be asked") && out.contains("there is no host of this name"), "{out}");
@@ -466,7 +467,7 @@ fn a_fleet_is_checked_and_recorded_in_one_table() {
     let mut sleep = Command::new("sleep").arg("600").spawn().unwrap();
     let pid = sleep.id().to_string();
     let recorded =
-        over(&place, &ssh, &["record", "--target", "ssh:a,nobody.invalid", "--pid", &pid, "-d", "2s", "--wait"]);
+        over(&place, &ssh, &["record", "--target", "ssh:a,missing.invalid", "--pid", &pid, "-d", "2s", "--wait"]);
     sleep.kill().unwrap();
     sleep.wait().unwrap();
     let (out, err) = texts(&recorded);
@@ -482,10 +483,14 @@ fn main() -> ExitCode {
     if let Ok(asked) = std::env::var(cutter::CUTTER) {
         return cutter::run(&asked);
     }
-    macro_rules! all {
-        ($($test:ident),* $(,)?) => { run(vec![$(trial(stringify!($test), $test, false)),*]) };
-    }
-    all!(
+    listed::run()
+}
+
+/// The tests, whose `main` is not that of this program: it may be the cutter.
+mod listed {
+    use super::*;
+
+    holdup_testkit::tests!(
         a_run_on_a_host_leaves_it_as_it_was_and_copies_holdup_once,
         a_line_that_is_cut_at_any_message_leaves_the_host_as_it_was,
         a_line_that_falls_silent_is_given_up_at_both_ends_and_reported_at_the_next_connect,
@@ -497,5 +502,9 @@ fn main() -> ExitCode {
         a_clock_that_is_hours_off_is_said_and_times_are_those_of_this_machine,
         hosts_are_compared_and_sessions_go_round_them,
         a_fleet_is_checked_and_recorded_in_one_table,
-    )
+    );
+
+    pub(super) fn run() -> ExitCode {
+        main()
+    }
 }

@@ -91,7 +91,7 @@ pub(super) fn run(args: &Args, target: &str) -> anyhow::Result<u8> {
         None => {
             let name: String =
                 address.to_string().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
-            bundles::free_name(&format!("record-{name}"))
+            bundles::free_name(format!("record-{name}"))
         }
     };
     let outs: Vec<(String, PathBuf)> = addresses.iter().map(|a| (a.to_string(), out(a))).collect();
