@@ -118,6 +118,7 @@ mod tests {
             postgres: PostgresOptions::default(),
             workdir: std::env::temp_dir(),
             guests: GuestOptions::default(),
+            ssh: holdup_ssh::SshOptions::default(),
             wait: Duration::ZERO,
             part: None,
             cancel: Cancel::default(),
