@@ -52,6 +52,15 @@ fn further(answer: &Answer) -> Vec<String> {
     answer.others.iter().map(other).chain(answer.merged.iter().map(merged)).collect()
 }
 
+/// The facts of the host that differ with the culprit.
+fn differing(answer: &Answer) -> String {
+    let shown = answer.differs.iter().take(SHOWN_FACTS);
+    let lines = shown.map(|fact| wrap(&format!("differs with it: {}", clean(fact)), WIDTH, "  ", "    "));
+    let more = answer.differs.len().saturating_sub(SHOWN_FACTS);
+    let rest = (more > 0).then(|| format!("  {} more differ with it, in the blocks\n", text::count(more, "fact")));
+    lines.chain(rest).collect()
+}
+
 /// The answer of a search that found something: its first line can be pasted into a report.
 pub fn search_answer(answer: &Answer) -> String {
     let names: Vec<String> = answer.candidates.iter().map(name).collect();
@@ -104,12 +113,7 @@ pub fn search_answer(answer: &Answer) -> String {
     if let (true, Some(caution)) = (answer.is_confirmed(), &answer.caution) {
         out.push_str(&wrap(&format!("caution: {}", clean(caution)), WIDTH, "  ", "    "));
     }
-    for fact in answer.differs.iter().take(SHOWN_FACTS) {
-        out.push_str(&wrap(&format!("differs with it: {}", clean(fact)), WIDTH, "  ", "    "));
-    }
-    if let Some(more) = answer.differs.len().checked_sub(SHOWN_FACTS).filter(|more| *more > 0) {
-        out.push_str(&format!("  {} more differ with it, in the blocks\n", text::count(more, "fact")));
-    }
+    out.push_str(&differing(answer));
     match (&answer.reverted, &answer.not_reverted) {
         (Some(ratio), _) => {
             let line = format!("the bad end without it over the bad end: ratio {}", text::ratio(ratio));
