@@ -1,9 +1,8 @@
 //! Several runs of the same arms, for a terminal and as JSON.
 
-use crate::formats::terminal::{TerminalOptions, body, caution};
+use crate::formats::terminal::{TerminalOptions, caution, findings_alone};
 use crate::screen::cut;
 use crate::text::{self, clean};
-use holdup_model::Analysis;
 use holdup_model::outcome::{History, HistorySeries};
 use serde_json::json;
 
@@ -18,15 +17,7 @@ pub fn history_terminal(history: &History, options: &TerminalOptions) -> String 
     };
     let mut out = caution(history.caution.as_deref(), options);
     out.push_str(&format!("{} from {} to {}\n", text::count(history.runs.len(), "run"), moment(first), moment(last)));
-    let analysis = Analysis {
-        caution: None,
-        findings: history.findings.clone(),
-        comparisons: Vec::new(),
-        arms: Vec::new(),
-        shifts: Vec::new(),
-        explanation: None,
-    };
-    out.push_str(&body(&analysis, options));
+    out.push_str(&findings_alone(&history.findings, options));
     // Beside the pooled series an arm is shown when it changed by itself; few arms are all shown.
     let pooled = history.series.first().map(|s| s.arm.as_str());
     let is_few = history.series.len() < 5;

@@ -1,14 +1,14 @@
 //! What a store keeps: lists of runs, the history of a plan, the answer of a gate.
 
 use crate::formats::json::pretty;
-use crate::formats::terminal::{TerminalOptions, body, caution};
+use crate::formats::terminal::{TerminalOptions, caution, findings_alone};
 use crate::matrix::shorten;
 use crate::screen::cut;
 use crate::text::{self, clean};
+use holdup_model::Estimate;
 use holdup_model::kept::{
     ChangedSeries, Gate, GateAnswer, GateCheck, GatePast, KeptHistory, KeptRun, OpenRegression, SeriesKey,
 };
-use holdup_model::{Analysis, Estimate};
 use serde_json::json;
 
 /// Values of a series that are drawn in its row.
@@ -74,15 +74,7 @@ pub fn kept_history(history: &KeptHistory, options: &TerminalOptions) -> String 
     let day = |run: Option<&KeptRun>| run.map(|r| holdup_model::text::day(r.created_unix_ns)).unwrap_or_default();
     let plan = first.map(|r| clean(&r.plan)).unwrap_or_default();
     out.push_str(&format!("{plan}: {} from {} to {}\n", text::count(history.runs.len(), "run"), day(first), day(last)));
-    let analysis = Analysis {
-        caution: None,
-        findings: history.findings.clone(),
-        comparisons: Vec::new(),
-        arms: Vec::new(),
-        shifts: Vec::new(),
-        explanation: None,
-    };
-    out.push_str(&body(&analysis, options));
+    out.push_str(&findings_alone(&history.findings, options));
     let mut metrics: Vec<(&str, &str)> =
         history.series.iter().map(|s| (s.metric.id.as_str(), s.metric.unit.as_str())).collect();
     metrics.sort_unstable();

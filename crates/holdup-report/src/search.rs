@@ -52,6 +52,13 @@ fn further(answer: &Answer) -> Vec<String> {
     answer.others.iter().map(other).chain(answer.merged.iter().map(merged)).collect()
 }
 
+/// What speaks against trusting the ratio to its last digit.
+fn cautious(answer: &Answer) -> String {
+    // Where nothing is confirmed, there is nothing to be cautious about.
+    let caution = answer.caution.as_ref().filter(|_| answer.is_confirmed());
+    caution.map(|caution| wrap(&format!("caution: {}", clean(caution)), WIDTH, "  ", "    ")).unwrap_or_default()
+}
+
 /// The facts of the host that differ with the culprit.
 fn differing(answer: &Answer) -> String {
     let shown = answer.differs.iter().take(SHOWN_FACTS);
@@ -109,10 +116,7 @@ pub fn search_answer(answer: &Answer) -> String {
         );
         out.push_str(&wrap(&line, WIDTH, "  ", "    "));
     }
-    // Where nothing is confirmed, there is nothing to be cautious about.
-    if let (true, Some(caution)) = (answer.is_confirmed(), &answer.caution) {
-        out.push_str(&wrap(&format!("caution: {}", clean(caution)), WIDTH, "  ", "    "));
-    }
+    out.push_str(&cautious(answer));
     out.push_str(&differing(answer));
     match (&answer.reverted, &answer.not_reverted) {
         (Some(ratio), _) => {

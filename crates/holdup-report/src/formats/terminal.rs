@@ -196,6 +196,19 @@ pub(crate) fn plain(bundle: &BundleData, analysis: &Analysis) -> String {
     terminal(bundle, analysis, &TerminalOptions { width: 80, color: false, details: true })
 }
 
+/// The findings of a history, which has no comparisons of arms.
+pub(crate) fn findings_alone(findings: &[Finding], options: &TerminalOptions) -> String {
+    let analysis = Analysis {
+        caution: None,
+        findings: findings.to_vec(),
+        comparisons: Vec::new(),
+        arms: Vec::new(),
+        shifts: Vec::new(),
+        explanation: None,
+    };
+    body(&analysis, options)
+}
+
 /// What stands the same in a report and in a comparison: verdicts, tables, notes.
 pub(crate) fn body(analysis: &Analysis, options: &TerminalOptions) -> String {
     let mut out = String::new();
