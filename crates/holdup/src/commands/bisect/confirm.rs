@@ -1,7 +1,7 @@
 //! The answer: the culprit and the candidate before it in fresh, interleaved blocks.
 
 use super::worker::Worker;
-use crate::commands::searching::Endless;
+use crate::commands::searching::{Endless, Planned};
 use holdup_model::guest::is_chosen_at_boot;
 use holdup_model::search::{Answer, Candidate, Entry};
 use holdup_model::{Arm, BundleData, Estimate, Observer, Problem, ProblemKind, Verdict};
@@ -36,31 +36,8 @@ pub(super) fn confirm(
         values.extend([worker.value(&all[all.len() - 1]), tree.clone()]);
     }
     let at_boot = is_chosen_at_boot(&worker.key);
-    let wanted = blocks_wanted(log.entries(), step);
-    let blocks = match at_boot {
-        true => wanted.clamp(LEAST_BLOCKS_OF_BOOTS, MOST_BLOCKS).div_ceil(SESSIONS_OF_BOOTS),
-        false => wanted.clamp(LEAST_BLOCKS, MOST_BLOCKS),
-    };
+    let planned = plan(worker, &values, blocks_wanted(log.entries(), step))?;
     let rate = worker.followed()?.rate.clone();
-    let planned = worker.plan_for(&values, |overrides| {
-        if at_boot && overrides.sessions.is_none() {
-            overrides.sessions = Some(SESSIONS_OF_BOOTS);
-            // Boots of the same kernel differ no less in the search's own sessions, which cost nothing more.
-            overrides.set.push(("aa".to_owned(), "false".to_owned()));
-        }
-        // A run that stops when it is decided looks at metrics of the workload, and at no evidence.
-        if rate.is_some() && overrides.blocks.is_none() {
-            overrides.blocks = Some(overrides.max_blocks.take().unwrap_or(blocks));
-        }
-        // A plan says how many blocks it wants.
-        if rate.is_none()
-            && worker.args.file().is_none()
-            && overrides.blocks.is_none()
-            && overrides.max_blocks.is_none()
-        {
-            overrides.max_blocks = Some(blocks);
-        }
-    })?;
     let bundle = worker.free_bundle("confirm");
     worker.run(&planned, &bundle, &mut Endless(observer))?;
     let mut data = holdup_bundle::read(&bundle)?;
@@ -133,6 +110,35 @@ fn others(
     let is_other = |(from, to): &&(usize, usize)| *to < first || *from >= last;
     let ranges: Vec<(usize, usize)> = two.ranges.iter().filter(is_other).copied().collect();
     worker.ranges(all, &ranges)
+}
+
+/// The plan of the answer, with that number of blocks unless the user wants another.
+fn plan(worker: &Worker<'_>, values: &[String], wanted: u32) -> Result<Planned, Problem> {
+    let at_boot = is_chosen_at_boot(&worker.key);
+    let blocks = match at_boot {
+        true => wanted.clamp(LEAST_BLOCKS_OF_BOOTS, MOST_BLOCKS).div_ceil(SESSIONS_OF_BOOTS),
+        false => wanted.clamp(LEAST_BLOCKS, MOST_BLOCKS),
+    };
+    let is_of_workload = worker.followed()?.rate.is_none();
+    worker.plan_for(values, |overrides| {
+        if at_boot && overrides.sessions.is_none() {
+            overrides.sessions = Some(SESSIONS_OF_BOOTS);
+            // Boots of the same kernel differ no less in the search's own sessions, which cost nothing more.
+            overrides.set.push(("aa".to_owned(), "false".to_owned()));
+        }
+        // A run that stops when it is decided looks at metrics of the workload, and at no evidence.
+        if !is_of_workload && overrides.blocks.is_none() {
+            overrides.blocks = Some(overrides.max_blocks.take().unwrap_or(blocks));
+        }
+        // A plan says how many blocks it wants.
+        if is_of_workload
+            && worker.args.file().is_none()
+            && overrides.blocks.is_none()
+            && overrides.max_blocks.is_none()
+        {
+            overrides.max_blocks = Some(blocks);
+        }
+    })
 }
 
 /// Blocks, of trials that are as noisy as those of the search: nine of ten such runs see a step of this ratio.
