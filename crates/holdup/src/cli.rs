@@ -59,6 +59,16 @@ pub(crate) enum Command {
     Agent(agent::Args),
 }
 
+/// A share such as `3%` or `0.03`, from zero to below this one.
+pub(crate) fn share(text: &str, below: f64) -> Option<f64> {
+    let number = |text: &str| text.trim().parse::<f64>().ok();
+    let share = match text.trim().strip_suffix('%') {
+        Some(percent) => number(percent).map(|p| p / 100.0),
+        None => number(text),
+    };
+    share.filter(|share| (0.0..below).contains(share))
+}
+
 /// Reads a duration such as `30s`.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let ns = holdup_plan::parse_duration_ns(text);

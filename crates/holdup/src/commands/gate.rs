@@ -4,7 +4,7 @@ use super::run::Place;
 use crate::design::{Chosen, Design, plan_of};
 use crate::progress::Progress;
 use crate::world::World;
-use crate::{bundles, output, signals};
+use crate::{bundles, cli, output, signals};
 use holdup_host::Host;
 use holdup_model::Problem;
 use holdup_model::kept::{Gate, GateAnswer, KeptFilter};
@@ -67,13 +67,8 @@ pub(crate) struct Args {
     place: Place,
 }
 
-/// A share such as `3%` or `0.03`.
 fn share(text: &str) -> Result<f64, String> {
-    let number = match text.trim().strip_suffix('%') {
-        Some(percent) => percent.trim().parse::<f64>().map(|p| p / 100.0),
-        None => text.trim().parse::<f64>(),
-    };
-    number.ok().filter(|s| (0.0..1.0).contains(s)).ok_or_else(|| "not a share such as 3%".to_owned())
+    cli::share(text, 1.0).ok_or_else(|| "not a share such as 3%".to_owned())
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<u8> {

@@ -1,7 +1,7 @@
 //! What searches share: their folders, how one continues, the host that their trials are of, the runs that they make.
 
 use super::run::{Place, Run};
-use crate::cli::{Cli, Command};
+use crate::cli::{self, Cli, Command};
 use crate::output;
 use crate::world::World;
 use clap::Parser;
@@ -33,10 +33,7 @@ pub(super) fn newest_folder<L: Line>() -> Result<PathBuf, Problem> {
 
 /// `5%` or `0.05`, not below zero.
 pub(super) fn share(text: &str) -> Result<f64, String> {
-    let number = text.trim().trim_end_matches('%').trim().parse::<f64>().ok();
-    let scale = if text.trim().ends_with('%') { 100.0 } else { 1.0 };
-    let share = number.map(|x| x / scale).filter(|x| (0.0..10.0).contains(x));
-    share.ok_or_else(|| "not a share such as 1%".to_owned())
+    cli::share(text, 10.0).ok_or_else(|| "not a share such as 1%".to_owned())
 }
 
 /// Notes down which host this is, unless what was measured so far is of the same.
