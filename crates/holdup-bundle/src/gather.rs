@@ -93,11 +93,12 @@ pub(crate) fn gather(path: &Path, opened: &Opened) -> Result<(BundleData, Vec<St
     let (mut data, numbers) = without_trials(path, opened, &mut damage)?;
     let arms = data.schedule.arms.len();
     data.trials = numbers.into_iter().filter_map(|n| trial(opened, n, arms, &mut damage)).collect();
-    data.ending = ending(&opened.db, data.trials.len(), &mut damage);
+    let trials = data.trials.len();
+    rest(&opened.db, &mut data, trials, &mut damage);
     Ok((data, damage.0))
 }
 
-/// All but the trials and the ending, and the numbers of the trials.
+/// All but the trials and what [`rest`] reads, and the numbers of the trials.
 pub(crate) fn without_trials(
     path: &Path,
     opened: &Opened,
@@ -122,14 +123,6 @@ pub(crate) fn without_trials(
         .filter_map(|n| damage.part(db, &parts::ENVIRONMENT, n, false, decode::environment))
         .collect();
     let trials = numbers(db, &parts::TRIAL, "trials", "trial", damage);
-    let log = numbers(db, &parts::LOG, "log", "entry", damage)
-        .into_iter()
-        .filter_map(|n| damage.part(db, &parts::LOG, n, false, decode::log))
-        .collect();
-    let boot_logs = numbers(db, &parts::BOOT_LOG, "boot_logs", "entry", damage)
-        .into_iter()
-        .filter_map(|n| damage.part(db, &parts::BOOT_LOG, n, false, decode::boot_log))
-        .collect();
     let data = BundleData {
         head,
         plan,
@@ -139,8 +132,8 @@ pub(crate) fn without_trials(
         collectors,
         environment,
         trials: Vec::new(),
-        log,
-        boot_logs,
+        log: Vec::new(),
+        boot_logs: Vec::new(),
         ending: None,
     };
     Ok((data, trials))
@@ -167,8 +160,21 @@ pub(crate) fn trial(opened: &Opened, number: i64, arms: usize, damage: &mut Dama
     Some(trial)
 }
 
+/// What is read behind the trials: the logs and the ending, which counts this number of trials.
+pub(crate) fn rest(db: &Connection, data: &mut BundleData, trials: usize, damage: &mut Damage) {
+    data.log = numbers(db, &parts::LOG, "log", "entry", damage)
+        .into_iter()
+        .filter_map(|n| damage.part(db, &parts::LOG, n, false, decode::log))
+        .collect();
+    data.boot_logs = numbers(db, &parts::BOOT_LOG, "boot_logs", "entry", damage)
+        .into_iter()
+        .filter_map(|n| damage.part(db, &parts::BOOT_LOG, n, false, decode::boot_log))
+        .collect();
+    data.ending = ending(db, trials, damage);
+}
+
 /// The ending; `None` without damage when the run never ended.
-pub(crate) fn ending(db: &Connection, trials: usize, damage: &mut Damage) -> Option<Ending> {
+fn ending(db: &Connection, trials: usize, damage: &mut Damage) -> Option<Ending> {
     match parts::ENDING.load(db, 0) {
         Ok(loaded) if loaded.is_absent() => return None,
         _ => {}

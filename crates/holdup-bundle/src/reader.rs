@@ -34,7 +34,7 @@ impl Reader {
         let opened = open::to_read(path, false)?;
         let mut damage = Damage(Vec::new());
         let (mut data, numbers) = gather::without_trials(path, &opened, &mut damage)?;
-        data.ending = gather::ending(&opened.db, numbers.len(), &mut damage);
+        gather::rest(&opened.db, &mut data, numbers.len(), &mut damage);
         gather::whole(path, &damage.0)?;
         let trials = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
         Ok(Reader { path: path.to_owned(), opened, data, trials })

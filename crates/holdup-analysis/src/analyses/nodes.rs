@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// What this analysis says about itself.
 pub static META: Meta = Meta {
     id: "nodes",
-    summary: "whether the nodes of a cluster are alike, and the results by kind of node",
+    summary: "whether the nodes of a cluster are alike, and results by kind of node",
     docs: "A run on a cluster (`--on slurm`) has a node for each session. Blocks are within sessions, so every ratio is of \
            trials of one node; nodes that differ are still pooled in the headline. Nodes with the same CPU model, number of CPUs, \
            kernel and preemption model are of one kind. Where there are several kinds, each has its own ratio here.",
