@@ -3,7 +3,7 @@
 use crate::queue::{self, Task};
 use crate::queue::{SACCT_FIELDS, SINFO_FORMAT, SQUEUE_FORMAT};
 use holdup_model::Problem;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::path::Path;
@@ -83,14 +83,14 @@ impl Slurm {
         id.parse().map_err(|_| Problem::host("sbatch", format!("it printed no number of a job, but `{}`", said.trim())))
     }
 
-    /// The tasks of all jobs of this name that the queue knows.
+    /// The tasks of all jobs of this name that the queue knows, and the jobs whose waiting tasks were cancelled.
     ///
     /// # Errors
     /// When Slurm cannot be asked.
-    pub fn tasks(self, name: &str) -> Result<BTreeMap<u32, Task>, Problem> {
+    pub fn tasks(self, name: &str) -> Result<(BTreeMap<u32, Task>, BTreeSet<u32>), Problem> {
         let name = format!("--name={name}");
         let said = run("squeue", ["--noheader", "--array", "--states=all", &name, "--format", SQUEUE_FORMAT])?;
-        Ok(queue::tasks(&said))
+        Ok((queue::tasks(&said), queue::cancelled_waiting(&said)))
     }
 
     /// What the accounting knows of tasks that the queue forgot; nothing without a database.

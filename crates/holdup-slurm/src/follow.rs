@@ -69,6 +69,8 @@ struct Following<'a> {
     whole: BTreeSet<u32>,
     tasks: BTreeMap<u32, Task>,
     submitted: BTreeMap<u32, u32>,
+    /// The job of each part that was submitted here, the last one.
+    jobs: BTreeMap<u32, u32>,
     ended: BTreeMap<u32, Instant>,
     failed: BTreeMap<u32, Problem>,
     to_submit: Vec<u32>,
@@ -87,6 +89,7 @@ impl<'a> Following<'a> {
             whole: BTreeSet::new(),
             tasks: BTreeMap::new(),
             submitted: BTreeMap::new(),
+            jobs: BTreeMap::new(),
             ended: BTreeMap::new(),
             failed: BTreeMap::new(),
             to_submit: Vec::new(),
@@ -100,7 +103,10 @@ impl<'a> Following<'a> {
     fn look(&mut self, observer: &mut dyn Observer) -> Result<(), Problem> {
         self.to_submit.clear();
         match self.request.slurm.tasks(&self.name) {
-            Ok(tasks) => (self.tasks, self.last_word) = (tasks, Instant::now()),
+            Ok((tasks, cancelled)) => {
+                (self.tasks, self.last_word) = (tasks, Instant::now());
+                self.note_cancelled(&cancelled);
+            }
             Err(problem) if self.last_word.elapsed() > SILENCE || self.submitted.is_empty() => return Err(problem),
             Err(problem) => {
                 observer.event(Event::Step(&format!("{}: {}; asked again", problem.what, problem.why)));
@@ -138,6 +144,16 @@ impl<'a> Following<'a> {
         }
         self.say(observer);
         Ok(())
+    }
+
+    /// Adds the tasks of jobs that were cancelled before they began, which the queue does not list.
+    fn note_cancelled(&mut self, cancelled: &BTreeSet<u32>) {
+        for (number, job) in self.jobs.iter().filter(|(_, job)| cancelled.contains(job)) {
+            if self.tasks.get(number).is_none_or(|known| known.job < *job) {
+                let (reason, node) = (String::new(), String::new());
+                self.tasks.insert(*number, Task { job: *job, state: State::Cancelled, reason, node });
+            }
+        }
     }
 
     fn view(&mut self, number: u32) -> View<'_> {
@@ -223,6 +239,7 @@ impl<'a> Following<'a> {
             self.request.slurm.submit(&self.request.job.sbatch, &self.to_submit, &self.request.folder.script())?;
         for number in self.to_submit.drain(..) {
             *self.submitted.entry(number).or_default() += 1;
+            self.jobs.insert(number, job);
             self.ended.remove(&number);
         }
         self.pause = LOOKS.0;

@@ -1,6 +1,6 @@
 //! What squeue, sacct, scontrol and sinfo print.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The format of squeue that [`tasks`] reads: job, index of the task, state, reason, nodes. `|` is in none of them.
 pub(crate) const SQUEUE_FORMAT: &str = "%F|%K|%T|%r|%N";
@@ -77,6 +77,16 @@ pub fn tasks(squeue: &str) -> BTreeMap<u32, Task> {
         keep(&mut all, index, Task { job, state: State::of(state), reason, node: (*node).to_owned() });
     }
     all
+}
+
+/// The jobs whose tasks were cancelled before they began: squeue has one line for all of them then, without their indices.
+pub(crate) fn cancelled_waiting(squeue: &str) -> BTreeSet<u32> {
+    let job = |line: &str| {
+        let fields: Vec<&str> = line.trim().split('|').collect();
+        let [job, "N/A", state, ..] = fields.as_slice() else { return None };
+        job.parse().ok().filter(|_| State::of(state) == State::Cancelled)
+    };
+    squeue.lines().filter_map(job).collect()
 }
 
 /// The same of `sacct --allocations --parsable2 --noheader`.
@@ -166,6 +176,13 @@ mod tests {
     }
 
     #[test]
+    fn a_line_without_an_index_is_of_all_tasks_that_were_cancelled_before_they_began() {
+        let squeue =
+            "1|N/A|CANCELLED|Resources|\n1|0|CANCELLED|None|n1\n2|1|CANCELLED|None|n1\n3|N/A|PENDING|Priority|\n";
+        assert_eq!(cancelled_waiting(squeue), BTreeSet::from([1]));
+    }
+
+    #[test]
     fn what_was_accounted_is_read_with_who_cancelled() {
         let seen =
             accounted("12_3|CANCELLED by 0|n1\n12_4|NODE_FAIL|n2\n12_[5-7]|PENDING|None assigned\n12|RUNNING|n1\n");
@@ -196,7 +213,7 @@ mod tests {
         #[test]
         fn any_text_is_read_without_a_panic(text in "[0-9A-Z_|:/+*=%\\[\\] \\n-]{0,200}", any in ".{0,80}") {
             for text in [&text, &any] {
-                let (_, _, _) = (tasks(text), accounted(text), partitions(text));
+                let (_, _, _, _) = (tasks(text), accounted(text), partitions(text), cancelled_waiting(text));
                 let (_, _) = (exit_code(text), minutes_of(text));
             }
         }
