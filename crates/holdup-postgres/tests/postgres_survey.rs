@@ -47,15 +47,17 @@ fn has_huge_pages() -> bool {
     !meminfo.lines().any(|l| l.starts_with("HugePages_Total:") && l.ends_with(" 0"))
 }
 
+fn connect(cluster: &Cluster) -> Client {
+    postgres::Config::from((*cluster.config("postgres")).clone()).connect(NoTls).unwrap()
+}
+
 fn a_server_is_known_without_asking_it() {
     let bin = binaries();
     let folder = workdir();
     let cluster = cluster(bin, &folder);
     cluster.alter("shared_buffers", Some("48MB")).unwrap();
     let pid = cluster.pid().unwrap();
-    let mut clients: Vec<Client> = (0..3)
-        .map(|_| cluster.config("postgres").to_conninfo().parse::<postgres::Config>().unwrap().connect(NoTls).unwrap())
-        .collect();
+    let mut clients: Vec<Client> = (0..3).map(|_| connect(&cluster)).collect();
     let backend = clients[0].simple_query("SELECT pg_backend_pid()").unwrap();
     let backend = backend.iter().find_map(|m| match m {
         SimpleQueryMessage::Row(row) => row.get(0).unwrap().parse().ok(),
@@ -109,7 +111,7 @@ fn a_server_that_is_asked_reports_more_and_agrees() {
     let folder = workdir();
     let cluster = cluster(bin, &folder);
     cluster.alter("shared_buffers", Some("48MB")).unwrap();
-    let _client = cluster.config("postgres").to_conninfo().parse::<postgres::Config>().unwrap().connect(NoTls).unwrap();
+    let _client = connect(&cluster);
     let asked = until(&cluster, Some(&cluster), |s| s.clients.value() == Some(1));
     let version = cluster.query("SHOW server_version").unwrap().remove(0).remove(0).unwrap();
     assert_eq!(asked.version.value().as_deref(), version.split(' ').next());
@@ -302,8 +304,7 @@ fn lines_mean_what_the_server_makes_of_them() {
     let main = cluster.data().join("postgresql.conf");
     let text = std::fs::read_to_string(&main).unwrap();
     std::fs::write(&main, format!("{text}\ninclude 'odd/top'\n")).unwrap();
-    let mut client =
-        cluster.config("postgres").to_conninfo().parse::<postgres::Config>().unwrap().connect(NoTls).unwrap();
+    let mut client = connect(&cluster);
     let odd: Vec<String> = ODD_LINES.iter().map(|line| (*line).to_owned()).collect();
     let (mut set, mut refused) = (0, 0);
     for lines in [odd, random_lines(3000)] {
@@ -347,8 +348,7 @@ fn includes_are_followed_as_the_server_follows_them() {
     put("sub/rel.conf", "include_if_exists 'sub.conf'\ninclude_if_exists 'gone.conf'\nmy.x = rel\n");
     put("sub/sub.conf", "my.y = sub\n");
     put("top.conf", "INCLUDE_DIR = 'conf.d'\nInclude_If_Exists './sub/../conf.d//b.conf'\nmy.z = 'end'\n");
-    let mut client =
-        cluster.config("postgres").to_conninfo().parse::<postgres::Config>().unwrap().connect(NoTls).unwrap();
+    let mut client = connect(&cluster);
     let text = std::fs::read_to_string(data.join("postgresql.conf")).unwrap();
     put("postgresql.conf", &format!("{text}\ninclude = 'top.conf'\n"));
     let rows =
@@ -432,8 +432,7 @@ fn values_are_taken_as_the_server_takes_them() {
     let bin = binaries();
     let folder = workdir();
     let cluster = cluster(bin, &folder);
-    let mut client =
-        cluster.config("postgres").to_conninfo().parse::<postgres::Config>().unwrap().connect(NoTls).unwrap();
+    let mut client = connect(&cluster);
     let mut ask = |name: &str, value: &str| -> Option<String> {
         let value = value.replace('\'', "''");
         client.simple_query(&format!("SELECT set_config('{name}', '{value}', false)")).ok()?;
