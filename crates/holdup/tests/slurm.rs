@@ -184,7 +184,9 @@ fn an_interrupted_or_killed_run_is_continued() {
     let (_, err) = at.ends(4, child);
     assert!(err.contains("its jobs continue") && err.contains("run --continue"), "{err}");
     let child = at.start(&["run", "--continue", "x.holdup.slurm"]);
-    wait_for("one that follows", || refused_second(&at));
+    // A second one that came first would follow the run itself.
+    wait_for("one that follows", || holds(&child, &at.place.path("x.holdup.slurm/lock")));
+    assert!(refused_second(&at));
     signal(&child, Signal::KILL);
     child.wait_with_output().unwrap();
     at.expect(0, &["run", "--continue", "x.holdup.slurm"]);
@@ -206,6 +208,20 @@ fn jobs_that_the_user_cancels_end_and_the_run_is_continued() {
     at.expect(0, &["run", "--continue", "x.holdup.slurm"]);
     at.expect(0, &long_simulation("30", &["--out", "alone.holdup"]));
     same_bytes(&at.place, "alone.holdup", "x.holdup");
+}
+
+/// Whether a process has a lock of flock(2) on a file (proc_locks(5)).
+fn holds(child: &Child, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let Ok(file) = std::fs::metadata(path) else { return false };
+    let (pid, inode) = (child.id().to_string(), format!(":{}", file.ino()));
+    let locks = std::fs::read_to_string("/proc/locks").unwrap();
+    locks.lines().any(|line| {
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        words.get(1) == Some(&"FLOCK")
+            && words.get(4) == Some(&&*pid)
+            && words.get(5).is_some_and(|id| id.ends_with(&inode))
+    })
 }
 
 /// Whether a second holdup is refused because one follows the run.
