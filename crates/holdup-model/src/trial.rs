@@ -93,6 +93,11 @@ pub fn latency_histogram<'a>(trials: impl Iterator<Item = &'a Trial>) -> Option<
 }
 
 impl Trial {
+    /// One that began now (ns since 1970), and of which nothing is known yet.
+    pub fn begun(started_unix_ns: i64) -> Self {
+        Trial { started_unix_ns, ended_unix_ns: started_unix_ns, ..Trial::default() }
+    }
+
     /// Whether it counts.
     pub fn is_done(&self) -> bool {
         self.status == TrialStatus::Done

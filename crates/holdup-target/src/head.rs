@@ -1,8 +1,11 @@
 //! The head of a bundle, and the clock of its times.
 
 use crate::run::RunRequest;
-use crate::window::{VIRTUAL_BEGIN_UNIX_NS, unix_ns};
 use holdup_model::bundle::BundleHead;
+use holdup_watch::unix_ns;
+
+/// When simulated trials begin: the begin of 1970. A simulation has no date, and the same one must give the same bundle.
+pub(crate) const VIRTUAL_BEGIN_UNIX_NS: i64 = 0;
 
 /// What the times in a bundle are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,7 +2,6 @@
 //! a host in it, and its times are those of the captures.
 
 use crate::head::{number_of, without_place};
-use crate::local::blank;
 use holdup_bundle::Writer;
 use holdup_model::bundle::{BundleHead, CollectorState, Ending, IMPORTED};
 use holdup_model::plan::Level;
@@ -92,7 +91,7 @@ fn plan(captures: &[Imported]) -> (Plan, Schedule) {
 fn trial(spec: TrialSpec, capture: Imported) -> Trial {
     let (begin_unix_ns, end_unix_ns) = capture.times_unix_ns;
     let length_ns = u64::try_from(end_unix_ns.saturating_sub(begin_unix_ns)).unwrap_or(0);
-    let blank = blank(begin_unix_ns);
+    let blank = Trial::begun(begin_unix_ns);
     Trial {
         seq: spec.seq,
         position: spec.position,

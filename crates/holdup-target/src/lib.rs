@@ -19,7 +19,6 @@ mod parallel;
 mod part;
 pub mod profiles;
 mod qemu;
-mod record;
 mod run;
 mod servers;
 mod session;
@@ -27,8 +26,6 @@ mod sim;
 mod ssh;
 pub mod targets;
 mod vocabulary;
-mod watching;
-mod window;
 
 use holdup_model::{Machine, Problem};
 use holdup_sim::machine::catalogue;
@@ -41,13 +38,10 @@ pub use local::reach;
 pub use merge::{Added, Begun, Merger, NotAdded};
 pub use profiles::put_back_left;
 pub use qemu::BootCache;
-pub use record::{DEFAULT_WINDOWS, RecordOutcome, RecordRequest, default_collectors, record};
 pub use run::{Earlier, Part, RunOutcome, RunRequest, run};
 pub use session::{Closed, GuestOptions, Readiness, Session, SessionRequest, Target, TrialDraft};
 pub use sim::{CalibrateRequest, PredictRequest, Wanted, calibrate, calibrate_guest, predict, trial_cost};
 pub use vocabulary::vocabulary;
-pub use watching::Watching;
-pub use window::unix_ns;
 
 /// The target that a plan names, as `ID` or as `ID:ARGUMENT`.
 pub fn find(name: &str) -> Option<&'static dyn Target> {

@@ -2,7 +2,6 @@
 
 use crate::session::{Closed, Readiness, Session, SessionRequest, TrialDraft};
 use crate::vocabulary;
-use crate::window::{self, CollectorHooks, Watched, unix_ns};
 use holdup_evidence::CollectContext;
 use holdup_host::postgres::PostgresControl;
 use holdup_host::{Host, facts, state};
@@ -19,6 +18,7 @@ use holdup_model::{
     TrialStatus, WorkloadUse,
 };
 use holdup_postgres::External;
+use holdup_watch::window::{self, CollectorHooks, Watched, unix_ns};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Puts back what a run that was killed has left changed. Called with the lock held.
@@ -471,7 +471,7 @@ impl Session for LocalSession<'_> {
     }
 
     fn trial(&mut self, arm: &Arm, _spec: &TrialSpec, seed: u64) -> TrialDraft {
-        let mut trial = blank(unix_ns());
+        let mut trial = Trial::begun(unix_ns());
         let problem = self.attempt(arm, seed, &mut trial).err();
         if let Some(problem) = &problem {
             trial.status = TrialStatus::Void { reason: format!("{}: {}", problem.what, problem.why) };
@@ -585,12 +585,8 @@ fn steady(trial: &Trial) -> Result<(), Problem> {
 
 /// The trial of a session that could not be opened.
 pub(crate) fn never_begun(problem: &Problem) -> Trial {
-    let mut trial = blank(unix_ns());
+    let mut trial = Trial::begun(unix_ns());
     trial.status = TrialStatus::Void { reason: format!("{}: {}", problem.what, problem.why) };
     trial.notes.extend(problem.hint.clone());
     trial
-}
-
-pub(crate) fn blank(started_unix_ns: i64) -> Trial {
-    Trial { started_unix_ns, ended_unix_ns: started_unix_ns, ..Trial::default() }
 }

@@ -1,7 +1,6 @@
 //! Profiles on the host that holdup runs on: applied, verified, restored.
 
 use crate::local;
-use crate::window::unix_ns;
 use holdup_host::lock::HostLock;
 use holdup_host::postgres::PostgresControl;
 use holdup_host::{Host, process, state};
@@ -11,6 +10,7 @@ use holdup_knobs::{KnobContext, find};
 use holdup_model::profile::{Destination, ProfileLine, Setting};
 use holdup_model::{Problem, Profile};
 use holdup_postgres::External;
+use holdup_watch::unix_ns;
 use std::time::Duration;
 
 /// What the knobs of a profile act on beside the host.

@@ -14,8 +14,8 @@ use holdup_model::explanation::{ArmExplanation, Cause};
 use holdup_model::outcome::FindingVerdict;
 use holdup_model::progress::Silent;
 use holdup_model::{Availability, BundleData, Parameters, Value};
-use holdup_target::{RecordRequest, Watching, record};
 use holdup_testkit::ignore;
+use holdup_watch::{RecordRequest, Watching, record};
 use std::sync::mpsc;
 use std::time::Duration;
 

@@ -1,10 +1,10 @@
 //! The agent's side of its connection: frames out under one lock, frames in by one thread.
 
-use crate::window::unix_ns;
 use holdup_load::Cancel;
 use holdup_model::Problem;
 use holdup_model::frame::{Decoder, Received, encode};
 use holdup_model::wire::{self, Answer, Order};
+use holdup_watch::window::unix_ns;
 use std::io::{ErrorKind, Read, Write};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -5,11 +5,11 @@
 //! agent hands it on. An agent that is killed leaves its journal, which the next one carries out.
 
 use crate::local;
-use crate::window::unix_ns;
 use holdup_host::lock::HostLock;
 use holdup_host::{Host, process, state};
 use holdup_load::Cancel;
 use holdup_model::Problem;
+use holdup_watch::window::unix_ns;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};

@@ -5,16 +5,15 @@ use super::prepare::Prepared;
 use crate::asking::{
     self, CLOSE_TIMEOUT, Line, NoAnswer, OPEN_TIMEOUT, POLL, of_this_version, out_of_turn, trial_timeout,
 };
-use crate::local::blank;
 use crate::session::{Closed, Session, SessionRequest, TrialDraft};
-use crate::window::unix_ns;
 use holdup_guest::machine::{self, Chosen, Link, Lost, Machine, MachineRequest};
 use holdup_host::network::LinkEnd;
 use holdup_load::Cancel;
 use holdup_model::progress::Silent;
 use holdup_model::wire::{self, Answer, Hello, Order, Work};
-use holdup_model::{Arm, Event, Fact, Guest, Observer, Problem, ProblemKind, TrialSpec, TrialStatus};
+use holdup_model::{Arm, Event, Fact, Guest, Observer, Problem, ProblemKind, Trial, TrialSpec, TrialStatus};
 use holdup_stream::peer;
+use holdup_watch::window::unix_ns;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
@@ -269,7 +268,7 @@ impl Session for QemuSession<'_> {
             Err(no) => self.running.problem(no, "in a trial"),
         };
         self.lost = true;
-        let mut trial = blank(started_unix_ns);
+        let mut trial = Trial::begun(started_unix_ns);
         trial.status = TrialStatus::Void { reason: format!("{}: {}", problem.what, problem.why) };
         trial.ended_unix_ns = unix_ns();
         trial.notes = self.running.tail();

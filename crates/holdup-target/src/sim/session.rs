@@ -2,10 +2,9 @@
 
 use super::ahead::Ahead;
 use super::{Simulated, evidence, machine_of, simulated, timeline};
-use crate::local;
+use crate::head::VIRTUAL_BEGIN_UNIX_NS;
 use crate::run::trial_seed;
 use crate::session::{Closed, Session, SessionRequest, TrialDraft};
-use crate::window::VIRTUAL_BEGIN_UNIX_NS;
 use holdup_model::{Arm, Fact, Problem, Replica, Trial, TrialSpec, TrialStatus, Window};
 use holdup_sim::machine::{Described, Machine};
 use holdup_sim::names::Names;
@@ -142,7 +141,7 @@ pub(super) fn simulate(job: &Job, stop: &AtomicBool) -> Option<Trial> {
     let failure = ran.err().or_else(|| world.deadlock());
     if let Some(failure) = failure {
         let problem = world.problem(&failure, &Names::of(load));
-        let mut trial = local::blank(at(0));
+        let mut trial = Trial::begun(at(0));
         trial.ended_unix_ns = at(world.now_ns());
         trial.status = TrialStatus::Void { reason: format!("{}: {}", problem.what, problem.why) };
         trial.notes.extend(problem.hint);
@@ -150,7 +149,7 @@ pub(super) fn simulate(job: &Job, stop: &AtomicBool) -> Option<Trial> {
     }
     let seen = world.close();
     let (measurements, histograms) = workload.results(parameters, seen, job.duration_ns);
-    let mut trial = local::blank(at(0));
+    let mut trial = Trial::begun(at(0));
     trial.ended_unix_ns = at(end_ns);
     trial.window =
         Some(Window { begin_unix_ns: at(job.warmup_ns), end_unix_ns: at(end_ns), length_ns: job.duration_ns });
@@ -179,7 +178,7 @@ impl Session for SimSession<'_> {
                 TrialDraft { trial, problem: None }
             }
             None => {
-                let mut trial = local::blank(VIRTUAL_BEGIN_UNIX_NS);
+                let mut trial = Trial::begun(VIRTUAL_BEGIN_UNIX_NS);
                 let problem = match cancel.is_cancelled() {
                     true => Problem::interrupted("the simulation of a trial"),
                     false => Problem::internal("the simulation of a trial", "its thread is gone"),

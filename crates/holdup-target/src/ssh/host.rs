@@ -2,13 +2,13 @@
 
 use crate::asking::{self, Line, NoAnswer, POLL, of_this_version, out_of_turn};
 use crate::session::SessionRequest;
-use crate::window::unix_ns;
 use holdup_host::Host;
 use holdup_load::Cancel;
 use holdup_model::progress::Silent;
 use holdup_model::wire::{Answer, Hello, Order};
 use holdup_model::{Event, Fact, Observer, Problem, ProblemKind};
 use holdup_ssh::{Address, Lost, Remote, Ssh, SshOptions};
+use holdup_watch::window::unix_ns;
 use std::time::{Duration, Instant};
 
 /// How many times its clock is read; the reading with the shortest round trip counts.

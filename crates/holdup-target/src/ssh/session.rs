@@ -2,13 +2,12 @@
 
 use super::host::AtHost;
 use crate::asking::{CLOSE_TIMEOUT, NoAnswer, OPEN_TIMEOUT, out_of_turn, trial_timeout};
-use crate::local::blank;
 use crate::session::{Closed, Session, SessionRequest, TrialDraft};
-use crate::window::unix_ns;
 use holdup_load::Cancel;
 use holdup_model::progress::Silent;
 use holdup_model::wire::{Answer, Order, Work};
-use holdup_model::{Arm, Fact, Observer, Problem, ProblemKind, TrialSpec, TrialStatus};
+use holdup_model::{Arm, Fact, Observer, Problem, ProblemKind, Trial, TrialSpec, TrialStatus};
+use holdup_watch::window::unix_ns;
 
 /// An open session there. When it is dropped the line ends, and the agent restores its host.
 pub(crate) struct SshSession<'a> {
@@ -98,7 +97,7 @@ impl Session for SshSession<'_> {
             Err(no) => self.host.problem(&no, "in a trial"),
         };
         self.lost = true;
-        let mut trial = blank(started_unix_ns);
+        let mut trial = Trial::begun(started_unix_ns);
         trial.status = TrialStatus::Void { reason: format!("{}: {}", problem.what, problem.why) };
         trial.ended_unix_ns = unix_ns();
         TrialDraft { trial, problem: Some(problem) }

@@ -5,7 +5,7 @@ use holdup_host::{Host, Scheduling};
 use holdup_load::Cancel;
 use holdup_model::BundleData;
 use holdup_model::progress::{Observer, Silent};
-use holdup_target::{RecordRequest, Watching, default_collectors};
+use holdup_watch::{RecordRequest, Watching, default_collectors};
 use std::time::Duration;
 
 /// How a record is divided.
@@ -60,7 +60,7 @@ pub(crate) fn observed(
         wait: Duration::from_secs(600),
         cancel: Cancel::default(),
     };
-    holdup_target::record(&request, observer).expect("it records");
+    holdup_watch::record(&request, observer).expect("it records");
     let usual = Scheduling { policy: Scheduling::OTHER, reset_on_fork: false, nice: 0, priority: 0 };
     let _stays = host.set_scheduling(tid, usual);
     holdup_bundle::read(&out).expect("it reads")

@@ -186,7 +186,7 @@ impl<'a> Worker<'a> {
             format: FORMAT,
             command,
             folder: folder.display().to_string(),
-            began_unix_ns: holdup_target::unix_ns(),
+            began_unix_ns: holdup_watch::unix_ns(),
             plan: planned.source,
             metric: metric.id.clone(),
             unit: metric.unit.clone(),

@@ -8,7 +8,7 @@ use crate::{bundles, output, signals};
 use holdup_host::Host;
 use holdup_model::Problem;
 use holdup_model::bundle::Ending;
-use holdup_target::{DEFAULT_WINDOWS, RecordOutcome, RecordRequest, Watching, default_collectors, record};
+use holdup_watch::{DEFAULT_WINDOWS, RecordOutcome, RecordRequest, Watching, default_collectors, record};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 

@@ -135,7 +135,7 @@ pub(super) fn run(
         true => simulated(args, cluster, (plan, schedule), host, cancel)?,
         false => measured(args, plan, schedule)?,
     };
-    let begun_unix_ns = holdup_target::unix_ns();
+    let begun_unix_ns = holdup_watch::unix_ns();
     let run_id = format!("{begun_unix_ns:016x}{:08x}", std::process::id());
     let partition = cluster.is_named.then_some(cluster.partition.name.as_str());
     let out = args.out.clone().unwrap_or_else(|| bundles::free_name(&plan.name));

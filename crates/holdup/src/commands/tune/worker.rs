@@ -95,7 +95,7 @@ impl<'a> Worker<'a> {
             format: FORMAT,
             command,
             folder: folder.display().to_string(),
-            began_unix_ns: holdup_target::unix_ns(),
+            began_unix_ns: holdup_watch::unix_ns(),
             plan: self.source.clone(),
             workload: self.used.name.clone(),
             searched_on: self.search_target().unwrap_or(&self.target).to_owned(),

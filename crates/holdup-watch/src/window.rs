@@ -12,9 +12,6 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// void: latencies that a program logs with wall-clock times would be wrong by as much.
 const CLOCK_JUMP_NS: u64 = 5_000_000;
 
-/// When simulated trials begin: the begin of 1970. A simulation has no date, and the same one must give the same bundle.
-pub(crate) const VIRTUAL_BEGIN_UNIX_NS: i64 = 0;
-
 /// ns since 1970.
 pub fn unix_ns() -> i64 {
     match SystemTime::now().duration_since(UNIX_EPOCH) {
@@ -24,7 +21,7 @@ pub fn unix_ns() -> i64 {
 }
 
 /// Starts and stops the collectors of one trial.
-pub(crate) struct CollectorHooks<'a> {
+pub struct CollectorHooks<'a> {
     host: &'a Host,
     collectors: &'a [String],
     postgres: Option<String>,
@@ -43,16 +40,18 @@ pub(crate) struct CollectorHooks<'a> {
 }
 
 /// What a window brought beside its workload's metrics.
-pub(crate) struct Watched {
-    pub(crate) evidence: Vec<Collected>,
+pub struct Watched {
+    /// What each collector brought.
+    pub evidence: Vec<Collected>,
     /// `None` when it was not opened and closed.
-    pub(crate) window: Option<Window>,
-    pub(crate) stalls: Stalls,
+    pub window: Option<Window>,
+    /// What stood still inside it.
+    pub stalls: Stalls,
 }
 
 impl Watched {
     /// A window in which something stood still does not count.
-    pub(crate) fn steady(&self, max_steal_share: f64) -> Result<(), Problem> {
+    pub fn steady(&self, max_steal_share: f64) -> Result<(), Problem> {
         if let Some(jump_ns) = self.window.as_ref().map(clock_jump_ns).filter(|j| j.unsigned_abs() > CLOCK_JUMP_NS) {
             let why = format!("by {:+.1} ms inside the window", jump_ns as f64 / 1e6);
             return Err(Problem::trial("the wall clock jumped", why));
@@ -62,7 +61,8 @@ impl Watched {
 }
 
 impl<'a> CollectorHooks<'a> {
-    pub(crate) fn new(host: &'a Host, collectors: &'a [String], postgres: Option<String>) -> Self {
+    /// Hooks that have not begun, with the connection to a PostgreSQL server that is watched.
+    pub fn new(host: &'a Host, collectors: &'a [String], postgres: Option<String>) -> Self {
         CollectorHooks {
             host,
             collectors,
@@ -81,7 +81,7 @@ impl<'a> CollectorHooks<'a> {
     }
 
     /// The same with what the user asked of collectors, and where section maps are kept.
-    pub(crate) fn with_options(mut self, options: CollectOptions, maps: Option<PathBuf>) -> Self {
+    pub fn with_options(mut self, options: CollectOptions, maps: Option<PathBuf>) -> Self {
         self.options = options;
         self.maps = maps;
         self
@@ -133,13 +133,13 @@ impl<'a> CollectorHooks<'a> {
     }
 
     /// When the window began, if it did.
-    pub(crate) fn begun(&self) -> Option<Instant> {
+    pub fn begun(&self) -> Option<Instant> {
         self.begin.map(|(at, _)| at)
     }
 
     /// Whether the window can be cut. The parts of the BPF object are loaded together, so one that cannot be cut there has
     /// all of it loaded anew.
-    pub(crate) fn can_be_cut(&mut self) -> bool {
+    pub fn can_be_cut(&mut self) -> bool {
         let has_part = |id: &str| holdup_evidence::find(id).is_some_and(|collector| collector.part().is_some());
         self.running.iter_mut().all(|(id, running)| running.continuous().is_some() || !has_part(id))
     }
@@ -149,7 +149,7 @@ impl<'a> CollectorHooks<'a> {
     ///
     /// # Errors
     /// When the next window cannot begin.
-    pub(crate) fn cut(&mut self) -> Result<Watched, Problem> {
+    pub fn cut(&mut self) -> Result<Watched, Problem> {
         let (window, stalls) = self.end_window()?;
         self.watch_for_stalls()?;
         let mut evidence = self.absent.clone();
@@ -178,7 +178,7 @@ impl<'a> CollectorHooks<'a> {
     }
 
     /// What was collected, and the window if it was opened and closed.
-    pub(crate) fn finish(mut self) -> Watched {
+    pub fn finish(mut self) -> Watched {
         if self.window.is_none() && self.begin.is_some() {
             // The workload failed between the two moments: stop what runs, keep what it saw.
             let _closed = self.close();
@@ -250,7 +250,7 @@ fn absent(id: &str, produces: &[(&str, &str, &str)], problem: &Problem) -> Colle
 }
 
 /// Sleeps, looking every 20 ms whether it should end. Returns whether it slept to the end.
-pub(crate) fn sleep(duration_ns: u64, cancelled: &dyn Fn() -> bool) -> bool {
+pub fn sleep(duration_ns: u64, cancelled: &dyn Fn() -> bool) -> bool {
     let end = Instant::now() + Duration::from_nanos(duration_ns);
     loop {
         if cancelled() {

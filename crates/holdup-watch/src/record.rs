@@ -1,6 +1,5 @@
 //! Watching a live system: windows one after the other, no load, no knobs, nothing changed.
 
-use crate::local::blank;
 use crate::watching::Watching;
 use crate::window::{self, CollectorHooks, unix_ns};
 use holdup_bundle::Writer;
@@ -333,7 +332,7 @@ fn one_window<'a>(
     last: &mut Option<Watch<'a>>,
     is_last: bool,
 ) -> (Trial, Option<Cut>) {
-    let mut trial = blank(unix_ns());
+    let mut trial = Trial::begun(unix_ns());
     let roots = subjects.iter().map(|s| (s.role.clone(), s.pid)).collect::<Vec<_>>();
     let length_ns = plan.design.duration_ns;
     let (cut, watched) = match open(request, collectors, roots, last.take()) {
