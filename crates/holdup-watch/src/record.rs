@@ -1,20 +1,17 @@
 //! Watching a live system: windows one after the other, no load, no knobs, nothing changed.
 
+use crate::observed::{self, Observed};
 use crate::watching::Watching;
-use crate::window::{self, CollectorHooks, unix_ns};
+use crate::window::unix_ns;
+use crate::windows::{Cut, Windows};
 use holdup_bundle::Writer;
 use holdup_evidence::{CollectContext, CollectOptions, Subject};
 use holdup_host::lock::HostLock;
-use holdup_host::{Host, facts, process};
-use holdup_load::{Cancel, WindowHooks};
-use holdup_model::bundle::{BundleHead, CollectorState, Ending, OBSERVED};
-use holdup_model::metric::{Measured, Measurement};
-use holdup_model::{
-    Arm, Availability, Collected, Design, Direction, Event, Machine, Metric, Observer, Plan, Problem, Schedule, Trial,
-    TrialSpec, TrialStatus, text,
-};
-use std::cell::Cell;
-use std::collections::BTreeMap;
+use holdup_host::{Host, facts};
+use holdup_load::Cancel;
+use holdup_model::bundle::{CollectorState, Ending};
+use holdup_model::plan::DEFAULT_MAX_STEAL_SHARE;
+use holdup_model::{Availability, Event, Machine, Observer, Problem, Schedule};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -37,12 +34,6 @@ const COLLECTORS: [&str; 10] = [
 
 /// Those that ask the server, where it answers.
 const OF_A_SERVER: [&str; 4] = ["wait-events", "blockers", "queries", "postgres-statistics"];
-
-/// A window that was cut short counts from this part of its length on.
-const COUNTS_FROM: f64 = 0.5;
-
-/// How often the watched processes are looked for inside a window, in looks of 20 ms at whether to end.
-const LOOKS: u32 = 10;
 
 /// All that a record needs.
 #[expect(missing_docs, reason = "fields without a comment are what their names say")]
@@ -101,45 +92,39 @@ pub fn default_collectors(has_postgres: bool) -> Vec<String> {
 /// Before the first window: when nothing is there to be watched, a run is under way, a collector does not exist, or the
 /// bundle cannot be made. Later only when the bundle cannot be written; all else is its ending.
 pub fn record(request: &RecordRequest<'_>, observer: &mut dyn Observer) -> Result<RecordOutcome, Problem> {
-    check(request)?;
+    check(request.collectors)?;
+    if request.windows == 0 {
+        return Err(Problem::usage("--windows 0", "nothing would be watched"));
+    }
     let _lock = HostLock::take(request.wait, &|| request.cancel.is_cancelled()).map_err(beside_a_run)?;
     let subjects =
         request.watching.subjects(request.host).map_err(|why| Problem::host(request.watching.in_words(), why))?;
-    let states = probe(request, &subjects);
+    let states = probe(request.host, request.collectors, &subjects, request.postgres.as_ref(), &request.options);
     for state in &states {
         if let Availability::Unavailable { reason, .. } | Availability::Degraded { reason } = &state.availability {
             observer.event(Event::Note(&format!("{}: {reason}", state.id)));
         }
     }
-    let (plan, schedule) = plan(request);
-    let head = BundleHead {
-        run_id: format!("{:016x}{:08x}", unix_ns(), std::process::id()),
-        holdup_version: env!("CARGO_PKG_VERSION").to_owned(),
-        command: request.command.clone(),
-        created_unix_ns: unix_ns(),
-        target: "local".to_owned(),
-        emulated: None,
-        machine: request.machine,
-    };
-    let metrics = metrics(request);
-    let source = "# This bundle was recorded from a system that ran already: there is no plan to run again.\n";
-    let mut writer = Writer::create(request.out, &head, &plan, source, &schedule, &metrics, &states)?;
+    let observed = observed(request);
+    let (plan, schedule) = (observed.plan(request.windows), observed::schedule(request.windows));
+    let head = observed::head(request.command.clone(), request.machine);
+    let metrics = observed.metrics();
+
+    let mut writer = Writer::create(request.out, &head, &plan, observed::SOURCE, &schedule, &metrics, &states)?;
     writer.add_environment(0, 0, &facts(request.host))?;
     observer.event(Event::Begin { trials: request.windows, at_most: false, estimate_ns: request.duration_ns });
-    let (ending, windows_done) = walk(request, &plan, &schedule, &states, &mut writer, observer)?;
+    let (ending, windows_done) = walk(request, &observed, &schedule, &states, &mut writer, observer)?;
     observer.event(Event::End);
     writer.finish(&ending)?;
     Ok(RecordOutcome { ending, windows_done })
 }
 
-fn check(request: &RecordRequest<'_>) -> Result<(), Problem> {
-    if let Some(unknown) = request.collectors.iter().find(|id| holdup_evidence::find(id).is_none()) {
+/// Refuses collectors that do not exist.
+pub(crate) fn check(collectors: &[String]) -> Result<(), Problem> {
+    if let Some(unknown) = collectors.iter().find(|id| holdup_evidence::find(id).is_none()) {
         let known: Vec<&str> = holdup_evidence::collectors::ALL.iter().map(|c| c.meta().id).collect();
         return Err(Problem::usage(format!("collector `{unknown}`"), "there is no such collector")
             .hint(format!("collectors: {}", known.join(", "))));
-    }
-    if request.windows == 0 {
-        return Err(Problem::usage("--windows 0", "nothing would be watched"));
     }
     Ok(())
 }
@@ -152,117 +137,56 @@ fn beside_a_run(problem: Problem) -> Problem {
         .hint("wait for it to end, or give --wait")
 }
 
-fn probe(request: &RecordRequest<'_>, subjects: &[Subject]) -> Vec<CollectorState> {
-    let context = CollectContext {
-        host: request.host.clone(),
-        subjects: subjects.to_vec(),
-        postgres: request.postgres.clone(),
+fn observed(request: &RecordRequest<'_>) -> Observed {
+    Observed {
+        watched: request.watching.in_words(),
+        has_postgres: request.postgres.is_some(),
+        window_ns: request.duration_ns / u64::from(request.windows),
+        collectors: request.collectors.to_vec(),
         options: request.options.clone(),
+    }
+}
+
+/// What the collectors can do here with these subjects.
+pub(crate) fn probe(
+    host: &Host,
+    collectors: &[String],
+    subjects: &[Subject],
+    postgres: Option<&String>,
+    options: &CollectOptions,
+) -> Vec<CollectorState> {
+    let context = CollectContext {
+        host: host.clone(),
+        subjects: subjects.to_vec(),
+        postgres: postgres.cloned(),
+        options: options.clone(),
         ..CollectContext::default()
     };
-    let found = request.collectors.iter().filter_map(|id| holdup_evidence::find(id));
+    let found = collectors.iter().filter_map(|id| holdup_evidence::find(id));
     found.map(|c| CollectorState { id: c.meta().id.to_owned(), availability: c.probe(&context) }).collect()
-}
-
-/// The metric that needs no connection.
-const CPUS_USED: &str = "cpus_used";
-
-/// One arm, and a block for each window.
-fn plan(request: &RecordRequest<'_>) -> (Plan, Schedule) {
-    let question = format!("What holds up {}?", request.watching.in_words());
-    let mut blank = Plan::observational("record", question, OBSERVED, "local");
-    for workload in &mut blank.workloads {
-        // More or less of it is neither better nor worse.
-        workload.semantics.diagnostics.push(CPUS_USED.to_owned());
-    }
-    let plan = Plan {
-        design: Design {
-            blocks: request.windows,
-            duration_ns: request.duration_ns / u64::from(request.windows),
-            ..blank.design
-        },
-        collectors: request.collectors.to_vec(),
-        collect: request.options.clone(),
-        ..blank
-    };
-    let arm = Arm {
-        id: 0,
-        label: OBSERVED.to_owned(),
-        workload: OBSERVED.to_owned(),
-        axes: BTreeMap::new(),
-        factors: BTreeMap::new(),
-        replica: None,
-    };
-    let trial = |n| TrialSpec { seq: n, session: 0, boot: 0, block: n, position: 0, arm: 0 };
-    (plan, Schedule { arms: vec![arm], trials: (0..request.windows).map(trial).collect() })
-}
-
-/// What collectors can give as metrics.
-fn metrics(request: &RecordRequest<'_>) -> Vec<(String, Metric)> {
-    let has = |id: &str| request.collectors.iter().any(|c| c == id);
-    let metric = |id: &str, unit: &str, better, summary: &str| {
-        let metric = Metric { id: id.to_owned(), unit: unit.to_owned(), better, summary: summary.to_owned() };
-        (OBSERVED.to_owned(), metric)
-    };
-    let mut all = Vec::new();
-    if has("postgres-statistics") && request.postgres.is_some() {
-        all.push(metric("tps", "1/s", Direction::Higher, "transactions committed each second (pg_stat_database)"));
-    }
-    if has("cpu") {
-        all.push(metric(CPUS_USED, "cpus", Direction::Lower, "CPUs that the watched processes used"));
-    }
-    all
-}
-
-fn measure(id: &str, evidence: &[Collected], length_s: f64) -> Measurement {
-    let (collector, item, label) = match id {
-        "tps" => ("postgres-statistics", "postgres", Some("database xact_commit")),
-        _ => ("cpu", "cpu_used", None),
-    };
-    let Some(found) = evidence.iter().find(|c| c.collector == collector) else {
-        return Measurement::absent(id, format!("collector {collector} did not run"));
-    };
-    let mut sum = None;
-    for item in found.items.iter().filter(|i| i.name == item && (label.is_none() || i.label.as_deref() == label)) {
-        match &item.value {
-            Measured::Value(value) => sum = Some(sum.unwrap_or(0.0) + value),
-            Measured::Absent(why) => return Measurement::absent(id, why.clone()),
-        }
-    }
-    match sum {
-        Some(sum) if id == "tps" => Measurement::new(id, sum / length_s),
-        Some(sum) => Measurement::new(id, sum),
-        None => Measurement::absent(id, format!("{collector} brought no {item}")),
-    }
-}
-
-/// Why a window ended before its time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Cut {
-    Asked,
-    Gone,
-}
-
-/// Collectors at work, and the roots of the processes that they watch.
-struct Watch<'a> {
-    hooks: CollectorHooks<'a>,
-    roots: Vec<(String, u32)>,
-    /// When the next window ends.
-    until: Instant,
 }
 
 fn walk(
     request: &RecordRequest<'_>,
-    plan: &Plan,
+    observed: &Observed,
     schedule: &Schedule,
     states: &[CollectorState],
     writer: &mut Writer,
     observer: &mut dyn Observer,
 ) -> Result<(Ending, u32), Problem> {
     let usable: Vec<String> = states.iter().filter(|s| s.availability.is_usable()).map(|s| s.id.clone()).collect();
-    let metrics = metrics(request);
     let mut done = 0;
-    let mut watch: Option<Watch<'_>> = None;
+    let mut windows = Windows {
+        host: request.host,
+        collectors: &usable,
+        postgres: request.postgres.clone(),
+        options: request.options.clone(),
+        maps: request.maps.clone(),
+        length_ns: observed.window_ns,
+        max_steal_share: DEFAULT_MAX_STEAL_SHARE,
+        cancel: request.cancel.clone(),
+        watch: None,
+    };
     let begun = Instant::now();
     for spec in &schedule.trials {
         let gone =
@@ -284,13 +208,12 @@ fn walk(
             Err(why) => return Ok((gone(&why, done, writer, observer)?, done)),
         };
         let arm = &schedule.arms[0];
-        let left_ns = plan.design.duration_ns.saturating_mul(u64::from(request.windows - spec.seq));
+        let left_ns = observed.window_ns.saturating_mul(u64::from(request.windows - spec.seq));
         observer.event(Event::TrialBegin { number: spec.seq + 1, of: request.windows, arm, left_ns });
         let is_last = spec.seq + 1 == request.windows;
-        let (mut trial, cut) = one_window(request, plan, &usable, &subjects, &mut watch, is_last);
+        let (mut trial, cut) = windows.next(&subjects, is_last);
         (trial.seq, trial.block) = (spec.seq, spec.block);
-        let length_s = trial.window.map_or(0.0, |w| w.length_ns as f64 / 1e9);
-        trial.measurements = metrics.iter().map(|(_, m)| measure(&m.id, &trial.evidence, length_s)).collect();
+        observed.measure(&mut trial);
         done += u32::from(trial.is_done());
         writer.add_trial(&trial)?;
         observer.event(Event::TrialEnd { trial: &trial, arm });
@@ -305,95 +228,4 @@ fn walk(
         }
     }
     Ok((Ending::Complete, done))
-}
-
-/// The watch of the last window where it still watches the same processes, or a new one.
-fn open<'a>(
-    request: &'a RecordRequest<'_>,
-    collectors: &'a [String],
-    roots: Vec<(String, u32)>,
-    last: Option<Watch<'a>>,
-) -> Result<Watch<'a>, Problem> {
-    if let Some(watch) = last.filter(|watch| watch.roots == roots) {
-        return Ok(watch);
-    }
-    let mut hooks = CollectorHooks::new(request.host, collectors, request.postgres.clone())
-        .with_options(request.options.clone(), request.maps.clone());
-    hooks.open(&roots)?;
-    let until = hooks.begun().unwrap_or_else(Instant::now);
-    Ok(Watch { hooks, roots, until })
-}
-
-fn one_window<'a>(
-    request: &'a RecordRequest<'_>,
-    plan: &Plan,
-    collectors: &'a [String],
-    subjects: &[Subject],
-    last: &mut Option<Watch<'a>>,
-    is_last: bool,
-) -> (Trial, Option<Cut>) {
-    let mut trial = Trial::begun(unix_ns());
-    let roots = subjects.iter().map(|s| (s.role.clone(), s.pid)).collect::<Vec<_>>();
-    let length_ns = plan.design.duration_ns;
-    let (cut, watched) = match open(request, collectors, roots, last.take()) {
-        Ok(mut watch) => {
-            watch.until += Duration::from_nanos(length_ns);
-            let cut = wait(request, watch.until, &watch.roots);
-            if is_last || cut.is_some() || !watch.hooks.can_be_cut() {
-                let closed = watch.hooks.close();
-                (cut, closed.map(|_| watch.hooks.finish()))
-            } else {
-                let watched = watch.hooks.cut();
-                *last = Some(watch);
-                (cut, watched)
-            }
-        }
-        Err(problem) => (None, Err(problem)),
-    };
-    let void = match &watched {
-        Err(problem) => Some(format!("{}: {}", problem.what, problem.why)),
-        Ok(watched) => {
-            let seen = watched.window.map_or(0.0, |w| w.length_ns as f64) / length_ns.max(1) as f64;
-            match cut {
-                Some(Cut::Gone) => Some("what was watched ended in it".to_owned()),
-                Some(Cut::Asked) if seen < COUNTS_FROM => Some("it was interrupted".to_owned()),
-                _ => {
-                    let steady = watched.steady(plan.design.max_steal_share);
-                    steady.err().map(|problem| format!("{}: {}", problem.what, problem.why))
-                }
-            }
-        }
-    };
-    if let Ok(watched) = watched {
-        (trial.evidence, trial.window) = (watched.evidence, watched.window);
-    }
-    if let Some(reason) = void {
-        trial.status = TrialStatus::Void { reason };
-    }
-    trial.notes.push(format!("watched: {}", text::count(subjects.len(), "process tree")));
-    trial.ended_unix_ns = unix_ns();
-    (trial, cut)
-}
-
-/// Waits for a window's end, or for what ends it early.
-fn wait(request: &RecordRequest<'_>, until: Instant, roots: &[(String, u32)]) -> Option<Cut> {
-    let looks = Cell::new(0_u32);
-    let gone = Cell::new(false);
-    let is_cut = || {
-        looks.set(looks.get() + 1);
-        // One that runs is enough: the search ends with the first.
-        if looks.get().is_multiple_of(LOOKS) && !roots.iter().any(|(_, pid)| runs(request.host, *pid)) {
-            gone.set(true);
-        }
-        gone.get() || request.cancel.is_cancelled()
-    };
-    let left = until.saturating_duration_since(Instant::now());
-    if window::sleep(u64::try_from(left.as_nanos()).unwrap_or(u64::MAX), &is_cut) {
-        return None;
-    }
-    Some(if gone.get() { Cut::Gone } else { Cut::Asked })
-}
-
-fn runs(host: &Host, pid: u32) -> bool {
-    process::stat(host, pid).is_ok_and(|s| !matches!(s.state, 'Z' | 'X'))
 }

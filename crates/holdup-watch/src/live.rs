@@ -1,0 +1,154 @@
+//! Watching without an end: windows as long as somebody wants them. What is watched may end and come back.
+
+use crate::observed::{self, Observed};
+use crate::record::{check, probe};
+use crate::watching::Watching;
+use crate::windows::{Cut, Windows};
+use holdup_evidence::CollectOptions;
+use holdup_host::{Host, facts, machine};
+use holdup_load::Cancel;
+use holdup_model::plan::DEFAULT_MAX_STEAL_SHARE;
+use holdup_model::{BundleData, EnvironmentReading, Problem, Trial};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// How long it waits before it looks again for what is to be watched.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// Finds what is to be watched, with the connection to its PostgreSQL server where there is one.
+pub type Find<'a> = &'a (dyn Fn() -> Result<(Watching, Option<String>), Problem> + Sync);
+
+/// All that live watching needs.
+pub struct LiveRequest<'a> {
+    /// This host.
+    pub host: &'a Host,
+    /// Asked at the begin, and again after what was watched has ended.
+    pub find: Find<'a>,
+    /// Whether it waits for what is not there yet; otherwise that is an error.
+    pub is_patient: bool,
+    /// The length of a window, ns.
+    pub window_ns: u64,
+    /// The ids of the collectors.
+    pub collectors: &'a [String],
+    /// What the user asked of collectors.
+    pub options: CollectOptions,
+    /// The folder in which section maps are kept; `None` to keep none.
+    pub maps: Option<PathBuf>,
+    /// The command line, word by word.
+    pub command: Vec<String>,
+    /// Ends it.
+    pub cancel: Cancel,
+}
+
+/// What happens while it watches.
+pub enum Live {
+    /// Watching begins, again after an end: a bundle that has no window yet.
+    Begin(Box<BundleData>),
+    /// A window ended. Void ones come too: what they counted happened.
+    Window(Box<Trial>),
+    /// What was watched has ended, or is not there yet, with the reason.
+    Gone(String),
+}
+
+/// Watches until it is cancelled.
+///
+/// # Errors
+/// When a collector does not exist, or when nothing is there to be watched and it is not patient.
+pub fn live(request: &LiveRequest<'_>, sink: &mut dyn FnMut(Live)) -> Result<(), Problem> {
+    check(request.collectors)?;
+    let mut said = None;
+    let mut is_first = true;
+    while !request.cancel.is_cancelled() {
+        let found = (request.find)().and_then(|(watching, postgres)| {
+            let subjects = watching.subjects(request.host);
+            let subjects = subjects.map_err(|why| Problem::host(watching.in_words(), why))?;
+            Ok((watching, postgres, subjects))
+        });
+        match found {
+            Ok((watching, postgres, subjects)) => {
+                let states = probe(request.host, request.collectors, &subjects, postgres.as_ref(), &request.options);
+                said = Some(watch(request, &watching, postgres, states, sink));
+                sink(Live::Gone(said.clone().unwrap_or_default()));
+            }
+            Err(problem) if is_first && !request.is_patient => return Err(problem),
+            Err(problem) => {
+                let why = format!("{}: {}", problem.what, problem.why);
+                if said.as_ref() != Some(&why) {
+                    sink(Live::Gone(why.clone()));
+                    said = Some(why);
+                }
+            }
+        }
+        is_first = false;
+        pause(&request.cancel);
+    }
+    Ok(())
+}
+
+fn pause(cancel: &Cancel) {
+    let end = Instant::now() + LOOK_AGAIN;
+    while Instant::now() < end && !cancel.is_cancelled() {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Watches these processes until they have ended or it is cancelled; returns why it stopped.
+fn watch(
+    request: &LiveRequest<'_>,
+    watching: &Watching,
+    postgres: Option<String>,
+    states: Vec<holdup_model::bundle::CollectorState>,
+    sink: &mut dyn FnMut(Live),
+) -> String {
+    let usable: Vec<String> = states.iter().filter(|s| s.availability.is_usable()).map(|s| s.id.clone()).collect();
+    let observed = Observed {
+        watched: watching.in_words(),
+        has_postgres: postgres.is_some(),
+        window_ns: request.window_ns,
+        collectors: request.collectors.to_vec(),
+        options: request.options.clone(),
+    };
+    sink(Live::Begin(Box::new(BundleData {
+        head: observed::head(request.command.clone(), machine(request.host)),
+        plan: observed.plan(0),
+        plan_source: observed::SOURCE.to_owned(),
+        schedule: observed::schedule(0),
+        metrics: observed.metrics(),
+        collectors: states,
+        environment: vec![EnvironmentReading { session: 0, boot: 0, facts: facts(request.host) }],
+        trials: Vec::new(),
+        log: Vec::new(),
+        boot_logs: Vec::new(),
+        ending: None,
+    })));
+    let mut windows = Windows {
+        host: request.host,
+        collectors: &usable,
+        postgres,
+        options: request.options.clone(),
+        maps: request.maps.clone(),
+        length_ns: request.window_ns,
+        max_steal_share: DEFAULT_MAX_STEAL_SHARE,
+        cancel: request.cancel.clone(),
+        watch: None,
+    };
+    loop {
+        let subjects = match watching.subjects(request.host) {
+            Ok(subjects) => subjects,
+            Err(why) => return why,
+        };
+        let (mut trial, cut) = windows.next(&subjects, false);
+        observed.measure(&mut trial);
+        sink(Live::Window(Box::new(trial)));
+        match cut {
+            None => {}
+            Some(Cut::Asked) => return "the user ended it".to_owned(),
+            Some(Cut::Gone) => {
+                return watching
+                    .subjects(request.host)
+                    .err()
+                    .unwrap_or_else(|| "the watched processes ended".to_owned());
+            }
+        }
+    }
+}

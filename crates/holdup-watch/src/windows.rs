@@ -1,0 +1,130 @@
+//! Windows of one watch, one after the other.
+
+use crate::window::{self, CollectorHooks, unix_ns};
+use holdup_evidence::{CollectOptions, Subject};
+use holdup_host::{Host, process};
+use holdup_load::{Cancel, WindowHooks};
+use holdup_model::{Problem, Trial, TrialStatus, text};
+use std::cell::Cell;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// A window that was cut short counts from this part of its length on.
+const COUNTS_FROM: f64 = 0.5;
+
+/// How often the watched processes are looked for inside a window, in looks of 20 ms at whether to end.
+const LOOKS: u32 = 10;
+
+/// Why a window ended before its time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cut {
+    Asked,
+    Gone,
+}
+
+/// Collectors at work, and the roots of the processes that they watch.
+pub(crate) struct Watch<'a> {
+    hooks: CollectorHooks<'a>,
+    roots: Vec<(String, u32)>,
+    /// When the next window ends.
+    until: Instant,
+}
+
+/// What windows have in common.
+pub(crate) struct Windows<'a> {
+    pub(crate) host: &'a Host,
+    /// The ids of the collectors, usable ones.
+    pub(crate) collectors: &'a [String],
+    pub(crate) postgres: Option<String>,
+    pub(crate) options: CollectOptions,
+    pub(crate) maps: Option<PathBuf>,
+    pub(crate) length_ns: u64,
+    /// A window with more steal does not count.
+    pub(crate) max_steal_share: f64,
+    pub(crate) cancel: Cancel,
+    pub(crate) watch: Option<Watch<'a>>,
+}
+
+impl<'a> Windows<'a> {
+    /// The watch of the last window where it still watches the same processes, or a new one.
+    fn open(&mut self, roots: Vec<(String, u32)>) -> Result<Watch<'a>, Problem> {
+        if let Some(watch) = self.watch.take().filter(|watch| watch.roots == roots) {
+            return Ok(watch);
+        }
+        let mut hooks = CollectorHooks::new(self.host, self.collectors, self.postgres.clone())
+            .with_options(self.options.clone(), self.maps.clone());
+        hooks.open(&roots)?;
+        let until = hooks.begun().unwrap_or_else(Instant::now);
+        Ok(Watch { hooks, roots, until })
+    }
+
+    /// One window of these subjects. After the last one nothing is watched any more.
+    pub(crate) fn next(&mut self, subjects: &[Subject], is_last: bool) -> (Trial, Option<Cut>) {
+        let mut trial = Trial::begun(unix_ns());
+        let roots = subjects.iter().map(|s| (s.role.clone(), s.pid)).collect::<Vec<_>>();
+        let (cut, watched) = match self.open(roots) {
+            Ok(mut watch) => {
+                watch.until += Duration::from_nanos(self.length_ns);
+                let cut = self.wait(watch.until, &watch.roots);
+                if is_last || cut.is_some() || !watch.hooks.can_be_cut() {
+                    let closed = watch.hooks.close();
+                    (cut, closed.map(|_| watch.hooks.finish()))
+                } else {
+                    let watched = watch.hooks.cut();
+                    self.watch = Some(watch);
+                    (cut, watched)
+                }
+            }
+            Err(problem) => (None, Err(problem)),
+        };
+        if let Some(reason) = self.void(&watched, cut) {
+            trial.status = TrialStatus::Void { reason };
+        }
+        if let Ok(watched) = watched {
+            (trial.evidence, trial.window) = (watched.evidence, watched.window);
+        }
+        trial.notes.push(format!("watched: {}", text::count(subjects.len(), "process tree")));
+        trial.ended_unix_ns = unix_ns();
+        (trial, cut)
+    }
+
+    /// Why a window does not count.
+    fn void(&self, watched: &Result<window::Watched, Problem>, cut: Option<Cut>) -> Option<String> {
+        let watched = match watched {
+            Ok(watched) => watched,
+            Err(problem) => return Some(format!("{}: {}", problem.what, problem.why)),
+        };
+        let seen = watched.window.map_or(0.0, |w| w.length_ns as f64) / self.length_ns.max(1) as f64;
+        match cut {
+            Some(Cut::Gone) => Some("what was watched ended in it".to_owned()),
+            Some(Cut::Asked) if seen < COUNTS_FROM => Some("it was interrupted".to_owned()),
+            _ => {
+                let steady = watched.steady(self.max_steal_share);
+                steady.err().map(|problem| format!("{}: {}", problem.what, problem.why))
+            }
+        }
+    }
+
+    /// Waits for a window's end, or for what ends it early.
+    fn wait(&self, until: Instant, roots: &[(String, u32)]) -> Option<Cut> {
+        let looks = Cell::new(0_u32);
+        let gone = Cell::new(false);
+        let is_cut = || {
+            looks.set(looks.get() + 1);
+            // One that runs is enough: the search ends with the first.
+            if looks.get().is_multiple_of(LOOKS) && !roots.iter().any(|(_, pid)| runs(self.host, *pid)) {
+                gone.set(true);
+            }
+            gone.get() || self.cancel.is_cancelled()
+        };
+        let left = until.saturating_duration_since(Instant::now());
+        if window::sleep(u64::try_from(left.as_nanos()).unwrap_or(u64::MAX), &is_cut) {
+            return None;
+        }
+        Some(if gone.get() { Cut::Gone } else { Cut::Asked })
+    }
+}
+
+fn runs(host: &Host, pid: u32) -> bool {
+    process::stat(host, pid).is_ok_and(|s| !matches!(s.state, 'Z' | 'X'))
+}
