@@ -55,6 +55,12 @@ pub fn analyse(bundle: &BundleData) -> Analysis {
     Analysis { caution, findings, comparisons, arms: arms::summaries(&index), shifts, explanation }
 }
 
+/// What changed between two records of the same thing: the states whose share of the time of sessions differs, each in words
+/// (`Lock:transactionid 4 % → 62 % (+55 to +61 points)`), the largest difference first.
+pub fn time_moved(before: &BundleData, now: &BundleData) -> Vec<String> {
+    analyses::time_shift::moved(before, now)
+}
+
 /// Runs every analysis and puts the findings in order: verdicts first, then notes, those that
 /// found something first.
 fn findings(index: &Index<'_>, comparisons: &[Comparison], shifts: &[LatencyShift]) -> Vec<Finding> {

@@ -58,3 +58,19 @@ pub struct Schedule {
     /// The trials in order.
     pub trials: Vec<TrialSpec>,
 }
+
+impl Schedule {
+    /// That of a record: one arm of this name, and a block for each window.
+    pub fn of_windows(name: &str, windows: u32) -> Self {
+        let arm = Arm {
+            id: 0,
+            label: name.to_owned(),
+            workload: name.to_owned(),
+            axes: BTreeMap::new(),
+            factors: BTreeMap::new(),
+            replica: None,
+        };
+        let trial = |n| TrialSpec { seq: n, session: 0, boot: 0, block: n, position: 0, arm: 0 };
+        Schedule { arms: vec![arm], trials: (0..windows).map(trial).collect() }
+    }
+}

@@ -54,3 +54,12 @@ pub struct StackProfile {
     /// Weight whose stack could not be followed to its outermost function; it is part of `stacks` as far as it went.
     pub truncated: u64,
 }
+
+impl StackProfile {
+    /// How much memory it takes, bytes, without what the allocator adds.
+    pub fn memory_bytes(&self) -> usize {
+        let frame = |f: &Frame| size_of::<Frame>() + f.function.len() + f.module.as_ref().map_or(0, String::len);
+        let stack = |s: &Stack| size_of::<Stack>() + s.task.len() + s.frames.len() * size_of::<u32>();
+        self.frames.iter().map(frame).sum::<usize>() + self.stacks.iter().map(stack).sum::<usize>()
+    }
+}

@@ -7,8 +7,9 @@ use crate::windows::{Cut, Windows};
 use holdup_evidence::CollectOptions;
 use holdup_host::{Host, facts, machine};
 use holdup_load::Cancel;
+use holdup_model::bundle::{CollectorState, OBSERVED};
 use holdup_model::plan::DEFAULT_MAX_STEAL_SHARE;
-use holdup_model::{BundleData, EnvironmentReading, Problem, Trial};
+use holdup_model::{BundleData, EnvironmentReading, Problem, Schedule, Trial};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -97,7 +98,7 @@ fn watch(
     request: &LiveRequest<'_>,
     watching: &Watching,
     postgres: Option<String>,
-    states: Vec<holdup_model::bundle::CollectorState>,
+    states: Vec<CollectorState>,
     sink: &mut dyn FnMut(Live),
 ) -> String {
     let usable: Vec<String> = states.iter().filter(|s| s.availability.is_usable()).map(|s| s.id.clone()).collect();
@@ -112,7 +113,7 @@ fn watch(
         head: observed::head(request.command.clone(), machine(request.host)),
         plan: observed.plan(0),
         plan_source: observed::SOURCE.to_owned(),
-        schedule: observed::schedule(0),
+        schedule: Schedule::of_windows(OBSERVED, 0),
         metrics: observed.metrics(),
         collectors: states,
         environment: vec![EnvironmentReading { session: 0, boot: 0, facts: facts(request.host) }],

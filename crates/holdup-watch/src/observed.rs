@@ -4,8 +4,7 @@ use crate::window::unix_ns;
 use holdup_evidence::CollectOptions;
 use holdup_model::bundle::{BundleHead, OBSERVED};
 use holdup_model::metric::{Measured, Measurement};
-use holdup_model::{Arm, Collected, Design, Direction, Machine, Metric, Plan, Schedule, Trial, TrialSpec};
-use std::collections::BTreeMap;
+use holdup_model::{Collected, Design, Direction, Machine, Metric, Plan, Trial};
 
 /// Stands in place of the text of a plan.
 pub(crate) const SOURCE: &str =
@@ -36,20 +35,6 @@ pub(crate) fn head(command: Vec<String>, machine: Machine) -> BundleHead {
         emulated: None,
         machine,
     }
-}
-
-/// One arm, and a block for each window.
-pub(crate) fn schedule(windows: u32) -> Schedule {
-    let arm = Arm {
-        id: 0,
-        label: OBSERVED.to_owned(),
-        workload: OBSERVED.to_owned(),
-        axes: BTreeMap::new(),
-        factors: BTreeMap::new(),
-        replica: None,
-    };
-    let trial = |n| TrialSpec { seq: n, session: 0, boot: 0, block: n, position: 0, arm: 0 };
-    Schedule { arms: vec![arm], trials: (0..windows).map(trial).collect() }
 }
 
 impl Observed {

@@ -9,7 +9,7 @@ use holdup_evidence::{CollectContext, CollectOptions, Subject};
 use holdup_host::lock::HostLock;
 use holdup_host::{Host, facts};
 use holdup_load::Cancel;
-use holdup_model::bundle::{CollectorState, Ending};
+use holdup_model::bundle::{CollectorState, Ending, OBSERVED};
 use holdup_model::plan::DEFAULT_MAX_STEAL_SHARE;
 use holdup_model::{Availability, Event, Machine, Observer, Problem, Schedule};
 use std::path::{Path, PathBuf};
@@ -106,7 +106,7 @@ pub fn record(request: &RecordRequest<'_>, observer: &mut dyn Observer) -> Resul
         }
     }
     let observed = observed(request);
-    let (plan, schedule) = (observed.plan(request.windows), observed::schedule(request.windows));
+    let (plan, schedule) = (observed.plan(request.windows), Schedule::of_windows(OBSERVED, request.windows));
     let head = observed::head(request.command.clone(), request.machine);
     let metrics = observed.metrics();
 

@@ -62,17 +62,31 @@ impl Shift {
     }
 }
 
-/// How the account of one arm differs from that of its baseline; `None` where one has no account, or only one window.
-pub(crate) fn between(baseline: (&BundleData, &Arm), level: (&BundleData, &Arm)) -> Option<Finding> {
-    let watched = [baseline, level].map(|(bundle, arm)| Watched::new(bundle, arm));
+/// The states whose share of the time of sessions is another one now than before, each in words, the largest difference first.
+/// Bundles of one arm each.
+pub(crate) fn moved(before: &BundleData, now: &BundleData) -> Vec<String> {
+    let (Some(a), Some(b)) = (before.schedule.arms.first(), now.schedule.arms.first()) else { return Vec::new() };
+    let shifts = shifts(&[Watched::new(before, a), Watched::new(now, b)]);
+    shifts.iter().filter(|s| s.is_apart()).map(Shift::in_words).collect()
+}
+
+/// All states of both, the largest difference first.
+fn shifts(watched: &[Watched<'_>; 2]) -> Vec<Shift> {
     let names: BTreeSet<String> = watched.iter().flat_map(account::states).collect();
     let [a, b] = [&watched[0], &watched[1]].map(|side| account::shares(side, &names));
     let mut shifts: Vec<Shift> =
         names.iter().filter_map(|name| Some(Shift::of(name, a.get(name)?, b.get(name)?))).collect();
+    shifts.sort_by(|x, y| y.by.abs().total_cmp(&x.by.abs()));
+    shifts
+}
+
+/// How the account of one arm differs from that of its baseline; `None` where one has no account, or only one window.
+pub(crate) fn between(baseline: (&BundleData, &Arm), level: (&BundleData, &Arm)) -> Option<Finding> {
+    let watched = [baseline, level].map(|(bundle, arm)| Watched::new(bundle, arm));
+    let shifts = shifts(&watched);
     if shifts.is_empty() {
         return None;
     }
-    shifts.sort_by(|x, y| y.by.abs().total_cmp(&x.by.abs()));
     let moved: Vec<String> = shifts.iter().filter(|s| s.is_apart()).take(SHOWN).map(Shift::in_words).collect();
     let sessions = account::sessions(&watched[1]);
     let against = if baseline.1.label == level.1.label { "the first run" } else { baseline.1.label.as_str() };

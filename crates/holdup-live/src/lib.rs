@@ -1,0 +1,14 @@
+//! The last windows of a watch in bounded memory, and what is made of them while it goes on.
+//!
+//! [`Memory`] keeps windows and gives them back as a bundle. [`Now`] is what a screen shows of them: the sentence of the last
+//! windows, what changed, and the account over all that are kept.
+//!
+//! Not here: watching (`holdup-watch`), drawing (`holdup-screen`) and serving (`holdup-exporter`).
+#![forbid(unsafe_code)]
+
+mod memory;
+mod now;
+mod size;
+
+pub use memory::{Bar, Memory};
+pub use now::Now;
