@@ -1,0 +1,62 @@
+//! The host, the control group and kernel threads (collectors `cpu`, `pressure`, `cgroup-throttling`, `kworkers`).
+
+use super::{Family, Into, Kind, Reading, Seen, parts};
+
+pub(super) const FAMILIES: &[Family] = &[
+    Family {
+        name: "holdup_host_cpu_seconds",
+        help: "CPU time of the host, by mode, while it was watched.",
+        kind: Kind::Counter,
+        unit: "seconds",
+        labels: &["mode"],
+        read: |seen, into| shares(seen, "cpu", "cpu_share", seen.length_s * seen.cpus, into),
+    },
+    Family {
+        name: "holdup_pressure_stalled_seconds",
+        help: "Time in which tasks of the host stalled (PSI), by resource and whether some or all did.",
+        kind: Kind::Counter,
+        unit: "seconds",
+        labels: &["resource", "stalled"],
+        read: |seen, into| stalled(seen, "pressure_share", into),
+    },
+    Family {
+        name: "holdup_cgroup_pressure_stalled_seconds",
+        help: "The same of the control group that is watched.",
+        kind: Kind::Counter,
+        unit: "seconds",
+        labels: &["resource", "stalled"],
+        read: |seen, into| stalled(seen, "group_pressure_share", into),
+    },
+    Family {
+        name: "holdup_cgroup_throttled_seconds",
+        help: "Time in which the CPU limit of the watched control group held its tasks up, all CPUs together.",
+        kind: Kind::Counter,
+        unit: "seconds",
+        labels: &["group"],
+        read: throttled,
+    },
+    Family {
+        name: "holdup_kernel_thread_wait_seconds",
+        help: "Time that kernel threads which are bound to one CPU waited for it, by thread and the task before it.",
+        kind: Kind::Counter,
+        unit: "seconds",
+        labels: &["thread", "behind"],
+        read: |seen, into| super::pairs(seen, "kworkers", "kworker_wait_s", " < ", into),
+    },
+];
+
+/// Shares of a whole of so much time.
+fn shares(seen: &Seen<'_>, id: &str, item: &str, whole_s: f64, into: &mut Into<'_>) {
+    seen.items(id, item).for_each(|(label, share)| into(&[label], Reading::Number(share * whole_s)));
+}
+
+fn stalled(seen: &Seen<'_>, item: &str, into: &mut Into<'_>) {
+    for (label, share) in seen.items("pressure", item) {
+        let [resource, stalled] = parts(label, " ");
+        into(&[resource, stalled], Reading::Number(share * seen.length_s));
+    }
+}
+
+fn throttled(seen: &Seen<'_>, into: &mut Into<'_>) {
+    shares(seen, "cgroup-throttling", "cgroup_throttled_share", seen.length_s, into);
+}
