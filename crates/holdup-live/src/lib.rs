@@ -3,6 +3,7 @@
 //! [`Memory`] keeps windows and gives them back as a bundle. [`Now`] is what a screen shows of them: the sentence of the last
 //! windows, what changed, and the account over all that are kept. [`Counters`] adds windows up, family by family
 //! (`families`, a catalogue), and [`render`] has them in the formats of Prometheus.
+//! A [`Trigger`] is a condition over windows.
 //!
 //! Not here: watching (`holdup-watch`), drawing (`holdup-screen`) and serving (`holdup-exporter`).
 #![forbid(unsafe_code)]
@@ -13,9 +14,11 @@ mod families;
 mod memory;
 mod now;
 mod size;
+mod trigger;
 
 pub use counters::{Counters, OTHER, Series, Value};
 pub use exposition::{Format, Own, render};
 pub use families::{Family, Kind};
 pub use memory::{Bar, Memory};
 pub use now::Now;
+pub use trigger::Trigger;
