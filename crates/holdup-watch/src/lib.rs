@@ -10,8 +10,10 @@ mod record;
 mod watching;
 pub mod window;
 mod windows;
+mod write;
 
 pub use live::{Find, Live, LiveRequest, live};
 pub use record::{DEFAULT_WINDOWS, RecordOutcome, RecordRequest, default_collectors, record};
 pub use watching::Watching;
 pub use window::unix_ns;
+pub use write::write;
