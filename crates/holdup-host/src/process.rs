@@ -103,6 +103,31 @@ fn stat_at(host: &Host, path: &str) -> Result<Stat, HostError> {
     })
 }
 
+/// What a process uses; `None` for what cannot be read.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Usage {
+    /// CPU time, s.
+    pub cpu_s: Option<f64>,
+    /// Resident memory, bytes.
+    pub resident_bytes: Option<f64>,
+    /// Open descriptors.
+    pub descriptors: Option<f64>,
+}
+
+/// What a process uses now.
+///
+/// Source: proc_pid_stat(5), proc_pid_statm(5), proc_pid_fd(5).
+pub fn usage(host: &Host, pid: u32) -> Usage {
+    let ticks = stat(host, pid).ok().map(|s| (s.user_ticks + s.system_ticks) as f64);
+    let statm = host.read_text(&format!("/proc/{pid}/statm")).ok();
+    let pages = statm.and_then(|text| text.split_ascii_whitespace().nth(1)?.parse::<f64>().ok());
+    Usage {
+        cpu_s: ticks.map(|ticks| ticks / ticks_per_second() as f64),
+        resident_bytes: pages.map(|pages| pages * rustix::param::page_size() as f64),
+        descriptors: host.list(&format!("/proc/{pid}/fd")).ok().map(|names| names.len() as f64),
+    }
+}
+
 /// When a process began, in ticks since boot. With the pid it names a process for as long as the host is up.
 pub fn start_time(host: &Host, pid: u32) -> Result<u64, HostError> {
     stat(host, pid).map(|s| s.start_time)

@@ -34,7 +34,7 @@ fn part_of(path: &Path) -> PathBuf {
 
 fn write_all(bundle: &BundleData, path: &Path) -> Result<(), Problem> {
     let BundleData { head, plan, plan_source, schedule, metrics, collectors, .. } = bundle;
-    let mut writer = Writer::create(path, head, plan, plan_source, schedule, metrics, collectors)?;
+    let mut writer = Writer::create_copy(path, head, plan, plan_source, schedule, metrics, collectors)?;
     for reading in &bundle.environment {
         writer.add_environment(reading.session, reading.boot, &reading.facts)?;
     }
