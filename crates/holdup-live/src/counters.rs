@@ -42,7 +42,7 @@ pub struct Counters {
 impl Counters {
     /// Nothing counted yet. `most` is how many series a family has, beside `other`.
     pub fn new(watched: impl Into<String>, most: usize) -> Self {
-        let families = families::ALL.iter().copied().flatten().map(|family| (family, BTreeMap::new())).collect();
+        let families = families::all().map(|family| (family, BTreeMap::new())).collect();
         Counters { watched: watched.into(), most, seen_ns: 0, families }
     }
 

@@ -18,7 +18,7 @@ mod trigger;
 
 pub use counters::{Counters, OTHER, Series, Value};
 pub use exposition::{Format, Own, render};
-pub use families::{Family, Kind};
+pub use families::{Family, Kind, all as families};
 pub use memory::{Bar, Memory};
 pub use now::Now;
 pub use trigger::Trigger;

@@ -1,8 +1,8 @@
 //! The command line. Each command declares its arguments beside what it does; here is what several of them share.
 
 use crate::commands::{
-    agent, apply, bisect, calibrate, check, compare, explain, export, gate, history, hosts, import, kernels, list,
-    packets, postgres, predict, record, report, restore, run, store, tune, verify,
+    agent, apply, bisect, calibrate, check, compare, explain, export, exporter, gate, history, hosts, import, kernels,
+    list, packets, postgres, predict, record, report, restore, run, store, tune, verify,
 };
 use clap::{Args, Parser, Subcommand};
 use holdup_target::{GuestOptions, SshOptions};
@@ -36,6 +36,7 @@ pub(crate) enum Command {
     Check(check::Args),
     Run(run::Args),
     Record(record::Args),
+    Exporter(exporter::Args),
     Explain(explain::Args),
     Compare(compare::Args),
     Report(report::Args),

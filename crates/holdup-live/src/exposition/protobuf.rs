@@ -2,7 +2,7 @@
 
 use super::native::{SCHEMA, native};
 use super::{classic, sum_s};
-use crate::families::Kind;
+use crate::families::{Kind, exposed_name};
 use holdup_model::SparseHistogram;
 use prost::Message;
 
@@ -93,10 +93,11 @@ impl Writer {
     pub(super) fn family(&mut self, name: &str, help: &str, kind: Kind, unit: &str) {
         self.flush();
         // In this format a counter's family has `_total` in its name, as its series have.
-        let (name, kind) = match kind {
-            Kind::Counter => (format!("{name}_total"), 0),
-            Kind::Gauge => (name.to_owned(), 1),
-            Kind::Histogram => (name.to_owned(), 4),
+        let name = exposed_name(name, kind);
+        let kind = match kind {
+            Kind::Counter => 0,
+            Kind::Gauge => 1,
+            Kind::Histogram => 4,
         };
         self.family = Some(MetricFamily {
             name: Some(name),

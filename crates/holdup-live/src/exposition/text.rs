@@ -1,7 +1,7 @@
 //! The text formats.
 
 use super::{classic, sum_s};
-use crate::families::Kind;
+use crate::families::{Kind, exposed_name};
 use holdup_model::SparseHistogram;
 use std::fmt::Write;
 
@@ -16,18 +16,10 @@ impl Writer {
         Writer { out: String::with_capacity(1 << 16), is_open }
     }
 
-    /// In OpenMetrics a counter's family has its name without `_total`, in the older format with it.
-    fn family_name(&self, name: &str, kind: Kind) -> String {
-        if kind == Kind::Counter && !self.is_open { format!("{name}_total") } else { name.to_owned() }
-    }
-
     pub(super) fn family(&mut self, name: &str, help: &str, kind: Kind, unit: &str) {
-        let name = self.family_name(name, kind);
-        let kind = match kind {
-            Kind::Counter => "counter",
-            Kind::Gauge => "gauge",
-            Kind::Histogram => "histogram",
-        };
+        // In OpenMetrics a counter's family has its name without `_total`, in the older format with it.
+        let name = if self.is_open { name.to_owned() } else { exposed_name(name, kind) };
+        let kind = kind.name();
         self.line(format_args!("# TYPE {name} {kind}"));
         if self.is_open && !unit.is_empty() {
             self.line(format_args!("# UNIT {name} {unit}"));
@@ -38,9 +30,8 @@ impl Writer {
     }
 
     pub(super) fn number(&mut self, name: &str, kind: Kind, labels: &[(&str, &str)], value: f64) {
-        let suffix = if kind == Kind::Counter { "_total" } else { "" };
-        let labels = in_braces(labels, None);
-        self.line(format_args!("{name}{suffix}{labels} {value}"));
+        let (name, labels) = (exposed_name(name, kind), in_braces(labels, None));
+        self.line(format_args!("{name}{labels} {value}"));
     }
 
     pub(super) fn histogram(&mut self, name: &str, labels: &[(&str, &str)], histogram: &SparseHistogram) {

@@ -38,6 +38,34 @@ pub enum Kind {
     Histogram,
 }
 
+impl Kind {
+    /// Its name in the formats of exposition.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+            Kind::Histogram => "histogram",
+        }
+    }
+}
+
+/// All families, source by source.
+pub fn all() -> impl Iterator<Item = &'static Family> {
+    ALL.iter().copied().flatten()
+}
+
+impl Family {
+    /// Its name in a query: that of a counter ends in `_total`.
+    pub fn exposed_name(&self) -> String {
+        exposed_name(self.name, self.kind)
+    }
+}
+
+/// The name of a family in a query.
+pub(crate) fn exposed_name(name: &str, kind: Kind) -> String {
+    if kind == Kind::Counter { format!("{name}_total") } else { name.to_owned() }
+}
+
 /// One family: what it is, and how it is read from a window.
 #[derive(Clone, Copy)]
 pub struct Family {
@@ -129,7 +157,7 @@ mod tests {
     #[test]
     fn names_follow_the_conventions_of_prometheus() {
         let mut names = BTreeSet::new();
-        for family in ALL.iter().copied().flatten() {
+        for family in all() {
             let name = family.name;
             assert!(names.insert(name), "{name} is there twice");
             assert!(name.starts_with("holdup_") && !name.ends_with("_total"), "{name}");

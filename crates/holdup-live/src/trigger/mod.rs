@@ -115,7 +115,7 @@ impl Trigger {
 
 impl Selected {
     fn family(&self) -> Option<&'static Family> {
-        families::ALL.iter().copied().flatten().find(|family| family.name == self.family)
+        families::all().find(|family| family.name == self.family)
     }
 
     /// Whether a series has the labels.

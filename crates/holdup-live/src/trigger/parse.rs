@@ -111,7 +111,7 @@ impl<'a> Reader<'a> {
     /// The labels behind the name of a family.
     fn selected(&mut self, name: &str, begin: usize) -> Result<(&'static Family, Selected), Problem> {
         let bare = name.strip_suffix("_total").unwrap_or(name);
-        let Some(family) = families::ALL.iter().copied().flatten().find(|family| family.name == bare) else {
+        let Some(family) = families::all().find(|family| family.name == bare) else {
             self.at = begin;
             return Err(self.wrong("there is no such metric").hint("`holdup list metrics` has their names and labels"));
         };

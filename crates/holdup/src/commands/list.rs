@@ -24,6 +24,8 @@ enum Kind {
     Analyses,
     Explanations,
     Targets,
+    /// What `holdup exporter` exports
+    Metrics,
     Machines,
     Formats,
     Schemas,
@@ -107,6 +109,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
         Kind::Schemas => schemas(what, json)?,
         Kind::Machines => machines(what, json)?,
         Kind::Formats => formats(json),
+        Kind::Metrics => metrics(what, json)?,
         _ => catalogue(kind, what, json)?,
     };
     output::data(&text)?;
@@ -286,6 +289,48 @@ fn row_json(row: &Row) -> Value {
         "parameters": row.parameters,
         "brings": row.produces.iter().map(|(name, unit, summary)| json!({"name": name, "unit": unit, "summary": summary})).collect::<Vec<_>>(),
     })
+}
+
+/// What is exported, by the names in a query.
+fn metrics(name: Option<&str>, as_json: bool) -> Result<String, Problem> {
+    let all: Vec<Exported> = holdup_live::families().map(Exported::of).collect();
+    let chosen: Vec<&Exported> = all.iter().filter(|f| name.is_none_or(|name| f.name == name)).collect();
+    if let (Some(name), true) = (name, chosen.is_empty()) {
+        return Err(unknown(Kind::Metrics, name, all.iter().map(|f| f.name.as_str())));
+    }
+    if as_json {
+        return Ok(document(Kind::Metrics, chosen.iter().map(|f| f.to_json())));
+    }
+    if let (Some(_), [f]) = (name, chosen.as_slice()) {
+        return Ok(format!("{}{{{}}}  {}\n\n{}\n", f.name, f.labels.join(", "), f.kind, f.help));
+    }
+    let width = chosen.iter().map(|f| f.name.len()).max().unwrap_or(0);
+    Ok(chosen.iter().map(|f| one_line(&f.name, f.help, "", width)).collect())
+}
+
+/// A family as it is listed.
+struct Exported {
+    name: String,
+    kind: &'static str,
+    unit: &'static str,
+    labels: Vec<&'static str>,
+    help: &'static str,
+}
+
+impl Exported {
+    fn of(family: &holdup_live::Family) -> Self {
+        Exported {
+            name: family.exposed_name(),
+            kind: family.kind.name(),
+            unit: family.unit,
+            labels: std::iter::once("watched").chain(family.labels.iter().copied()).collect(),
+            help: family.help,
+        }
+    }
+
+    fn to_json(&self) -> Value {
+        json!({"name": self.name, "kind": self.kind, "unit": self.unit, "labels": self.labels, "help": self.help})
+    }
 }
 
 fn formats(as_json: bool) -> String {

@@ -9,6 +9,7 @@ pub(crate) mod check;
 pub(crate) mod compare;
 pub(crate) mod explain;
 pub(crate) mod export;
+pub(crate) mod exporter;
 mod fleet;
 pub(crate) mod gate;
 pub(crate) mod history;
@@ -45,6 +46,7 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<u8> {
         Command::Compare(args) => compare::run(args),
         Command::Explain(args) => explain::run(args),
         Command::Export(args) => export::run(args),
+        Command::Exporter(args) => exporter::run(args),
         Command::Gate(args) => gate::run(args),
         Command::History(args) => history::run(args),
         Command::Hosts(args) => hosts::run(args),
