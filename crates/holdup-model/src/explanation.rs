@@ -52,6 +52,9 @@ pub struct Cause {
     pub sentence: String,
     /// What was lost to it, as a share of what `of` says; `None` where that could not be had.
     pub share: Option<Estimate>,
+    /// The same without an interval, which one window has not. No part of the document.
+    #[serde(skip)]
+    pub plain_share: Option<f64>,
     /// What the share is of (`the CPU time of the watched tasks`).
     pub of: String,
     /// The smallest share that counts as a cause.

@@ -112,7 +112,9 @@ pub(crate) fn judge(kind: &Kind, watched: &Watched<'_>, pieces: Result<Pieces, M
             return cause;
         }
     };
-    cause.tasks_held_up = Some(pieces.sums().0 / watched.length_s(&pieces.trials)).filter(|held| held.is_finite());
+    let (part, whole) = pieces.sums();
+    cause.plain_share = (whole > 0.0).then(|| part / whole);
+    cause.tasks_held_up = Some(part / watched.length_s(&pieces.trials)).filter(|held| held.is_finite());
     if let Some(left_out) = &pieces.left_out {
         let (used, all) = (pieces.trials.len(), watched.trials.len());
         cause.details.push(format!(
@@ -188,6 +190,7 @@ pub(crate) fn blank(kind: &Kind) -> Cause {
         verdict: FindingVerdict::Undecided,
         sentence: String::new(),
         share: None,
+        plain_share: None,
         of: kind.of.to_owned(),
         minimum: kind.minimum,
         tasks_held_up: None,

@@ -51,8 +51,8 @@ fn seconds(seen: &Seen<'_>, into: &mut Into<'_>) {
 
 fn share(seen: &Seen<'_>, into: &mut Into<'_>) {
     for cause in seen.alone.iter().flat_map(|arm| &arm.causes).filter(|c| c.id != NOTHING) {
-        if let Some(share) = &cause.share {
-            into(&[&cause.id], Reading::Number(share.value));
+        if let Some(share) = cause.plain_share {
+            into(&[&cause.id], Reading::Number(share));
         }
     }
 }
@@ -60,7 +60,7 @@ fn share(seen: &Seen<'_>, into: &mut Into<'_>) {
 fn undecided(seen: &Seen<'_>, into: &mut Into<'_>) {
     for cause in seen.alone.iter().flat_map(|arm| &arm.causes).filter(|c| c.id != NOTHING) {
         // One window has no interval: what is missing is evidence, and not certainty.
-        let is_open = cause.verdict == FindingVerdict::Undecided && cause.share.is_none();
+        let is_open = cause.verdict == FindingVerdict::Undecided && !cause.missing.is_empty();
         into(&[&cause.id], Reading::Number(if is_open { seen.length_s } else { 0.0 }));
     }
 }

@@ -99,7 +99,7 @@ impl Trigger {
 
     fn value(&self, trial: &Trial, alone: Option<&ArmExplanation>, cpus: u32) -> Option<f64> {
         match &self.of {
-            Of::Share(cause) => alone?.causes.iter().find(|c| c.id == *cause)?.share.as_ref().map(|share| share.value),
+            Of::Share(cause) => alone?.causes.iter().find(|c| c.id == *cause)?.plain_share,
             Of::Sum(selected) => {
                 let (family, sum) = (selected.family()?, selected.sum(trial, alone, cpus)?);
                 let length_s = trial.window?.length_ns as f64 / 1e9;

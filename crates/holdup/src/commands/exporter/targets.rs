@@ -7,8 +7,10 @@ use holdup_model::Problem;
 use holdup_sql::Config;
 use holdup_watch::{Watching, default_collectors};
 
-/// The collector that costs most, and whose stacks no metric has.
-const TOO_DEAR: &str = "cpu-profile";
+/// Collectors that cost most of all and of which no metric is made. Wait events are in the account.
+const TOO_DEAR: [&str; 2] = ["cpu-profile", "wait-events"];
+/// The one that names queries in a bundle: for flights alone.
+const OF_FLIGHTS: &str = "queries";
 
 /// How one thing is found.
 enum How {
@@ -73,7 +75,9 @@ fn of_target(args: &Args, how: &How) -> Vec<String> {
         return collectors(given);
     }
     let has_connection = matches!(how, How::Postgres(server) if is_connection(server));
-    default_collectors(has_connection).into_iter().filter(|id| id != TOO_DEAR).collect()
+    let mut ids = default_collectors(has_connection);
+    ids.retain(|id| !TOO_DEAR.contains(&id.as_str()) && (args.flights.is_some() || id != OF_FLIGHTS));
+    ids
 }
 
 /// Whether `--pg` names a way to connect, and not a process.
