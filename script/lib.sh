@@ -50,17 +50,27 @@ need_postgresql() {
     as_root mv "$conf.before-holdup" "$conf"
 }
 
-# OpenSSH's client and server and a library that sets a process's clock, without the server that Debian's package starts (policy-rc.d: invoke-rc.d(8)).
-need_ssh() {
+# As need_packages, without the servers that Debian's packages start (policy-rc.d: invoke-rc.d(8)).
+need_packages_at_rest() {
     policy=/usr/sbin/policy-rc.d
-    if [ -x /usr/sbin/sshd ] || [ -e "$policy" ]; then
-        need_packages openssh-client openssh-server faketime
+    if [ -e "$policy" ]; then
+        need_packages "$@"
         return 0
     fi
     printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" >/dev/null
     as_root chmod 755 "$policy"
-    need_packages openssh-client openssh-server faketime || { as_root rm -f "$policy"; exit 3; }
+    need_packages "$@" || { as_root rm -f "$policy"; exit 3; }
     as_root rm -f "$policy"
+}
+
+# OpenSSH's client and server, and a library that sets a process's clock.
+need_ssh() {
+    need_packages_at_rest openssh-client openssh-server faketime
+}
+
+# Prometheus with promtool, and node_exporter, which the tests start themselves.
+need_prometheus() {
+    need_packages_at_rest prometheus prometheus-node-exporter
 }
 
 # The original tools that holdup's engines are compared with.

@@ -238,7 +238,7 @@ mod tests {
     fn names_of_bundles_have_the_time_and_nothing_that_a_shell_reads() {
         assert_eq!(file_name(0, ""), "flight-19700101T000000Z.holdup");
         assert_eq!(
-            file_name(1_795_808_400_000_000_000, "db1:5432 $x/.."),
+            file_name(1_795_813_200_000_000_000, "db1:5432 $x/.."),
             "flight-20261127T210000Z-db1-5432--x---.holdup"
         );
     }
