@@ -1,6 +1,6 @@
 //! The flight recorder.
 
-use crate::common::{Sandbox, is_root, signal, wait_for};
+use crate::common::{Sandbox, is_root, signal, texts, wait_for};
 use crate::http::ask;
 use crate::server::{Exporter, Server};
 use holdup_testkit::ignore;
@@ -19,6 +19,13 @@ fn whole(folder: &Path) -> Vec<String> {
     flights(folder).into_iter().filter(|name| name.ends_with(".holdup")).collect()
 }
 
+/// What `explain` says of a bundle, whatever it finds.
+fn explained(place: &Sandbox, path: &str) -> String {
+    let (out, err) = texts(&place.output(&["explain", path, "--details"]));
+    assert!(err.is_empty(), "{err}");
+    out
+}
+
 pub(crate) fn a_trigger_a_signal_and_a_webhook_write_bundles_that_name_the_moment() {
     let (place, server) = (Sandbox::new(), Server::start());
     let folder = place.path("flights");
@@ -33,7 +40,7 @@ pub(crate) fn a_trigger_a_signal_and_a_webhook_write_bundles_that_name_the_momen
     drop(load);
     let first = whole(&folder).remove(0);
     let path = folder.join(&first).display().to_string();
-    let (out, _) = place.expect(0, &["explain", &path, "--details"]);
+    let out = explained(&place, &path);
     assert!(out.contains(condition), "the explanation names what asked for it: {out}");
     let (trials, _) = place.expect(0, &["list", "trials", &path, "--json"]);
     let trials: serde_json::Value = serde_json::from_str(&trials).unwrap();
@@ -53,7 +60,7 @@ pub(crate) fn a_trigger_a_signal_and_a_webhook_write_bundles_that_name_the_momen
     assert_eq!(ask(exporter.address, &request).0, 202);
     wait_for("the flight of the webhook", || whole(&folder).len() == 3);
     let last = folder.join(whole(&folder).pop().unwrap()).display().to_string();
-    let (out, _) = place.expect(0, &["explain", &last, "--details"]);
+    let out = explained(&place, &last);
     assert!(out.contains("webhook: alert HoldupRowLocks"), "{out}");
     // Asked for and ended before it is over: what there is is written.
     std::thread::sleep(std::time::Duration::from_secs(2));
