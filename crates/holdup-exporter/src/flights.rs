@@ -44,6 +44,9 @@ pub(crate) struct Tally {
     pub(crate) limited: u64,
 }
 
+/// What became of one bundle: its file, or why there is none.
+type Written = Result<PathBuf, String>;
+
 struct Pending {
     reason: String,
     asked_unix_ns: i64,
@@ -58,7 +61,7 @@ pub struct Flights {
     last_unix_ns: Option<i64>,
     tally: Tally,
     writing: Option<JoinHandle<()>>,
-    written: (Sender<Result<PathBuf, String>>, Receiver<Result<PathBuf, String>>),
+    written: (Sender<Written>, Receiver<Written>),
 }
 
 impl Flights {
@@ -130,7 +133,7 @@ impl Flights {
         self.news()
     }
 
-    /// Writes the windows around the trigger, in a thread of its own: what is watched does not wait for a disk.
+    /// Writes the windows around the trigger in another thread: watching does not wait for a disk.
     fn write(&mut self, memory: &Memory) {
         let Some(pending) = self.pending.take() else { return };
         self.last_unix_ns = Some(pending.asked_unix_ns);

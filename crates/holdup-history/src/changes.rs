@@ -1,7 +1,7 @@
 //! Where series changed, and which changes for the worse are open.
 
 use crate::series::{Series, Split, series};
-use crate::words;
+use crate::{threads, words};
 use holdup_model::Direction;
 use holdup_model::kept::{ChangedSeries, KeptChange, KeptHistory, KeptRun, KeptSeries, OpenRegression};
 use holdup_stats::change_points::{Change, ChangeOptions, change_points_of_long};
@@ -15,7 +15,7 @@ pub(crate) const FALSE_ALARMS: f64 = 0.05;
 pub fn history(kept: &KeptSeries, split: Split) -> KeptHistory {
     let all = series(kept, split);
     let level = FALSE_ALARMS / all.len().max(1) as f64;
-    let series: Vec<ChangedSeries> = all.iter().map(|one| look(one, level)).collect();
+    let series: Vec<ChangedSeries> = threads::map(&all, |one| look(one, level));
     let mut history =
         KeptHistory { caution: caution(&kept.runs), runs: kept.runs.clone(), findings: Vec::new(), series };
     history.findings = words::findings(&history);

@@ -12,6 +12,7 @@ mod gate;
 mod keep;
 mod level;
 mod series;
+mod threads;
 mod words;
 
 pub use changes::history;

@@ -51,7 +51,7 @@ impl Counters {
         &self.watched
     }
 
-    /// Adds a window, with what can be said about it alone, on a machine with so many CPUs.
+    /// Adds a window, with what can be said about it alone, on a machine with this number of CPUs.
     pub fn add(&mut self, trial: &Trial, alone: Option<&ArmExplanation>, cpus: u32) {
         let Some(window) = trial.window else { return };
         self.seen_ns = self.seen_ns.saturating_add(window.length_ns);

@@ -1,4 +1,4 @@
-//! The last windows of a watch in bounded memory, and what is made of them while it goes on.
+//! The last windows of a watch in bounded memory, and what is shown and exported of them.
 //!
 //! [`Memory`] keeps windows and gives them back as a bundle. [`Now`] is what a screen shows of them: the sentence of the last
 //! windows, what changed, and the account over all that are kept. [`Counters`] adds windows up, family by family

@@ -127,7 +127,7 @@ impl Memory {
 
 fn bar(trial: &Trial, alone: Option<&ArmExplanation>) -> Bar {
     let account = alone.and_then(|arm| arm.account.as_ref());
-    // Small states stand among the others as one, and are told apart here.
+    // Small states stand among the others as one; here each counts.
     let states = account.into_iter().flat_map(|account| account.states.iter().chain(&account.small));
     let states = states.filter(|state| state.class != StateClass::Other);
     Bar {

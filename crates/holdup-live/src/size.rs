@@ -1,6 +1,6 @@
 //! How much memory a window takes.
 
-use holdup_model::{Collected, EvidenceItem, Measured, Trial};
+use holdup_model::{Collected, EvidenceItem, Measured, StackProfile, Trial};
 
 /// What the allocator adds to a block, about.
 const BLOCK_BYTES: usize = 16;
@@ -20,7 +20,7 @@ fn item(item: &EvidenceItem) -> usize {
 fn collected(of: &Collected) -> usize {
     let notes: usize = of.coverage.notes.iter().map(|note| text(note) + size_of::<String>()).sum();
     let histograms: usize = of.histograms.iter().map(|h| h.histogram.memory_bytes() + 2 * text(&h.name)).sum();
-    let stacks: usize = of.stacks.iter().map(|stack| stack.memory_bytes()).sum();
+    let stacks: usize = of.stacks.iter().map(StackProfile::memory_bytes).sum();
     size_of::<Collected>() + of.items.iter().map(item).sum::<usize>() + notes + histograms + stacks
 }
 

@@ -4,7 +4,7 @@ use super::Served;
 use holdup_live::Format;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{ACCEPT, ALLOW, AUTHORIZATION, CONTENT_TYPE, WWW_AUTHENTICATE};
+use hyper::header::{ACCEPT, ALLOW, AUTHORIZATION, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
 use hyper::{Method, Request, Response, StatusCode};
 use std::time::Duration;
 use tokio::time::timeout;
@@ -24,7 +24,7 @@ type Answer = Response<Full<Bytes>>;
 pub(super) async fn answer(request: Request<Incoming>, served: &Served) -> Answer {
     if !is_allowed(&request, served.token.as_deref()) {
         let mut answer = text(StatusCode::UNAUTHORIZED, "a bearer token is needed\n");
-        answer.headers_mut().insert(WWW_AUTHENTICATE, hyper::header::HeaderValue::from_static("Bearer"));
+        answer.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         return answer;
     }
     let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
@@ -47,7 +47,7 @@ pub(super) async fn answer(request: Request<Incoming>, served: &Served) -> Answe
 /// Whether the client has shown the token. The time that it takes says nothing of the token but its length.
 fn is_allowed(request: &Request<Incoming>, token: Option<&str>) -> bool {
     let Some(token) = token else { return true };
-    let given = request.headers().get(AUTHORIZATION).map(|value| value.as_bytes()).unwrap_or_default();
+    let given = request.headers().get(AUTHORIZATION).map_or(&[][..], HeaderValue::as_bytes);
     let Some(given) = given.strip_prefix(b"Bearer ") else { return false };
     given.len() == token.len() && given.iter().zip(token.as_bytes()).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
 }
@@ -85,7 +85,7 @@ fn alert(body: &[u8]) -> Option<String> {
 
 fn allow(methods: &'static str) -> Answer {
     let mut answer = text(StatusCode::METHOD_NOT_ALLOWED, "this method is not for this path\n");
-    answer.headers_mut().insert(ALLOW, hyper::header::HeaderValue::from_static(methods));
+    answer.headers_mut().insert(ALLOW, HeaderValue::from_static(methods));
     answer
 }
 
@@ -96,7 +96,7 @@ fn text(status: StatusCode, text: &'static str) -> Answer {
 fn with_type(status: StatusCode, kind: &'static str, bytes: Bytes) -> Answer {
     let mut answer = Response::new(Full::new(bytes));
     *answer.status_mut() = status;
-    answer.headers_mut().insert(CONTENT_TYPE, hyper::header::HeaderValue::from_static(kind));
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     answer
 }
 

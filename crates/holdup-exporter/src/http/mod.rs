@@ -22,8 +22,8 @@ use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
-/// Connections at the same time. Another one ends the oldest: one that sends its request at once, as Prometheus does, has its
-/// answer long before.
+/// Connections at the same time. Another one ends the oldest: one that sends its request immediately, as Prometheus does, has
+/// its answer long before.
 const CONNECTIONS: usize = 64;
 /// For the head of a request, and between two requests of a connection.
 const HEAD: Duration = Duration::from_secs(10);
@@ -83,7 +83,7 @@ struct Served {
     token: Option<String>,
 }
 
-/// Answers until the process ends. In a thread of its own.
+/// Answers until the process ends.
 ///
 /// # Errors
 /// When the runtime cannot start.

@@ -136,12 +136,12 @@ pub(crate) fn word(text: &str) -> String {
     text.chars().map(|c| if c.is_alphanumeric() { c.to_ascii_lowercase() } else { '_' }).collect()
 }
 
-/// Adds every item of this name under one label, its own.
+/// Adds every item of this name under its label.
 pub(crate) fn each(seen: &Seen<'_>, id: &str, name: &str, into: &mut Into<'_>) {
     seen.items(id, name).for_each(|(label, value)| into(&[label], Reading::Number(value)));
 }
 
-/// Adds every item of this name under two labels, the parts of its own.
+/// Adds every item of this name under two labels, which are the parts of its label.
 pub(crate) fn pairs(seen: &Seen<'_>, id: &str, name: &str, between: &str, into: &mut Into<'_>) {
     for (label, value) in seen.items(id, name) {
         let [a, b] = parts(label, between);

@@ -79,7 +79,7 @@ impl Trigger {
     /// begin again.
     pub fn look(&mut self, trial: &Trial, alone: Option<&ArmExplanation>, cpus: u32) -> Option<f64> {
         let length_ns = trial.window.map_or(0, |w| w.length_ns);
-        // A window without evidence says nothing: what held goes on.
+        // A window without evidence says nothing: what held still holds.
         let value = self.value(trial, alone, cpus)?;
         let holds = match self.operator {
             Operator::Above => value > self.bound,

@@ -19,7 +19,7 @@ fn whole(folder: &Path) -> Vec<String> {
     flights(folder).into_iter().filter(|name| name.ends_with(".holdup")).collect()
 }
 
-/// What `explain` says of a bundle, whatever it finds.
+/// What `explain` says of a bundle, with a cause or without.
 fn explained(place: &Sandbox, path: &str) -> String {
     let (out, err) = texts(&place.output(&["explain", path, "--details"]));
     assert!(err.is_empty(), "{err}");

@@ -81,8 +81,8 @@ impl Exporter {
     pub(crate) fn of(mut command: Command) -> Exporter {
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let said = Arc::new(Mutex::new(Vec::new()));
-        let (lines, heard) = (BufReader::new(child.stderr.take().unwrap()).lines(), said.clone());
-        std::thread::spawn(move || lines.map_while(Result::ok).for_each(|line| heard.lock().unwrap().push(line)));
+        let (lines, kept) = (BufReader::new(child.stderr.take().unwrap()).lines(), said.clone());
+        std::thread::spawn(move || lines.map_while(Result::ok).for_each(|line| kept.lock().unwrap().push(line)));
         let mut exporter = Exporter { child, address: SocketAddr::from(([127, 0, 0, 1], 0)), said };
         wait_for("the address of the exporter", || {
             let said = exporter.said();
@@ -170,7 +170,7 @@ pub(crate) fn without_root_what_is_left_works_and_what_is_missing_is_said() {
     let pid = server.cluster.pid().unwrap().to_string();
     let folder = place.path(".");
     std::fs::set_permissions(&folder, PermissionsExt::from_mode(0o777)).unwrap();
-    let as_nobody = |capabilities: &str| {
+    let without_root = |capabilities: &str| {
         let program = place.holdup(&[]).get_program().to_owned();
         // The build folder may be closed to others.
         let copy = place.path("holdup-copy");
@@ -189,7 +189,7 @@ pub(crate) fn without_root_what_is_left_works_and_what_is_missing_is_said() {
             .env("HOLDUP_CACHE", place.path("cache-of-nobody"));
         command
     };
-    let exporter = Exporter::of(as_nobody("-all"));
+    let exporter = Exporter::of(without_root("-all"));
     wait_for("a window", || exporter.sum("holdup_watched_seconds_total", &[]) >= 2.0);
     assert!(exporter.sum("holdup_collector_available", &["collector=\"account\""]) < 0.5);
     assert!(exporter.sum("holdup_host_cpu_seconds_total", &[]) > 0.0, "{}", exporter.metrics());
@@ -198,7 +198,7 @@ pub(crate) fn without_root_what_is_left_works_and_what_is_missing_is_said() {
     exporter.end();
     // What the unit for systemd gives.
     let load = server.load("40");
-    let exporter = Exporter::of(as_nobody("-all,+bpf,+perfmon,+sys_ptrace,+dac_read_search,+syslog"));
+    let exporter = Exporter::of(without_root("-all,+bpf,+perfmon,+sys_ptrace,+dac_read_search,+syslog"));
     let waits = || exporter.sum("holdup_task_seconds_total", &["kind=\"client backend\"", "wait_event=\"ClientRead\""]);
     wait_for("wait events of another user's server", || waits() > 0.0);
     for collector in ["account", "switches", "faults", "critical-sections"] {

@@ -12,7 +12,7 @@ use holdup_model::{Problem, units};
 use holdup_watch::{Live, LiveRequest, live};
 use signal_hook::consts::SIGUSR1;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -155,7 +155,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
         let pairs = watched.iter().zip(&targets);
         let watching: Vec<_> = pairs.map(|(one, target)| scope.spawn(|| watch_one(one, target))).collect();
         between(args, &exposed, &asked, &cancel);
-        let ended = watching.into_iter().map(|thread| thread.join());
+        let ended = watching.into_iter().map(std::thread::ScopedJoinHandle::join);
         let ended =
             ended.map(|ended| ended.unwrap_or_else(|_| Err(Problem::internal("watching", "a thread panicked"))));
         ended.filter_map(Result::err).next()
@@ -195,7 +195,7 @@ fn target(args: &Args, one: &Watched, all: usize) -> Result<Arc<Target>, Problem
     let flights = match &args.flights {
         None => None,
         Some(folder) => {
-            std::fs::create_dir_all(folder).map_err(|e| Problem::host(folder.display().to_string(), e.to_string()))?;
+            folder_of_flights(folder).map_err(|e| Problem::host(folder.display().to_string(), e.to_string()))?;
             let triggers = args.trigger.iter().map(|text| Trigger::parse(text)).collect::<Result<_, _>>()?;
             let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
             let options = FlightOptions {
@@ -212,6 +212,14 @@ fn target(args: &Args, one: &Watched, all: usize) -> Result<Arc<Target>, Problem
     };
     let memory = usize::try_from(args.memory).unwrap_or(usize::MAX) / all.max(1);
     Ok(Arc::new(Target::new(&one.name, memory, usize::try_from(args.series).unwrap_or(100), flights)))
+}
+
+/// One that is there may be anybody's; one that is made is closed to other users.
+fn folder_of_flights(path: &Path) -> std::io::Result<()> {
+    match holdup_files::Folder::open(path) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => holdup_files::private_folder(path).map(drop),
+        opened => opened.map(drop),
+    }
 }
 
 fn listener(args: &Args) -> Result<Option<Listener>, Problem> {
