@@ -1,7 +1,8 @@
 //! What watching costs: throughput with each observer against no observer, beside the peers, interleaved in random order.
 //!
-//! `cargo bench -p holdup-evidence --bench watching -- [--loads pgbench,hackbench,ping-pong] [--observers bare,switches,…]
-//! [--blocks 10] [--seconds 3] [--rezolus PROGRAM] [--wprof PROGRAM]`, as root.
+//! `cargo bench -p holdup-evidence --bench watching -- [--loads pgbench,pgbench-5000,pgbench-50000,hackbench,ping-pong] [--observers bare,switches,…]
+//! [--blocks 10] [--seconds 3] [--rezolus PROGRAM] [--wprof PROGRAM]
+//! [--holdup PROGRAM]`, as root.
 //!
 //! In each block every observer watches one window of the load, and none watches the windows before and after it: what
 //! others take of a shared machine changes within seconds, so an observer is compared with its neighbours. `none again`

@@ -18,13 +18,15 @@ pub(crate) struct Arguments {
     /// Programs that are not packages of a distribution.
     pub(crate) rezolus: PathBuf,
     pub(crate) wprof: PathBuf,
+    /// For the exporter: the release, or this build.
+    pub(crate) holdup: PathBuf,
     pub(crate) pg_bin: PathBuf,
     /// Each trial's numbers, as lines of tab-separated values.
     pub(crate) raw: Option<PathBuf>,
 }
 
 pub(crate) const USAGE: &str = "--loads LOAD,… --observers OBSERVER,… --blocks N --seconds S --clients N --groups N \
-                                --seed N --rezolus PROGRAM --wprof PROGRAM --pg-bin FOLDER --raw FILE";
+                                --seed N --rezolus PROGRAM --wprof PROGRAM --holdup PROGRAM --pg-bin FOLDER --raw FILE";
 
 impl Arguments {
     /// From the command line; Cargo's own `--bench` is passed over.
@@ -39,6 +41,7 @@ impl Arguments {
             seed: 1,
             rezolus: "rezolus".into(),
             wprof: "wprof".into(),
+            holdup: "holdup".into(),
             pg_bin: "/usr/lib/postgresql/15/bin".into(),
             raw: None,
         };
@@ -61,6 +64,7 @@ impl Arguments {
                 "--seed" => a.seed = number()?.into(),
                 "--rezolus" => a.rezolus = value.into(),
                 "--wprof" => a.wprof = value.into(),
+                "--holdup" => a.holdup = value.into(),
                 "--pg-bin" => a.pg_bin = value.into(),
                 "--raw" => a.raw = Some(value.into()),
                 _ => return Err(format!("{word} is not known; {USAGE}")),

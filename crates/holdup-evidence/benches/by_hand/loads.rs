@@ -93,12 +93,18 @@ impl Program {
 /// The load of this name.
 pub(crate) fn load(name: &str, arguments: &Arguments) -> Result<Box<dyn Load>, String> {
     match name {
-        "pgbench" => Ok(Box::new(Postgres::start(arguments)?)),
+        "pgbench" => Ok(Box::new(Postgres::start(arguments, None)?)),
+        "pgbench-5000" => Ok(Box::new(Postgres::start(arguments, Some(LONG))?)),
+        "pgbench-50000" => Ok(Box::new(Postgres::start(arguments, Some(SHORT))?)),
         "hackbench" => Ok(Box::new(Hackbench::sized(arguments)?)),
         "ping-pong" => Ok(Box::new(PingPong { length: Duration::from_secs_f64(arguments.seconds) })),
-        _ => Err(format!("no load {name}; there are pgbench, hackbench, ping-pong")),
+        _ => Err(format!("no load {name}; there are pgbench, pgbench-5000, pgbench-50000, hackbench, ping-pong")),
     }
 }
+
+/// Transactions of which two busy CPUs make some 5,000 and 50,000 switches a second.
+const LONG: &str = "SELECT sum(g) FROM generate_series(1, 6000) g;\n";
+const SHORT: &str = "SELECT sum(g) FROM generate_series(1, 250) g;\n";
 
 /// A cluster of our own, with pgbench's tables at scale 10: all in shared buffers.
 struct Postgres {
@@ -140,7 +146,8 @@ fn postgres_user() -> Result<(u32, u32), String> {
 }
 
 impl Postgres {
-    fn start(arguments: &Arguments) -> Result<Self, String> {
+    /// With the transactions of this script, or those of `pgbench -S`.
+    fn start(arguments: &Arguments, script: Option<&str>) -> Result<Self, String> {
         let bin = arguments.pg_bin.clone();
         let (user, group) = postgres_user()?;
         let folder = tempfile::tempdir().map_err(|e| e.to_string())?;
@@ -166,7 +173,10 @@ impl Postgres {
         let mut fill = in_words(&["-q", "-i", "-s", "10", "-h", &socket, "-U", "postgres", "postgres"]);
         to_its_end(Command::new(&pgbench).args(&mut fill))?;
         let (clients, whole) = (arguments.clients.to_string(), (arguments.seconds.ceil().max(1.0)).to_string());
-        let words = ["-n", "-S", "-M", "prepared", "-c", &clients, "-j", "2", "-T", &whole, "-h", &socket];
+        let file = folder.path().join("script.sql");
+        std::fs::write(&file, script.unwrap_or_default()).map_err(|e| e.to_string())?;
+        let what = script.map_or_else(|| "-S".to_owned(), |_| format!("-f{}", file.display()));
+        let words = ["-n", &what, "-M", "prepared", "-c", &clients, "-j", "2", "-T", &whole, "-h", &socket];
         let command = [in_words(&[&pgbench]), in_words(&words), in_words(&["-U", "postgres", "postgres"])].concat();
         let mut it = Postgres { bin, server, folder, command, seconds: arguments.seconds.ceil().max(1.0) };
         // One that does not count: pages and plans are there afterwards.

@@ -8,7 +8,7 @@ use holdup_evidence::{CollectContext, Collecting, Collector, Subject};
 use holdup_model::{Availability, Collected};
 
 /// All that are tried when none are named; a name that is none of the others is of collectors, joined by `+`.
-pub(crate) const ALL: [&str; 14] = [
+pub(crate) const ALL: [&str; 16] = [
     "none",
     "bare",
     "switches",
@@ -23,6 +23,8 @@ pub(crate) const ALL: [&str; 14] = [
     "bpftrace",
     "rezolus",
     "wprof",
+    "exporter",
+    "node_exporter",
 ];
 
 /// What an observer says of itself at its end.
@@ -63,7 +65,8 @@ impl Observers {
         match name {
             "none" | "none again" => Ok(Box::new(Nothing)),
             "bare" => self.bare.start(),
-            "perf-sched" | "perf-switch" | "runqlat" | "bpftrace" | "rezolus" | "wprof" => self.peers.start(name),
+            "perf-sched" | "perf-switch" | "runqlat" | "bpftrace" | "rezolus" | "wprof" | "exporter"
+            | "node_exporter" => self.peers.start(name, &subjects),
             collectors => ours(collectors, subjects),
         }
     }

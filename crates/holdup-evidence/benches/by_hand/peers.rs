@@ -3,15 +3,21 @@
 use crate::arguments::Arguments;
 use crate::cpu_time;
 use crate::observers::{Said, Watching};
+use holdup_evidence::Subject;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// How to call them.
 pub(crate) struct Peers {
     rezolus: PathBuf,
     wprof: PathBuf,
+    holdup: PathBuf,
     /// In memory, so that no disk is measured.
     folder: tempfile::TempDir,
 }
@@ -44,10 +50,11 @@ impl Peers {
         let folder = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
         let folder = folder.map_err(|e| e.to_string())?;
         std::fs::write(folder.path().join("rezolus.toml"), REZOLUS).map_err(|e| e.to_string())?;
-        Ok(Peers { rezolus: arguments.rezolus.clone(), wprof: arguments.wprof.clone(), folder })
+        let Arguments { rezolus, wprof, holdup, .. } = arguments.clone();
+        Ok(Peers { rezolus, wprof, holdup, folder })
     }
 
-    fn command(&self, name: &str, file: &Path) -> Command {
+    fn command(&self, name: &str, file: &Path, subjects: &[Subject]) -> Command {
         let mut command;
         match name {
             "perf-sched" => {
@@ -63,6 +70,16 @@ impl Peers {
                 command = with_tracefs("bpftrace");
                 command.args(["-e", RUNQLAT_BT]);
             }
+            "exporter" => {
+                command = Command::new(&self.holdup);
+                command.args(["exporter", "--listen", SCRAPED]).env("HOLDUP_CACHE", self.folder.path().join("cache"));
+                // The server; a load by the name of its processes would be another watch.
+                command.args(subjects.iter().take(1).flat_map(|s| ["--pid".to_owned(), s.pid.to_string()]));
+            }
+            "node_exporter" => {
+                command = Command::new("prometheus-node-exporter");
+                command.args([&format!("--web.listen-address={SCRAPED}"), "--collector.perf", "--collector.pressure"]);
+            }
             "wprof" => {
                 command = with_tracefs(&self.wprof.display().to_string());
                 command.args(["-d", "3600s", "-D"]).arg(file);
@@ -76,17 +93,19 @@ impl Peers {
     }
 
     /// Starts one and waits until it has attached: until what it holds open of the kernel's stays the same.
-    pub(crate) fn start(&self, name: &str) -> Result<Box<dyn Watching>, String> {
+    pub(crate) fn start(&self, name: &str, subjects: &[Subject]) -> Result<Box<dyn Watching>, String> {
         let file = self.folder.path().join(name);
         let _of_before = std::fs::remove_file(&file);
         let log = self.folder.path().join(format!("{name}.log"));
         let out = std::fs::File::create(&log).map_err(|e| e.to_string())?;
         let again = out.try_clone().map_err(|e| e.to_string())?;
-        let mut command = self.command(name, &file);
+        let mut command = self.command(name, &file, subjects);
         let command = command.current_dir(self.folder.path()).stdin(Stdio::null()).stdout(out).stderr(again);
         // Its own process group: an interrupt at the terminal does not reach it before the bench does.
         let child = command.process_group(0).spawn().map_err(|e| format!("{name}: {e}"))?;
-        let mut peer = Box::new(Peer { child, file, log, is_over: false });
+        let is_scraped = matches!(name, "exporter" | "node_exporter");
+        let scraper = is_scraped.then(Scraper::start);
+        let mut peer = Box::new(Peer { child, file, log, is_over: false, _scraper: scraper });
         let begun = Instant::now();
         let mut steady = (0, Instant::now());
         while steady.0 == 0 || steady.1.elapsed() < STEADY {
@@ -102,7 +121,7 @@ impl Peers {
             if begun.elapsed() > Duration::from_secs(30) {
                 return Err(format!("{name} attached nothing within 30 s: {}", text()));
             }
-            let now = attached(peer.child.id());
+            let now = if name == "node_exporter" { usize::from(scrape().is_ok()) } else { attached(peer.child.id()) };
             if now != steady.0 {
                 steady = (now, Instant::now());
             }
@@ -126,11 +145,55 @@ fn attached(pid: u32) -> usize {
     targets.filter(|target| is_one(target.clone())).count()
 }
 
+/// Where exporters listen.
+const SCRAPED: &str = "127.0.0.1:42411";
+/// How often they are scraped.
+const SCRAPE: Duration = Duration::from_secs(5);
+
+/// Scrapes an exporter, as Prometheus does, until it is dropped.
+struct Scraper {
+    end: Arc<AtomicBool>,
+}
+
+impl Scraper {
+    fn start() -> Self {
+        let end = Arc::new(AtomicBool::new(false));
+        let ends = end.clone();
+        std::thread::spawn(move || {
+            let mut next = Instant::now() + SCRAPE;
+            while !ends.load(Ordering::SeqCst) {
+                std::thread::sleep(Duration::from_millis(100));
+                if Instant::now() >= next {
+                    next += SCRAPE;
+                    // One that does not answer is not measured, and says so at its end.
+                    let _answer = scrape();
+                }
+            }
+        });
+        Scraper { end }
+    }
+}
+
+impl Drop for Scraper {
+    fn drop(&mut self) {
+        self.end.store(true, Ordering::SeqCst);
+    }
+}
+
+fn scrape() -> std::io::Result<usize> {
+    let mut stream = TcpStream::connect(SCRAPED)?;
+    stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n")?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer)
+}
+
 struct Peer {
     child: Child,
     file: PathBuf,
     log: PathBuf,
     is_over: bool,
+    /// Ends with it.
+    _scraper: Option<Scraper>,
 }
 
 impl Drop for Peer {
