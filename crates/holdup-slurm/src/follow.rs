@@ -32,6 +32,8 @@ pub struct Follow<'a> {
 
 /// The shortest and the longest time between two looks at the queue: one question for all tasks.
 const LOOKS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(15));
+/// The time between two looks at the folder: a part that is whole need not wait for the next question to the queue.
+const GLANCES: Duration = Duration::from_secs(1);
 /// How long Slurm may be silent.
 const SILENCE: Duration = Duration::from_secs(600);
 
@@ -262,11 +264,18 @@ impl<'a> Following<'a> {
 
     fn rest(&mut self) -> Result<(), Problem> {
         let begun = Instant::now();
+        let mut glance = begun;
         while begun.elapsed() < self.pause {
             if (self.request.is_cancelled)() {
                 return Err(Problem::interrupted("following the jobs"));
             }
             std::thread::sleep(Duration::from_millis(20).min(self.pause));
+            if glance.elapsed() >= GLANCES {
+                glance = Instant::now();
+                if self.request.folder.whole().len() != self.whole.len() {
+                    break;
+                }
+            }
         }
         self.pause = (self.pause * 3 / 2).min(LOOKS.1);
         Ok(())

@@ -176,7 +176,7 @@ pub(super) fn run(
 }
 
 /// How long a part of a simulation takes at least, so that starting it is a small share.
-const LEAST_PART: Duration = Duration::from_secs(30);
+const LEAST_PART: Duration = Duration::from_secs(10);
 /// How many parts each CPU gets: the last ones to end leave fewer CPUs idle then.
 const PARTS_OF_A_CPU: u32 = 4;
 /// How long this host computes trials to know what they cost.
