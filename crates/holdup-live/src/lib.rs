@@ -3,7 +3,7 @@
 //! [`Memory`] keeps windows and gives them back as a bundle. [`Now`] is what a screen shows of them: the sentence of the last
 //! windows, what changed, and the account over all that are kept. [`Counters`] adds windows up, family by family
 //! (`families`, a catalogue), and [`render`] has them in the formats of Prometheus.
-//! A [`Trigger`] is a condition over windows.
+//! A [`Trigger`] is a condition over windows, [`lists`] are what a screen has below its sentence.
 //!
 //! Not here: watching (`holdup-watch`), drawing (`holdup-screen`) and serving (`holdup-exporter`).
 #![forbid(unsafe_code)]
@@ -11,6 +11,7 @@
 mod counters;
 mod exposition;
 mod families;
+pub mod lists;
 mod memory;
 mod now;
 mod size;

@@ -2,10 +2,13 @@
 
 use crate::commands::{
     agent, apply, bisect, calibrate, check, compare, explain, export, exporter, gate, history, hosts, import, kernels,
-    list, packets, postgres, predict, record, report, restore, run, store, tune, verify,
+    list, packets, postgres, predict, record, report, restore, run, store, tune, verify, watch,
 };
 use clap::{Args, Parser, Subcommand};
+use holdup_host::Host;
+use holdup_model::Problem;
 use holdup_target::{GuestOptions, SshOptions};
+use holdup_watch::Watching;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -36,6 +39,7 @@ pub(crate) enum Command {
     Check(check::Args),
     Run(run::Args),
     Record(record::Args),
+    Watch(watch::Args),
     Exporter(exporter::Args),
     Explain(explain::Args),
     Compare(compare::Args),
@@ -74,6 +78,51 @@ pub(crate) fn share(text: &str, below: f64) -> Option<f64> {
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let ns = holdup_plan::parse_duration_ns(text);
     ns.map(Duration::from_nanos).ok_or_else(|| "not a duration such as 500ms, 30s or 10m".to_owned())
+}
+
+// What is watched.
+#[derive(Debug, Args)]
+#[group(id = "watched", required = true, multiple = false)]
+pub(crate) struct Watched {
+    /// Watch these processes and their descendants
+    #[arg(long, value_name = "PID,…", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) pid: Vec<u32>,
+    /// Watch the processes of this name and their descendants
+    #[arg(long, value_name = "NAME")]
+    pub(crate) comm: Option<String>,
+    /// Watch all processes of this control group
+    #[arg(long, value_name = "PATH")]
+    pub(crate) cgroup: Option<String>,
+    /// Watch this PostgreSQL server: auto, its PID or a URL
+    ///
+    /// A URL adds wait events and statistics. `auto` finds the only server of this host.
+    #[arg(long, value_name = "SERVER")]
+    pub(crate) pg: Option<String>,
+}
+
+impl Watched {
+    /// Finds it, with the connection to a PostgreSQL server where there is one.
+    ///
+    /// # Errors
+    /// When it is not there.
+    pub(crate) fn find(&self, host: &Host) -> Result<(Watching, Option<String>), Problem> {
+        match self {
+            Watched { comm: Some(name), .. } => Ok((Watching::comm(host, name)?, None)),
+            Watched { cgroup: Some(path), .. } => Ok((Watching::cgroup(host, path)?, None)),
+            Watched { pg: Some(server), .. } => Watching::postgres(host, server),
+            Watched { pid, .. } => Ok((Watching::pids(host, pid)?, None)),
+        }
+    }
+
+    /// Whether it has a connection to a server.
+    pub(crate) fn has_connection(&self) -> bool {
+        self.pg.as_ref().is_some_and(|server| server != "auto" && server.parse::<u32>().is_err())
+    }
+}
+
+/// A size such as `64MB`, in bytes.
+pub(crate) fn bytes(text: &str) -> Result<u64, String> {
+    holdup_model::units::size(text).map_err(|wrong| wrong.why)
 }
 
 // How long to wait for another run.

@@ -28,6 +28,7 @@ mod searching;
 pub(crate) mod store;
 pub(crate) mod tune;
 pub(crate) mod verify;
+pub(crate) mod watch;
 
 use crate::cli::Command;
 pub(crate) use agent::as_first_process;
@@ -63,5 +64,6 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<u8> {
         Command::Store(args) => store::run(args),
         Command::Tune(args) => tune::run(args),
         Command::Verify(args) => verify::run(args),
+        Command::Watch(args) => watch::run(args),
     }
 }

@@ -2,13 +2,13 @@
 
 mod targets;
 
-use crate::cli::duration;
+use crate::cli::{bytes, duration};
 use crate::design::Sampling;
 use crate::{output, signals};
 use holdup_exporter::{Exposed, FlightOptions, Listen, Listener, Target, serve, textfile};
 use holdup_host::Host;
 use holdup_live::Trigger;
-use holdup_model::{Problem, units};
+use holdup_model::Problem;
 use holdup_watch::{Live, LiveRequest, live};
 use signal_hook::consts::SIGUSR1;
 use std::net::SocketAddr;
@@ -105,10 +105,6 @@ pub(crate) struct Args {
     memory: u64,
     #[command(flatten)]
     sampling: Sampling,
-}
-
-fn bytes(text: &str) -> Result<u64, String> {
-    units::size(text).map_err(|wrong| wrong.why)
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<u8> {

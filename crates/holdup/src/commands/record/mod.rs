@@ -1,14 +1,14 @@
 //! `holdup record`: watches a live system, writes a bundle and explains what delayed the system.
 
 use super::explain;
-use crate::cli::{OverSsh, Wait, duration};
+use crate::cli::{OverSsh, Wait, Watched, duration};
 use crate::design::{Sampling, collectors};
 use crate::progress::Progress;
 use crate::{bundles, output, signals};
 use holdup_host::Host;
 use holdup_model::Problem;
 use holdup_model::bundle::Ending;
-use holdup_watch::{DEFAULT_WINDOWS, RecordOutcome, RecordRequest, Watching, default_collectors, record};
+use holdup_watch::{DEFAULT_WINDOWS, RecordOutcome, RecordRequest, default_collectors, record};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -21,7 +21,6 @@ const SHORTEST_NS: u64 = 1_000_000_000;
 #[derive(Debug, clap::Args)]
 #[command(
     override_usage = "holdup record [OPTIONS] <--pid <PID,…> | --comm <NAME> | --cgroup <PATH> | --pg <SERVER>>",
-    group = clap::ArgGroup::new("watched").required(true),
     after_long_help = "\
 Starts nothing and changes nothing. The time is divided into windows, from
 which the intervals come. Without root some collectors are missing; each is
@@ -38,20 +37,8 @@ Exit codes:
   4  interrupted, bundle complete until then"
 )]
 pub(crate) struct Args {
-    /// Watch these processes and their descendants
-    #[arg(long, value_name = "PID,…", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..), group = "watched")]
-    pid: Vec<u32>,
-    /// Watch the processes of this name and their descendants
-    #[arg(long, value_name = "NAME", group = "watched")]
-    comm: Option<String>,
-    /// Watch all processes of this control group
-    #[arg(long, value_name = "PATH", group = "watched")]
-    cgroup: Option<String>,
-    /// Watch this PostgreSQL server: auto, its PID or a URL
-    ///
-    /// A URL adds wait events and statistics. `auto` finds the only server of this host.
-    #[arg(long, value_name = "SERVER", group = "watched")]
-    pg: Option<String>,
+    #[command(flatten)]
+    watched: Watched,
     /// Watch for this long
     #[arg(short, long, value_name = "TIME", default_value = "30s", value_parser = duration)]
     duration: Duration,
@@ -94,7 +81,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     let host = Host::real();
     let duration_ns = duration_ns(args)?;
     let windows = windows(args, duration_ns)?;
-    let (watching, postgres) = watching(args, &host)?;
+    let (watching, postgres) = args.watched.find(&host)?;
     let collectors = args.collect.as_deref().map_or_else(|| default_collectors(postgres.is_some()), collectors);
     if collectors.is_empty() {
         return Err(Problem::usage("--collect", "without collectors there is nothing to record").into());
@@ -151,15 +138,6 @@ fn end(out: &Path, outcome: &RecordOutcome) -> Result<u8, Problem> {
         Ending::Failed { reason } => Err(Problem::host("record", format!("{reason}, before a window was over"))
             .hint("shorter windows: a smaller --duration, or more --windows; for a short program: holdup run command")),
         Ending::Complete | Ending::Decided | Ending::Budget => Ok(0),
-    }
-}
-
-fn watching(args: &Args, host: &Host) -> Result<(Watching, Option<String>), Problem> {
-    match args {
-        Args { comm: Some(name), .. } => Ok((Watching::comm(host, name)?, None)),
-        Args { cgroup: Some(path), .. } => Ok((Watching::cgroup(host, path)?, None)),
-        Args { pg: Some(server), .. } => Watching::postgres(host, server),
-        Args { pid, .. } => Ok((Watching::pids(host, pid)?, None)),
     }
 }
 

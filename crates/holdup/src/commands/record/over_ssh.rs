@@ -65,10 +65,10 @@ fn received(stdout: &[u8]) -> Option<Vec<u8>> {
 fn words(args: &Args) -> Vec<String> {
     let mut words = vec!["record".to_owned(), "--to-stdout".to_owned()];
     let list = |list: &[u32]| list.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
-    words.extend((!args.pid.is_empty()).then(|| format!("--pid={}", list(&args.pid))));
-    words.extend(args.comm.iter().map(|name| format!("--comm={name}")));
-    words.extend(args.cgroup.iter().map(|path| format!("--cgroup={path}")));
-    words.extend(args.pg.iter().map(|server| format!("--pg={server}")));
+    words.extend((!args.watched.pid.is_empty()).then(|| format!("--pid={}", list(&args.watched.pid))));
+    words.extend(args.watched.comm.iter().map(|name| format!("--comm={name}")));
+    words.extend(args.watched.cgroup.iter().map(|path| format!("--cgroup={path}")));
+    words.extend(args.watched.pg.iter().map(|server| format!("--pg={server}")));
     words.push(format!("--duration={}ns", args.duration.as_nanos()));
     words.extend(args.windows.map(|n| format!("--windows={n}")));
     words.extend(args.collect.iter().map(|ids| format!("--collect={}", ids.join(","))));

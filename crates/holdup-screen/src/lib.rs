@@ -1,0 +1,17 @@
+//! The live screen of `holdup watch`.
+//!
+//! [`State`] is what is shown: windows change it, keys change it ([`State::key`]), and [`draw`] makes a screen of it without a
+//! terminal. [`Terminal`] is the only part that touches one; it is put back whatever ends the program.
+#![forbid(unsafe_code)]
+
+mod bars;
+mod draw;
+mod numbers;
+mod state;
+mod table;
+mod terminal;
+
+pub use draw::{draw, text};
+pub use ratatui::crossterm::event::KeyCode;
+pub use state::{Act, State};
+pub use terminal::{Input, Terminal};

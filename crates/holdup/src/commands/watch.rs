@@ -1,0 +1,273 @@
+//! `holdup watch`: a live screen of what delays a system.
+
+use crate::cli::{Watched, bytes, duration};
+use crate::design::{Sampling, collectors};
+use crate::{bundles, output, signals};
+use holdup_host::Host;
+use holdup_live::Memory;
+use holdup_load::Cancel;
+use holdup_model::{Availability, BundleData, Problem};
+use holdup_screen::{Act, Input, State, Terminal};
+use holdup_watch::{Live, LiveRequest, default_collectors, live};
+use serde_json::json;
+use std::sync::mpsc::{self, Receiver, TryRecvError};
+use std::time::Duration;
+
+/// The shortest window: shorter ones hold too few events.
+const SHORTEST: Duration = Duration::from_secs(1);
+/// Windows before `--once` prints its screen: what an interval needs, and one to compare with.
+const ONCE: usize = 5;
+/// The screen of `--once`.
+const COLUMNS: u16 = 80;
+const LINES: u16 = 24;
+
+/// Watch a live system on a screen
+#[derive(Debug, clap::Args)]
+#[command(
+    override_usage = "holdup watch [OPTIONS] <--pid <PID,…> | --comm <NAME> | --cgroup <PATH> | --pg <SERVER>>",
+    after_long_help = "\
+Starts nothing and changes nothing. A server that restarts is watched again.
+Without root some collectors are missing; the screen names them. `?` has the
+keys; `r` writes a bundle of what is in memory, for holdup explain.
+
+Examples:
+  holdup watch --pg auto
+  holdup watch --comm nginx --json-lines | jq -r .answer
+
+Exit codes:
+  0  ended by the user
+  2  wrong command line
+  3  there is nothing to be watched"
+)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    watched: Watched,
+    /// The length of a window
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration)]
+    window: Duration,
+    /// Memory for the windows that are kept
+    #[arg(long, value_name = "SIZE", default_value = "64MB", value_parser = bytes)]
+    memory: u64,
+    /// Run these collectors [default: those that explain]
+    #[arg(long, value_name = "ID,…", value_delimiter = ',')]
+    collect: Option<Vec<String>>,
+    /// Print one screen after five windows, and end
+    #[arg(long, conflicts_with = "json_lines")]
+    once: bool,
+    /// Print a JSON object for each window
+    #[arg(long)]
+    json_lines: bool,
+    /// Use no colours
+    #[arg(long)]
+    no_color: bool,
+    #[command(flatten)]
+    sampling: Sampling,
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
+    if args.window < SHORTEST {
+        return Err(Problem::usage("--window", "a window takes a second at least").into());
+    }
+    let host = Host::real();
+    // Before the terminal is taken: nothing to be watched is an error on the screen that the user is on.
+    args.watched.find(&host)?.0.subjects(&host).map_err(|why| Problem::host("holdup watch", why))?;
+    let ids = match &args.collect {
+        Some(given) => collectors(given),
+        None => default_collectors(args.watched.has_connection()),
+    };
+    let cancel = signals::cancel_on_signals()?;
+    let (sender, events) = mpsc::channel();
+    let maps = holdup_kernels::Cache::open(&holdup_kernels::Cache::default_root()).ok().map(|c| c.root().join("maps"));
+    std::thread::scope(|scope| {
+        let watching = scope.spawn(|| {
+            let request = LiveRequest {
+                host: &host,
+                find: &|| args.watched.find(&host),
+                is_patient: false,
+                window_ns: u64::try_from(args.window.as_nanos()).unwrap_or(u64::MAX),
+                collectors: &ids,
+                options: args.sampling.options(),
+                maps,
+                command: std::env::args().collect(),
+                cancel: cancel.clone(),
+            };
+            let ended = live(&request, &mut |event| {
+                // The screen may have ended before.
+                let _gone = sender.send(event);
+            });
+            // Without windows there is nothing to look at.
+            cancel.cancel();
+            ended
+        });
+        let mut view = View::new(args);
+        let shown = match (args.once, args.json_lines) {
+            (true, _) => once(&mut view, &events, &cancel),
+            (_, true) => json_lines(&mut view, &events, &cancel),
+            _ => screen(&mut view, &events, &cancel),
+        };
+        cancel.cancel();
+        let watched = watching.join().unwrap_or_else(|_| Err(Problem::internal("watching", "a thread panicked")));
+        shown.and(watched)
+    })?;
+    Ok(0)
+}
+
+/// What is in memory, and what is shown of it.
+struct View {
+    memory: Memory,
+    state: State,
+}
+
+impl View {
+    fn new(args: &Args) -> Self {
+        let has_colour = !args.no_color && !args.once && std::env::var_os("NO_COLOR").is_none();
+        let memory = Memory::new(usize::try_from(args.memory).unwrap_or(usize::MAX));
+        View { memory, state: State::new(has_colour) }
+    }
+
+    /// Takes what happened; whether a window ended.
+    fn take(&mut self, event: Live) -> bool {
+        match event {
+            Live::Begin(watch) => {
+                self.state.begin(watched(&watch), missing(&watch));
+                self.memory.begin(*watch);
+                false
+            }
+            Live::Window(trial) => {
+                // What it says alone is for exporters.
+                let _alone = self.memory.push(*trial);
+                self.state.window(&self.memory);
+                true
+            }
+            Live::Gone(why) => {
+                self.memory.log(holdup_watch::unix_ns(), format!("not watched: {why}"));
+                self.state.gone(why);
+                false
+            }
+        }
+    }
+
+    /// Writes a bundle of what is in memory; what is to be said about it.
+    fn record(&self) -> String {
+        let Some(bundle) = self.memory.last(usize::MAX) else { return "there is nothing to write yet".to_owned() };
+        let path = bundles::free_name("watch");
+        match holdup_watch::write(&bundle, &path) {
+            Ok(()) => format!("wrote {}: holdup explain {}", path.display(), path.display()),
+            Err(problem) => format!("{}: {}", problem.what, problem.why),
+        }
+    }
+}
+
+/// `the PostgreSQL server with postmaster 42`, from the question of the record.
+fn watched(watch: &BundleData) -> String {
+    watch.plan.question.trim_start_matches("What holds up ").trim_end_matches('?').to_owned()
+}
+
+fn missing(watch: &BundleData) -> Vec<String> {
+    let unavailable = watch.collectors.iter().filter_map(|state| match &state.availability {
+        Availability::Unavailable { reason, .. } => Some(format!("{} ({reason})", state.id)),
+        _ => None,
+    });
+    unavailable.collect()
+}
+
+/// The next event; `None` where watching has ended.
+fn next(events: &Receiver<Live>, cancel: &Cancel) -> Option<Live> {
+    loop {
+        match events.recv_timeout(Duration::from_millis(100)) {
+            Ok(event) => return Some(event),
+            Err(mpsc::RecvTimeoutError::Timeout) if !cancel.is_cancelled() => {}
+            Err(_) => return None,
+        }
+    }
+}
+
+fn once(view: &mut View, events: &Receiver<Live>, cancel: &Cancel) -> Result<(), Problem> {
+    while let Some(event) = next(events, cancel) {
+        if view.take(event) && view.memory.windows().len() >= ONCE {
+            return output::data(&holdup_screen::text(&view.state, COLUMNS, LINES));
+        }
+    }
+    Ok(())
+}
+
+fn json_lines(view: &mut View, events: &Receiver<Live>, cancel: &Cancel) -> Result<(), Problem> {
+    while let Some(event) = next(events, cancel) {
+        let line = match &event {
+            Live::Gone(why) => Some(json!({"schema": SCHEMA, "gone": why})),
+            _ => None,
+        };
+        let line = if view.take(event) { object(view) } else { line };
+        if let Some(line) = line {
+            output::exact(&format!("{line}\n"))?;
+        }
+    }
+    Ok(())
+}
+
+const SCHEMA: &str = "holdup.watch/1";
+
+/// A window as a JSON object: its end, the answer over the last ten, what changed, and the account of the window itself.
+fn object(view: &View) -> Option<serde_json::Value> {
+    let (now, bar) = (view.state.now()?, view.memory.bars().next_back()?);
+    let arm = now.explanation.as_ref();
+    let causes: Vec<_> = arm
+        .iter()
+        .flat_map(|arm| &arm.causes)
+        .filter_map(|cause| {
+            Some(json!({"cause": cause.id, "verdict": cause.verdict, "share": cause.plain_share?, "of": cause.of}))
+        })
+        .collect();
+    let states: Vec<_> = bar
+        .states
+        .iter()
+        .map(
+            |(name, class, s)| json!({"state": name, "class": class, "time_s": s, "tasks": s / bar.length_s.max(1e-9)}),
+        )
+        .collect();
+    Some(json!({
+        "schema": SCHEMA,
+        "end_unix_ns": bar.end_unix_ns,
+        "length_s": bar.length_s,
+        "answer": arm.map(|arm| &arm.answer),
+        "verdict": arm.map(|arm| arm.verdict),
+        "changed": now.changed,
+        "causes": causes,
+        "states": states,
+    }))
+}
+
+fn screen(view: &mut View, events: &Receiver<Live>, cancel: &Cancel) -> Result<(), Problem> {
+    let mut terminal = Terminal::take()?;
+    let mut is_new = true;
+    while !cancel.is_cancelled() {
+        loop {
+            match events.try_recv() {
+                Ok(event) => {
+                    view.take(event);
+                    is_new = true;
+                }
+                Err(TryRecvError::Empty) => break,
+                Err(TryRecvError::Disconnected) => return Ok(()),
+            }
+        }
+        if is_new && !terminal.show(&view.state) {
+            return Ok(());
+        }
+        is_new = true;
+        match terminal.input(Duration::from_millis(100)) {
+            Input::Nothing => is_new = false,
+            Input::Resized => {}
+            Input::End => return Ok(()),
+            Input::Key(key) => match view.state.key(key) {
+                Act::None => {}
+                Act::Quit => return Ok(()),
+                Act::Record => {
+                    let said = view.record();
+                    view.state.say(said);
+                }
+            },
+        }
+    }
+    Ok(())
+}
