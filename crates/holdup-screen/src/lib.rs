@@ -1,7 +1,7 @@
 //! The live screen of `holdup watch`.
 //!
 //! [`State`] is what is shown: windows change it, keys change it ([`State::key`]), and [`draw`] makes a screen of it without a
-//! terminal. [`Terminal`] is the only part that touches one; it is put back whatever ends the program.
+//! terminal. [`Terminal`] is the only part that touches one; it is put back however the program ends.
 #![forbid(unsafe_code)]
 
 mod bars;

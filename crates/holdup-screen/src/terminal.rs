@@ -1,4 +1,4 @@
-//! The terminal: raw, on its second screen, and put back whatever ends the program.
+//! The terminal: raw, on its second screen, and put back however the program ends.
 
 use crate::{State, draw};
 use holdup_model::Problem;

@@ -56,6 +56,7 @@ pub fn schemas() -> &'static [(&'static str, &'static str)] {
         ("holdup.kept-history/1", include_str!("../../schemas/kept-history-1.json")),
         ("holdup.gate/1", include_str!("../../schemas/gate-1.json")),
         ("holdup.explain/1", include_str!("../../schemas/explain-1.json")),
+        ("holdup.watch/1", include_str!("../../schemas/watch-1.json")),
         ("holdup.list/1", include_str!("../../schemas/list-1.json")),
         ("holdup.kernels/1", include_str!("../../schemas/kernels-1.json")),
         ("holdup.check/1", include_str!("../../schemas/check-1.json")),

@@ -6,6 +6,8 @@
 mod common;
 mod flights;
 mod http;
+#[path = "../common/server.rs"]
+mod postgres;
 mod prometheus;
 mod server;
 mod sums;
