@@ -49,8 +49,8 @@ mod tests {
         let at = |kind, value| cell(kind, Some(value));
         assert_eq!(at(CellKind::Share, 0.1234), "12.3 %");
         assert_eq!(
-            [0.0, 0.004, 3.14159, 42.42, 4_242.4, 1_234_567.0].map(|n| at(CellKind::Tasks, n)),
-            ["0", "<0.01", "3.14", "42.4", "4242", "1.2M"]
+            [0.0, 0.004, 3.456, 42.42, 4_242.4, 1_234_567.0].map(|n| at(CellKind::Tasks, n)),
+            ["0", "<0.01", "3.46", "42.4", "4242", "1.2M"]
         );
         assert_eq!(
             [5e-10, 4.2e-5, 0.0123, 7.0, 600.0, 9e4].map(time),
