@@ -7,6 +7,7 @@ use holdup_model::Problem;
 use holdup_model::kept::{Kept, KeptFilter, KeptRun, KeptSeries, KeptValue};
 use rustix::fs::{FileType, FlockOperation, flock};
 use serde::{Deserialize, Serialize};
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -30,6 +31,8 @@ const MOST_OF_BUNDLE: u64 = 2 << 30;
 
 pub(crate) struct FolderStore {
     path: PathBuf,
+    /// Files of it that cannot be read, each with why.
+    left_out: RefCell<BTreeMap<String, String>>,
 }
 
 /// An entry of the index.
@@ -49,7 +52,7 @@ struct Entry {
 
 impl FolderStore {
     pub(crate) fn new(path: &Path) -> Self {
-        FolderStore { path: path.to_owned() }
+        FolderStore { path: path.to_owned(), left_out: RefCell::default() }
     }
 
     fn problem(&self, e: &io::Error) -> Problem {
@@ -117,7 +120,15 @@ impl FolderStore {
                 continue;
             }
             names.insert(format!("{name}.json"));
-            let Some(kept) = self.kept(&folder, index.as_ref(), name)? else { continue };
+            let kept = match self.kept(&folder, index.as_ref(), name) {
+                Ok(Some(kept)) => kept,
+                Ok(None) => continue,
+                Err(problem) => {
+                    // One file that is damaged does not take the others away.
+                    self.left_out.borrow_mut().insert(name.to_owned(), problem.why);
+                    continue;
+                }
+            };
             let entry = Entry { name: name.to_owned(), kept };
             let all = |e: &Entry| e.kept.run.trials_done + e.kept.run.trials_void;
             match best.get(&entry.kept.run.run_id) {
@@ -159,6 +170,10 @@ impl FolderStore {
 }
 
 impl Store for FolderStore {
+    fn left_out(&self) -> Vec<String> {
+        self.left_out.borrow().iter().map(|(name, why)| format!("{name} is left out: {why}")).collect()
+    }
+
     fn init(&mut self) -> Result<Vec<String>, Problem> {
         let folder = self.open_or_make()?;
         self.lock(&folder)?;

@@ -56,6 +56,11 @@ pub trait Store {
 
     /// Removes the runs that were begun before this time; with `dry_run` it only says which. Oldest first.
     fn prune(&mut self, before_unix_ns: i64, dry_run: bool) -> Result<Vec<KeptRun>, Problem>;
+
+    /// What of it could not be read so far, each with why; the answers are without it.
+    fn left_out(&self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 /// Opens a store. A folder is made when something is first pushed; a database must be there.

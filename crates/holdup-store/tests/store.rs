@@ -361,6 +361,12 @@ fn what_is_no_bundle_is_refused_by_both() {
     store.push(&named).unwrap();
     let runs = store.list(&KeptFilter { host: Some("lab7".into()), ..KeptFilter::default() }).unwrap();
     assert_eq!(runs.len(), 1, "the host that was given at the push");
+    // One that is damaged in the folder itself takes no other away, and is named.
+    std::fs::copy(&broken, made.path().join("store").join("broken.holdup")).unwrap();
+    assert_eq!(store.list(&KeptFilter::default()).unwrap().len(), 1);
+    assert_eq!(store.series(&KeptFilter::default(), None).unwrap().runs.len(), 1);
+    let left_out = store.left_out();
+    assert!(left_out.len() == 1 && left_out[0].starts_with("broken.holdup is left out: "), "{left_out:?}");
 }
 
 holdup_testkit::tests!(

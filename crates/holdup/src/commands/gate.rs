@@ -115,6 +115,7 @@ fn judge(args: &Args, store: &mut dyn Store, new: &[Incoming]) -> Result<Gate, P
     }
     let filter = KeptFilter { plan: plans.first().map(|p| (*p).to_owned()), ..KeptFilter::default() };
     let known = store.series(&filter, None)?;
+    super::store::say_left_out(&*store);
     Ok(holdup_history::gate(&kept, &known, args.margin))
 }
 

@@ -53,6 +53,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     let mut store = args.store.open()?;
     let filter = args.filter.filter(plan);
     let kept = store.series(&filter, args.metric.as_deref())?;
+    super::store::say_left_out(&*store);
     if kept.values.is_empty() {
         let name = filter.plan.as_deref().unwrap_or_default();
         let what = format!("the history of {name}");

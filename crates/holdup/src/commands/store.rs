@@ -63,6 +63,11 @@ pub(super) fn open(named: Option<&str>) -> Result<Box<dyn Store>, Problem> {
     holdup_store::open(&Place::of(named)?)
 }
 
+/// Says which files of a store could not be read.
+pub(super) fn say_left_out(store: &dyn Store) {
+    store.left_out().iter().for_each(|line| output::say(line));
+}
+
 #[derive(Debug, Subcommand)]
 enum What {
     /// Keep bundles; those that are there stay as they are
@@ -167,6 +172,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
         What::Pull { run, out } => pull(store, run, out.as_ref())?,
         What::List(list) => {
             let runs = store.list(&list.filter.filter(None))?;
+            say_left_out(&*store);
             output::data(&match list.json {
                 true => holdup_report::kept_list_json(&runs),
                 false => holdup_report::kept_list(&runs, &output::terminal(list.details)),
