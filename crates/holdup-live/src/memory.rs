@@ -52,7 +52,8 @@ impl Memory {
 
     /// Keeps a window and lets the oldest go that have no room. Gives what can be said about this window alone; `None` where it
     /// has no evidence or does not count.
-    pub fn push(&mut self, trial: Trial) -> Option<ArmExplanation> {
+    pub fn push(&mut self, mut trial: Trial) -> Option<ArmExplanation> {
+        size::shrink(&mut trial);
         let trial = Arc::new(trial);
         let alone = self.bundle_of(std::iter::once(&trial)).and_then(|b| explain(&b).arms.into_iter().next());
         let bar = bar(&trial, alone.as_ref());

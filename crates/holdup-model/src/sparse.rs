@@ -133,6 +133,11 @@ impl SparseHistogram {
         self.buckets.iter().map(|(lowest, count)| (*lowest, lowest + width(*lowest) - 1, *count))
     }
 
+    /// Gives back the memory that its buckets do not use.
+    pub fn shrink_to_fit(&mut self) {
+        self.buckets.shrink_to_fit();
+    }
+
     /// How much memory its buckets take, bytes.
     pub fn memory_bytes(&self) -> usize {
         self.buckets.capacity() * size_of::<(u64, u64)>()
