@@ -41,6 +41,7 @@ fn main() {
     let postgres =
         PostgresOptions { url: Some(cluster.connection_string_for("postgres")), ..PostgresOptions::default() };
     let request = SessionRequest {
+        client: None,
         host: &host,
         plan: &plan,
         schedule: &schedule,
@@ -132,6 +133,7 @@ fn plan() -> Plan {
         collect: Default::default(),
         target: "local".to_owned(),
         guest: None,
+        hosts: None,
         exclude: Vec::new(),
         published: Vec::new(),
     }

@@ -139,6 +139,7 @@ fn with_session_request<T>(
     let builds = work.postgres_builds.into_iter().map(|(level, bin)| (level, PathBuf::from(bin))).collect();
     let postgres = PostgresOptions { bin: work.postgres_bin.map(PathBuf::from), url: work.postgres_url, builds };
     act(&SessionRequest {
+        client: None,
         host: request.host,
         plan: &work.plan,
         schedule: &work.schedule,
