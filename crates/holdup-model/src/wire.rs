@@ -41,6 +41,8 @@ pub enum Order {
     Attend {
         /// The folder of PostgreSQL's programs there; `None` lets the agent look.
         postgres_bin: Option<String>,
+        /// The ids of the workloads that it will run.
+        kinds: Vec<String>,
     },
     /// In that session: do this for the host under test. Answer: [`Answer::OfClient`].
     Client(ClientOrder),

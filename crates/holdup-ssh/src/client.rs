@@ -34,6 +34,24 @@ impl Ssh {
         let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
         Ssh(if words.is_empty() { vec!["ssh".to_owned()] } else { words })
     }
+
+    /// The name or address to which ssh would connect for a host: `HostName` of its configuration. Connects to nothing.
+    ///
+    /// # Errors
+    /// When ssh does not say.
+    pub fn host_name(&self, address: &Address) -> Result<String, Problem> {
+        let failed = |why: String| {
+            Problem::host(format!("host {address}"), format!("`ssh -G` does not say its name: {why}"))
+                .hint("address in [hosts] says by which name the client reaches the server")
+        };
+        let (program, first) = self.0.split_first().ok_or_else(|| Problem::internal("ssh", "it has no name"))?;
+        let output = Command::new(program).args(first).arg("-G").args(address.words()).stdin(Stdio::null()).output();
+        let output = output.map_err(|e| failed(e.to_string()))?;
+        let said = String::from_utf8_lossy(&output.stdout);
+        let name = said.lines().find_map(|line| line.strip_prefix("hostname "));
+        name.map(|name| name.trim().to_owned())
+            .ok_or_else(|| failed(trouble::last_line(&String::from_utf8_lossy(&output.stderr))))
+    }
 }
 
 /// How hosts are worked on.

@@ -32,7 +32,8 @@ fn main() {
     let host = Host::real();
     let bin = Binaries::find(&SearchPath::of_this_host(None), Need::Server).unwrap();
     let workdir = std::env::temp_dir();
-    let options = ClusterOptions { bin, workdir: workdir.clone(), max_clients: 64, cancel: Cancel::default() };
+    let options =
+        ClusterOptions { bin, workdir: workdir.clone(), max_clients: 64, network: None, cancel: Cancel::default() };
     let cluster = Cluster::create(&host, &options).unwrap();
     client(&cluster, "pgbench", &["-i", "-q", "-s", "10"]);
 
