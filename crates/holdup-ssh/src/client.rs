@@ -10,6 +10,7 @@ use holdup_host::environment;
 use holdup_model::Problem;
 use std::io::Read;
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
@@ -63,11 +64,13 @@ pub struct SshOptions {
     pub dead_after: Duration,
     /// How long an agent waits for another run on its host.
     pub wait: Duration,
+    /// Where large temporary files go there; `None` for its folder of temporary files.
+    pub workdir: Option<PathBuf>,
 }
 
 impl Default for SshOptions {
     fn default() -> Self {
-        SshOptions { with_sudo: false, dead_after: Duration::from_secs(30), wait: Duration::ZERO }
+        SshOptions { with_sudo: false, dead_after: Duration::from_secs(30), wait: Duration::ZERO, workdir: None }
     }
 }
 
@@ -125,7 +128,9 @@ impl Remote<'_> {
         // An agent whose line was cut may hold the host for as long as that.
         let wait = self.options.wait + self.options.dead_after * 2 + Duration::from_secs(30);
         let wait = format!("{}ms", wait.as_millis());
-        let words = ["agent", "--dead-after", &dead_after, "--wait", &wait];
+        let workdir = self.options.workdir.as_ref().map(|folder| folder.display().to_string());
+        let mut words = vec!["agent", "--dead-after", &dead_after, "--wait", &wait];
+        words.extend(workdir.iter().flat_map(|folder| ["--workdir", folder]));
         let mut is_copied = false;
         loop {
             let child = self.start(&script, &words, Stdio::piped())?;

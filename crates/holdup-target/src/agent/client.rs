@@ -131,7 +131,7 @@ impl Attending<'_> {
                 Ok(Order::Off) | Err(_) => return Ok(false),
                 Ok(Order::Alive | Order::Cancel | Order::Clock | Order::OfClient(_)) => {}
                 Ok(_) => {
-                    connection.send(&Answer::Refused("an order came that is none for a client host".to_owned()))?
+                    connection.send(&Answer::Refused("an order came that is none for a client host".to_owned()))?;
                 }
             }
         }
@@ -152,7 +152,7 @@ impl Attending<'_> {
                 let mut prepared = self.prepare(*session, connection)?;
                 let facts = prepared.facts();
                 sessions.all.insert(number, prepared);
-                return Ok(ClientAnswer::Facts(facts));
+                Ok(ClientAnswer::Facts(facts))
             }
             ClientOrder::Trial { session, parameters, warmup_ns, duration_ns, seed } => {
                 sessions.end();

@@ -37,7 +37,13 @@ impl<'a> SshSession<'a> {
             });
         }
         let environment = match host.ask(&Order::Open(Box::new(work)), timeout, &request.cancel, observer) {
-            Ok(Answer::Opened(opened)) => opened.map_err(|problem| host.inside(problem))?,
+            Ok(Answer::Opened(Ok(facts))) => facts,
+            Ok(Answer::Opened(Err(problem))) => {
+                let problem = host.inside(problem);
+                let _client = host.client.take().map(Client::close);
+                host.end();
+                return Err(problem);
+            }
             Ok(other) => return Err(out_of_turn(&other)),
             Err(NoAnswer::Cancelled) => {
                 // The agent answers when it has put back what it had set.
