@@ -305,7 +305,7 @@ impl PgbenchSession {
 
     /// After a failure: says when it was the server's, and brings a server of our own back, so that the
     /// next trial finds one.
-    fn recover(&mut self, problem: Problem, application: &str) -> Problem {
+    fn recover(&mut self, problem: Problem, application: &str, cancel: &Cancel) -> Problem {
         self.observer = None;
         let problem = match &self.server {
             Server::Own(cluster) => match cluster.check_alive() {
@@ -330,6 +330,8 @@ impl PgbenchSession {
             // A server that lost a backend refuses connections until it has put itself in order.
             match self.wait_for_backends(application, true) {
                 Ok(()) => return problem,
+                // An existing server needs nothing of a run that ends.
+                Err(_) if cancel.is_cancelled() && matches!(self.server, Server::Existing(..)) => return problem,
                 Err(e) if begun.elapsed() > RECOVERY => {
                     let why = format!("{}; it was not usable again: {e}", problem.why);
                     return Problem { why, ..problem }.of_kind(ProblemKind::Host);
@@ -424,7 +426,7 @@ impl Prepared for PgbenchSession {
             }
             // The server ends with the session in a moment.
             Err(problem) if problem.kind == ProblemKind::Interrupted => Err(problem),
-            Err(problem) => Err(self.recover(problem, &application)),
+            Err(problem) => Err(self.recover(problem, &application, &trial.cancel)),
         }
     }
 

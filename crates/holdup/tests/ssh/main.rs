@@ -507,6 +507,7 @@ mod listed {
         pgbench_on_one_host_loads_a_server_on_another,
         ends_that_cannot_be_are_refused_with_a_way_out,
         an_end_that_disappears_makes_the_trial_void_and_both_are_restored,
+        sessions_run_on_two_hosts_at_the_same_time,
     );
 
     pub(super) fn run() -> ExitCode {
