@@ -50,7 +50,7 @@ fn measure(context: &Context) -> Result<Times, Problem> {
         + context.known("wake_ns")?;
     let bin = Binaries::find(&SearchPath::of_this_host(context.pg_bin.as_deref()), Need::Server)?;
     let workdir = context.workdir.clone();
-    let options = ClusterOptions { bin, workdir, max_clients: 10, cancel: context.cancel.clone() };
+    let options = ClusterOptions { bin, workdir, max_clients: 10, network: None, cancel: context.cancel.clone() };
     let cluster = Cluster::create(&Host::real(), &options)?;
     let times = on(&cluster, context, messages_ns);
     cluster.discard()?;

@@ -13,6 +13,7 @@
 pub mod account;
 pub mod board;
 pub mod by;
+pub mod client_host;
 pub mod clock;
 pub mod drive;
 pub mod files;
@@ -24,6 +25,7 @@ pub mod record;
 pub mod worker_pool;
 mod workload;
 
+pub use client_host::ClientHost;
 pub use workload::{
     Cancel, PostgresOptions, PrepareContext, Prepared, TrialContext, TrialResult, WindowHooks, Workload,
 };

@@ -1,5 +1,6 @@
 //! What a workload is: the traits and what is handed to them.
 
+use crate::ClientHost;
 use holdup_host::Host;
 use holdup_host::postgres::PostgresControl;
 use holdup_model::plan::{Level, MetricChoice};
@@ -65,6 +66,8 @@ pub struct PrepareContext<'a> {
     pub metrics: &'a [MetricChoice],
     /// How to find or reach PostgreSQL.
     pub postgres: &'a PostgresOptions,
+    /// The host that makes the load, where that is another one.
+    pub client: Option<&'a Arc<dyn ClientHost>>,
     /// Where large temporary files go.
     pub workdir: PathBuf,
     /// Asks to end.
@@ -137,6 +140,10 @@ pub trait Workload: Sync {
     }
     /// Whether it can run behind another one: it runs until there is enough ([`TrialContext::enough`]).
     fn may_be_background(&self) -> bool {
+        false
+    }
+    /// Whether another host can make its load ([`PrepareContext::client`]).
+    fn has_two_ends(&self) -> bool {
         false
     }
     /// Whether its window is as long as its work takes, not the plan's duration.

@@ -1,6 +1,7 @@
 //! A checked plan: what `holdup-plan` makes of a TOML file, and what a bundle keeps.
 
 use crate::arm::Arm;
+use crate::ends::Hosts;
 use crate::guest::{Guest, is_chosen_at_boot};
 use crate::metric::Direction;
 use crate::profile::Profile;
@@ -40,6 +41,9 @@ pub struct Plan {
     /// The machine of each boot; only for targets that boot one.
     #[serde(default)]
     pub guest: Option<Guest>,
+    /// The two ends of each trial, where they are on two hosts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hosts: Option<Hosts>,
     /// Combinations of levels that are not run.
     #[serde(default)]
     pub exclude: Vec<Exclusion>,
@@ -303,6 +307,7 @@ impl Plan {
             collect: CollectOptions::default(),
             target: target.to_owned(),
             guest: None,
+            hosts: None,
             exclude: Vec::new(),
             published: Vec::new(),
         }

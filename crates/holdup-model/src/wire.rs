@@ -7,6 +7,7 @@
 
 use crate::arm::{Arm, Schedule, TrialSpec};
 use crate::bundle::CollectorState;
+use crate::ends::{ClientAnswer, ClientOrder};
 use crate::environment::{Fact, Machine};
 use crate::evidence::Collected;
 use crate::metric::Metric;
@@ -36,6 +37,17 @@ pub enum Order {
         /// The trial's seed.
         seed: u64,
     },
+    /// Open a session on the host that makes the load of another one. Answer: [`Answer::Opened`].
+    Attend {
+        /// The folder of PostgreSQL's programs there; `None` lets the agent look.
+        postgres_bin: Option<String>,
+        /// The ids of the workloads that it will run.
+        kinds: Vec<String>,
+    },
+    /// In that session: do this for the host under test. Answer: [`Answer::OfClient`].
+    Client(ClientOrder),
+    /// To the host under test: what came of its [`Answer::Client`]. No answer.
+    OfClient(Result<ClientAnswer, Problem>),
     /// Put everything back and close the session. Answer: [`Answer::Closed`].
     Close,
     /// Measure what things cost there. Answer: [`Answer::Calibrated`].
@@ -65,6 +77,9 @@ pub struct Work {
     /// An existing server as the agent sees it; nothing is started or stopped then.
     #[serde(default)]
     pub postgres_url: Option<String>,
+    /// The name by which the host that makes the load reaches this one; `None` where that is the same host.
+    #[serde(default)]
+    pub reached_as: Option<String>,
     /// The servers that were built for the plan, as in `PostgresOptions::builds` of `holdup-load`.
     pub postgres_builds: BTreeMap<String, String>,
 }
@@ -88,6 +103,10 @@ pub enum Answer {
     Checked(Result<Box<Checked>, Problem>),
     /// To [`Order::Open`]: the environment at the begin of the session.
     Opened(Result<Vec<Fact>, Problem>),
+    /// From a host under test while it carries out an order: the host that makes its load is to do this.
+    Client(ClientOrder),
+    /// To [`Order::Client`].
+    OfClient(Result<ClientAnswer, Problem>),
     /// To [`Order::Trial`].
     Ran(Box<Ran>),
     /// To [`Order::Close`]: notes, or what could not be put back.

@@ -62,7 +62,8 @@ impl<'a> Checker<'a> {
 
     /// The checked plan. It is of use only when nothing was complained about.
     pub(crate) fn plan(&mut self, file: &str, draft: &Draft) -> Plan {
-        let target = self.target(draft);
+        let (hosts, of_hosts) = self.hosts(draft).unzip();
+        let target = self.target(draft, of_hosts);
         let guest = self.guest(draft);
         let workloads = self.workloads(draft);
         let mut factors = self.factors(draft, &workloads);
@@ -89,6 +90,7 @@ impl<'a> Checker<'a> {
             collect,
             target,
             guest,
+            hosts,
             exclude: Vec::new(),
             published: Vec::new(),
         };
@@ -170,11 +172,15 @@ impl<'a> Checker<'a> {
         }
     }
 
-    fn target(&mut self, draft: &Draft) -> String {
+    /// The target that a plan names, or that its hosts name.
+    fn target(&mut self, draft: &Draft, of_hosts: Option<String>) -> String {
         let known = &self.words.all.targets;
         let default = known.first().copied().unwrap_or("local").to_owned();
         let boots = |id: &str| Some(self.words.all.boot_targets.contains(&id));
-        let Some(entry) = find(&draft.head, "target") else {
+        let of_hosts = of_hosts
+            .zip(draft.hosts.first())
+            .map(|(target, first)| Entry { node: Node::new(first.place.clone(), Data::Text(target)), ..first.clone() });
+        let Some(entry) = of_hosts.as_ref().or_else(|| find(&draft.head, "target")) else {
             self.boots = boots(&default);
             self.is_elsewhere = Some(self.words.all.host_targets.contains(&default.as_str()));
             self.simulates = Some(self.words.all.simulated_targets.contains(&default.as_str()));

@@ -20,6 +20,7 @@ pub(crate) const KEYS: &[&str] = &[
     "exclude",
     "design",
     "guest",
+    "hosts",
     "metric",
     "collect",
     "published",
@@ -45,6 +46,7 @@ pub(crate) struct Draft {
     pub(crate) settings: Vec<Entry>,
     pub(crate) design: Vec<Entry>,
     pub(crate) guest: Vec<Entry>,
+    pub(crate) hosts: Vec<Entry>,
     /// Each is a table.
     pub(crate) exclude: Vec<Node>,
     /// Each is a table.
@@ -57,13 +59,15 @@ pub(crate) struct Draft {
 impl Draft {
     /// Puts another draft under this one: what this one says wins, lists of tables are appended.
     fn merge_under(&mut self, other: Draft) {
-        let Draft { head, workloads, factors, settings, design, guest, exclude, metrics, published, collect } = other;
+        let Draft { head, workloads, factors, settings, design, guest, hosts, exclude, metrics, published, collect } =
+            other;
         for (mine, others) in [
             (&mut self.head, head),
             (&mut self.factors, factors),
             (&mut self.settings, settings),
             (&mut self.design, design),
             (&mut self.guest, guest),
+            (&mut self.hosts, hosts),
             (&mut self.collect, collect),
         ] {
             for entry in others {
@@ -170,6 +174,7 @@ impl Files<'_> {
             "set" => draft.settings = Tables(self.complaints).flat(&key, node, None),
             "design" => draft.design = Tables(self.complaints).table(&key, node),
             "guest" => draft.guest = Tables(self.complaints).table(&key, node),
+            "hosts" => draft.hosts = Tables(self.complaints).table(&key, node),
             "collect" => draft.collect = Tables(self.complaints).table(&key, node),
             _ => {
                 let wrong = Wrong::new("a plan has no such key").hint(did_you_mean(&key, KEYS));

@@ -37,7 +37,8 @@ pub fn profile_toml(name: &str, summary: &str, knobs: &[(String, String)]) -> St
 
 /// The TOML that reads back as the draft in any environment.
 pub(crate) fn write(draft: &Draft) -> String {
-    let Draft { head, workloads, factors, settings, design, guest, exclude, metrics, published, collect } = draft;
+    let Draft { head, workloads, factors, settings, design, guest, hosts, exclude, metrics, published, collect } =
+        draft;
     let mut document = DocumentMut::new();
     for entry in head {
         document.insert(&entry.key, Item::Value(value(&entry.node)));
@@ -53,7 +54,14 @@ pub(crate) fn write(draft: &Draft) -> String {
             document.insert(key, Item::ArrayOfTables(tables));
         }
     }
-    let parts = [("factors", factors), ("set", settings), ("design", design), ("guest", guest), ("collect", collect)];
+    let parts = [
+        ("factors", factors),
+        ("set", settings),
+        ("design", design),
+        ("guest", guest),
+        ("hosts", hosts),
+        ("collect", collect),
+    ];
     for (key, entries) in parts {
         if !entries.is_empty() {
             document.insert(key, Item::Table(table(entries)));

@@ -392,3 +392,28 @@ fn overrides_apply_to_every_plan_of_the_corpus() {
         assert_eq!((plan.design.blocks, plan.design.seed, plan.design.duration_ns), (1, 9, 1_000_000), "{file}");
     }
 }
+
+#[test]
+fn two_ends_make_the_target_and_are_two_hosts() {
+    let text = "[[workload]]\nkind = \"pgbench\"\n";
+    let with = |set: &[(&str, &str)], target: Option<&str>| {
+        let overrides = Overrides { set: pairs(set), target: target.map(str::to_owned), ..Overrides::default() };
+        check_with("valid", "plans/p.toml", text, &overrides).map_err(|e| e.to_string())
+    };
+    let both = [("hosts.server", "db1"), ("hosts.client", "load1")];
+    let plan = with(&both, None).expect("a plan");
+    let hosts = plan.hosts.expect("two ends");
+    assert_eq!((plan.target.as_str(), hosts.client.as_str(), hosts.address), ("ssh:db1", "load1", None));
+    assert!(with(&both, Some("ssh:db1")).is_ok() && with(&both, Some("ssh")).is_ok());
+    for (set, target, says) in [
+        (&both[..], Some("ssh:db2"), "[hosts] has the target ssh:db1"),
+        (&both[..1], None, "it does not say which host is the client"),
+        (&[("hosts.server", "a"), ("hosts.client", "a")], None, "both ends are a"),
+        (&[("hosts.server", "a"), ("hosts.client", "b,c")], None, "it names 2 hosts"),
+        (&[("hosts.server", "a b"), ("hosts.client", "c")], None, "it is no name of a host"),
+        (&[("hosts.serve", "a")], None, "did you mean `server`"),
+    ] {
+        let said = with(set, target).expect_err(says);
+        assert!(said.contains(says), "{says}: {said}");
+    }
+}

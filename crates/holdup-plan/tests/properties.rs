@@ -69,6 +69,7 @@ prop_compose! {
             collect: Default::default(),
             target: if names.is_some() { "qemu" } else { "local" }.to_owned(),
             guest: names.map(|_| Guest::default()),
+            hosts: None,
             exclude: Vec::new(),
             published: Vec::new(),
         }

@@ -2,6 +2,7 @@
 
 use super::child::{ChildOptions, Guarded, clean_command, last_lines, spawn};
 use super::find::Binaries;
+use super::network::Network;
 use super::private_dir::{self, PrivateDir};
 use super::server::{Layout, Server, end_of, end_orphans};
 use super::sql;
@@ -15,6 +16,7 @@ use holdup_model::Problem;
 use holdup_sql::Config;
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
+use std::net::IpAddr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -43,6 +45,8 @@ pub struct ClusterOptions {
     pub workdir: PathBuf,
     /// The most clients that will be connected at the same time.
     pub max_clients: u32,
+    /// The address at which it listens, and the only one that may connect to it; `None` for the Unix socket alone.
+    pub network: Option<(IpAddr, IpAddr)>,
     /// Asks to end, while it is being made.
     pub cancel: Cancel,
 }
@@ -92,6 +96,7 @@ impl Cluster {
             sockets: folder.create_folder_for("s", user.as_ref()).map_err(failed)?,
             log: log.map_err(failed)?,
             user,
+            network: options.network.map(|(server, client)| Network::new(server, client)).transpose()?,
         };
         let setup_log = setup_log.map_err(failed)?;
         let socket = layout.socket();
@@ -108,11 +113,23 @@ impl Cluster {
             Cluster { programs, server, layout, setup_log, folder, version_num: 0, generation, host: host.clone() };
         cluster.initdb(&options.cancel)?;
         cluster.write_settings(options.max_clients)?;
+        if let Some(network) = cluster.network() {
+            let written = network.write_hba(&cluster.layout.data);
+            written.map_err(|e| Problem::host("pg_hba.conf", e.to_string()))?;
+        }
         cluster.start(Some(&options.cancel))?;
         let version = sql::one(&mut sql::connect(&cluster.config("postgres"))?, "SHOW server_version_num")?;
         cluster.version_num =
             version.parse().map_err(|_| Problem::host("server_version_num", format!("`{version}` is not a number")))?;
+        if let Some(network) = cluster.network() {
+            network.create_role(&cluster.config("postgres"))?;
+        }
         Ok(cluster)
+    }
+
+    /// The way into it from another host.
+    pub(crate) fn network(&self) -> Option<&Network> {
+        self.layout.network.as_ref()
     }
 
     fn initdb(&self, cancel: &Cancel) -> Result<(), Problem> {
@@ -287,8 +304,9 @@ impl Cluster {
     /// A connection string for a database of it.
     pub fn connection_string_for(&self, database: &str) -> String {
         format!(
-            "host={} user=holdup dbname={} application_name=holdup",
+            "host={} port={} user=holdup dbname={} application_name=holdup",
             sql::conninfo(&self.socket_folder().display().to_string()),
+            self.layout.port(),
             sql::conninfo(database)
         )
     }

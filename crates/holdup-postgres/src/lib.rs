@@ -16,6 +16,7 @@ mod control;
 pub mod external;
 pub mod facts;
 pub mod find;
+mod network;
 pub mod pgbench;
 pub mod pgbench_log;
 pub mod private_dir;

@@ -2,6 +2,7 @@
 
 use super::child::{ChildOptions, Guarded, clean_command, last_lines, signal, spawn};
 use super::find::Binaries;
+use super::network::Network;
 use super::user::RunAs;
 use holdup_files::Folder;
 use holdup_host::Host;
@@ -37,17 +38,29 @@ pub(crate) struct Layout {
     pub(crate) sockets: Folder,
     /// What it writes, in a file of ours.
     pub(crate) log: File,
+    /// The way in from another host.
+    pub(crate) network: Option<Network>,
 }
 
 impl Layout {
     /// The path of its socket.
     pub(crate) fn socket(&self) -> PathBuf {
-        self.sockets.path().join(".s.PGSQL.5432")
+        self.sockets.path().join(format!(".s.PGSQL.{}", self.port()))
+    }
+
+    /// The port, which names the socket too.
+    pub(crate) fn port(&self) -> u16 {
+        self.network.as_ref().map_or(5432, |network| network.at.port())
     }
 
     pub(crate) fn config(&self, database: &str) -> Config {
         let mut config = Config::new();
-        config.host_path(self.sockets.path()).user("holdup").dbname(database).application_name("holdup");
+        config
+            .host_path(self.sockets.path())
+            .port(self.port())
+            .user("holdup")
+            .dbname(database)
+            .application_name("holdup");
         config
     }
 
@@ -90,12 +103,16 @@ impl Server {
         let processes = ServerProcesses::of(&layout.data).map_err(failed)?;
         let log_from = layout.log.metadata().map_err(failed)?.len();
         let mut command = clean_command(&programs.join("postgres"));
-        // On the command line, because these two must win over any file: no port is opened.
+        // On the command line, because these must win over any file: no port is opened but for the client host.
+        let listen = layout.network.as_ref().map(|network| network.at.ip().to_string()).unwrap_or_default();
         let socket = layout.sockets.path().display().to_string().replace('"', "\"\"");
         command
             .arg("-D")
             .arg(layout.data.path())
-            .args(["-c", "listen_addresses="])
+            .arg("-c")
+            .arg(format!("listen_addresses={listen}"))
+            .arg("-c")
+            .arg(format!("port={}", layout.port()))
             .arg("-c")
             .arg(format!("unix_socket_directories=\"{socket}\""))
             .current_dir(layout.data.path())

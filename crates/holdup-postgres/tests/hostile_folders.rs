@@ -134,7 +134,8 @@ fn a_folder_that_others_can_change_is_refused_for_root() {
     let open = folder.path().join("open");
     std::fs::create_dir(&open).unwrap();
     std::fs::set_permissions(&open, PermissionsExt::from_mode(0o777)).unwrap();
-    let options = ClusterOptions { bin, workdir: open.clone(), max_clients: 8, cancel: Cancel::default() };
+    let options =
+        ClusterOptions { bin, workdir: open.clone(), max_clients: 8, network: None, cancel: Cancel::default() };
     let refused = Cluster::create(&Host::real(), &options).unwrap_err();
     assert!(refused.why.contains("every user may replace what is in"), "{refused}");
     assert!(refused.hint.as_ref().is_some_and(|hint| hint.contains("TMPDIR")), "{refused}");

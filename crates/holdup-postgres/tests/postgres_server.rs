@@ -75,7 +75,7 @@ fn a_cancelled_cluster_leaves_nothing() {
     let folder = workdir();
     let cancel = Cancel::default();
     cancel.cancel();
-    let options = ClusterOptions { bin, workdir: folder.path().to_owned(), max_clients: 8, cancel };
+    let options = ClusterOptions { bin, workdir: folder.path().to_owned(), max_clients: 8, network: None, cancel };
     assert_eq!(Cluster::create(&Host::real(), &options).unwrap_err().kind, ProblemKind::Interrupted);
     assert_eq!(names(folder.path()), [""; 0]);
 }
@@ -85,7 +85,8 @@ fn folders_that_cannot_be_used_are_refused() {
     let host = Host::real();
     let folder = workdir();
     let create = |workdir: std::path::PathBuf| {
-        let options = ClusterOptions { bin: bin.clone(), workdir, max_clients: 8, cancel: Cancel::default() };
+        let options =
+            ClusterOptions { bin: bin.clone(), workdir, max_clients: 8, network: None, cancel: Cancel::default() };
         Cluster::create(&host, &options).unwrap_err().to_string()
     };
     let long = folder.path().join("x".repeat(90));
@@ -186,7 +187,8 @@ fn a_server_that_is_not_there_is_a_clear_error() {
 fn holds_a_cluster_until_it_is_killed() {
     let Some(folder) = std::env::var_os("HOLDUP_TEST_HOLD") else { return };
     let bin = binaries();
-    let options = ClusterOptions { bin, workdir: folder.into(), max_clients: 8, cancel: Cancel::default() };
+    let options =
+        ClusterOptions { bin, workdir: folder.into(), max_clients: 8, network: None, cancel: Cancel::default() };
     // Made by a thread that ends: the server must not end with it.
     let cluster = std::thread::spawn(move || Cluster::create(&Host::real(), &options).unwrap()).join().unwrap();
     std::thread::sleep(Duration::from_millis(300));

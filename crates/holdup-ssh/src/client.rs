@@ -10,6 +10,7 @@ use holdup_host::environment;
 use holdup_model::Problem;
 use std::io::Read;
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
@@ -34,6 +35,24 @@ impl Ssh {
         let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
         Ssh(if words.is_empty() { vec!["ssh".to_owned()] } else { words })
     }
+
+    /// The name or address to which ssh would connect for a host: `HostName` of its configuration. Connects to nothing.
+    ///
+    /// # Errors
+    /// When ssh does not say.
+    pub fn host_name(&self, address: &Address) -> Result<String, Problem> {
+        let failed = |why: String| {
+            Problem::host(format!("host {address}"), format!("`ssh -G` does not say its name: {why}"))
+                .hint("address in [hosts] says by which name the client reaches the server")
+        };
+        let (program, first) = self.0.split_first().ok_or_else(|| Problem::internal("ssh", "it has no name"))?;
+        let output = Command::new(program).args(first).arg("-G").args(address.words()).stdin(Stdio::null()).output();
+        let output = output.map_err(|e| failed(e.to_string()))?;
+        let said = String::from_utf8_lossy(&output.stdout);
+        let name = said.lines().find_map(|line| line.strip_prefix("hostname "));
+        name.map(|name| name.trim().to_owned())
+            .ok_or_else(|| failed(trouble::last_line(&String::from_utf8_lossy(&output.stderr))))
+    }
 }
 
 /// How hosts are worked on.
@@ -45,11 +64,13 @@ pub struct SshOptions {
     pub dead_after: Duration,
     /// How long an agent waits for another run on its host.
     pub wait: Duration,
+    /// Where large temporary files go there; `None` for its folder of temporary files.
+    pub workdir: Option<PathBuf>,
 }
 
 impl Default for SshOptions {
     fn default() -> Self {
-        SshOptions { with_sudo: false, dead_after: Duration::from_secs(30), wait: Duration::ZERO }
+        SshOptions { with_sudo: false, dead_after: Duration::from_secs(30), wait: Duration::ZERO, workdir: None }
     }
 }
 
@@ -107,7 +128,9 @@ impl Remote<'_> {
         // An agent whose line was cut may hold the host for as long as that.
         let wait = self.options.wait + self.options.dead_after * 2 + Duration::from_secs(30);
         let wait = format!("{}ms", wait.as_millis());
-        let words = ["agent", "--dead-after", &dead_after, "--wait", &wait];
+        let workdir = self.options.workdir.as_ref().map(|folder| folder.display().to_string());
+        let mut words = vec!["agent", "--dead-after", &dead_after, "--wait", &wait];
+        words.extend(workdir.iter().flat_map(|folder| ["--workdir", folder]));
         let mut is_copied = false;
         loop {
             let child = self.start(&script, &words, Stdio::piped())?;

@@ -32,7 +32,8 @@ fn main() {
     let host = Host::real();
     let bin = Binaries::find(&SearchPath::of_this_host(None), Need::Server).unwrap();
     let workdir = std::env::temp_dir();
-    let options = ClusterOptions { bin, workdir: workdir.clone(), max_clients: 64, cancel: Cancel::default() };
+    let options =
+        ClusterOptions { bin, workdir: workdir.clone(), max_clients: 64, network: None, cancel: Cancel::default() };
     let cluster = Cluster::create(&host, &options).unwrap();
     client(&cluster, "pgbench", &["-i", "-q", "-s", "10"]);
 
@@ -41,6 +42,7 @@ fn main() {
     let postgres =
         PostgresOptions { url: Some(cluster.connection_string_for("postgres")), ..PostgresOptions::default() };
     let request = SessionRequest {
+        client: None,
         host: &host,
         plan: &plan,
         schedule: &schedule,
@@ -132,6 +134,7 @@ fn plan() -> Plan {
         collect: Default::default(),
         target: "local".to_owned(),
         guest: None,
+        hosts: None,
         exclude: Vec::new(),
         published: Vec::new(),
     }

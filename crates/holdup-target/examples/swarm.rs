@@ -367,6 +367,7 @@ fn postgres(server: &Option<External>) -> Postgres<'_> {
 /// A server whose settings can be changed, where PostgreSQL is installed.
 fn cluster(host: &Host) -> Result<Cluster, Problem> {
     let options = ClusterOptions {
+        network: None,
         bin: Binaries::find(&SearchPath::of_this_host(None), Need::Server)?,
         workdir: std::env::temp_dir(),
         max_clients: 20,

@@ -2,6 +2,7 @@
 
 use crate::session::SessionRequest;
 use holdup_load::Cancel;
+use holdup_model::ends::ClientOrder;
 use holdup_model::wire::{self, Answer, Hello, Order, Work};
 use holdup_model::{Arm, Event, Observer, Plan, Problem, Schedule, guest::is_chosen_at_boot, plan::Level};
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,6 +25,10 @@ pub(crate) trait Line {
     fn send(&mut self, payload: &[u8]) -> Result<(), NoAnswer>;
     /// The next message; `None` when none came in this time.
     fn receive(&mut self, wait: Duration) -> Result<Option<Vec<u8>>, NoAnswer>;
+    /// Has the client host do something for the agent, and answers it.
+    fn for_client(&mut self, _order: ClientOrder, _cancel: &Cancel) -> Result<(), NoAnswer> {
+        Err(NoAnswer::Unreadable("it asks for a client host, and there is none".to_owned()))
+    }
     /// Looks at what else the work depends on.
     fn look_beside(&mut self, _observer: &mut dyn Observer) -> Result<(), NoAnswer> {
         Ok(())
@@ -90,6 +95,7 @@ pub(crate) fn answer(
             Answer::Refused(why) => return Err(NoAnswer::Unreadable(why)),
             Answer::Step(text) => observer.event(Event::Step(&text)),
             Answer::Note(text) => observer.event(Event::Note(&text)),
+            Answer::Client(order) => line.for_client(order, cancel)?,
             answer => return Ok(answer),
         }
     }
@@ -134,7 +140,14 @@ pub(crate) fn work(
         factor.levels.retain(|level| occurs(&arms, &factor.name, level));
     }
     plan.factors.retain(|f| !f.levels.is_empty());
-    Work { plan, schedule: Schedule { arms, trials: Vec::new() }, postgres_bin, postgres_url: None, postgres_builds }
+    Work {
+        plan,
+        schedule: Schedule { arms, trials: Vec::new() },
+        postgres_bin,
+        postgres_url: None,
+        reached_as: None,
+        postgres_builds,
+    }
 }
 
 fn occurs(arms: &[Arm], factor: &str, level: &Level) -> bool {

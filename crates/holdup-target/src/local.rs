@@ -277,6 +277,7 @@ impl<'a> LocalSession<'a> {
         let combinations = self.combinations(used, workload, &key);
         let mut step = |text: &str| observer.event(Event::Step(text));
         let prepared = workload.prepare(PrepareContext {
+            client: self.request.client.as_ref(),
             host: self.request.host,
             parameters: &used.parameters,
             combinations: &combinations,

@@ -2,7 +2,7 @@
 
 use crate::qemu::BootCache;
 use holdup_host::Host;
-use holdup_load::{Cancel, PostgresOptions};
+use holdup_load::{Cancel, ClientHost, PostgresOptions};
 use holdup_model::bundle::CollectorState;
 use holdup_model::wire::Checked;
 use holdup_model::{
@@ -10,6 +10,7 @@ use holdup_model::{
 };
 use holdup_ssh::SshOptions;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// What a session needs to know.
 #[expect(missing_docs, reason = "fields without a comment are what their names say")]
@@ -18,6 +19,8 @@ pub struct SessionRequest<'a> {
     pub plan: &'a Plan,
     pub schedule: &'a Schedule,
     pub postgres: &'a PostgresOptions,
+    /// The host that makes the load, where that is another one.
+    pub client: Option<Arc<dyn ClientHost>>,
     /// Where large temporary files go.
     pub workdir: PathBuf,
     /// Where guests get their kernels and files from.

@@ -18,7 +18,13 @@ use std::os::unix::fs::PermissionsExt;
 fn cluster(workdir: &tempfile::TempDir) -> Cluster {
     let found = Binaries::find(&SearchPath::of_this_host(None), Need::Server);
     let bin = found.unwrap_or_else(|problem| ignore(problem));
-    let options = ClusterOptions { bin, workdir: workdir.path().to_owned(), max_clients: 8, cancel: Cancel::default() };
+    let options = ClusterOptions {
+        bin,
+        workdir: workdir.path().to_owned(),
+        max_clients: 8,
+        network: None,
+        cancel: Cancel::default(),
+    };
     Cluster::create(&Host::real(), &options).unwrap()
 }
 

@@ -156,6 +156,7 @@ impl Maker {
             collect: Default::default(),
             target: "local".into(),
             guest: None,
+            hosts: None,
             exclude: Vec::new(),
             published: Vec::new(),
         }

@@ -164,6 +164,7 @@ fn plan(blocks: u32) -> Plan {
         collect: Default::default(),
         target: "local".into(),
         guest: None,
+        hosts: None,
         exclude: Vec::new(),
         published: Vec::new(),
     }

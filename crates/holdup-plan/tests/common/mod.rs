@@ -119,7 +119,7 @@ pub(crate) fn vocabulary() -> Vocabulary {
         ],
         default_collectors: collectors[..4].to_vec(),
         collectors,
-        targets: vec!["local", "qemu", "sim"],
+        targets: vec!["local", "qemu", "ssh", "sim"],
         boot_targets: vec!["qemu"],
         host_targets: Vec::new(),
         simulated_targets: vec!["sim"],

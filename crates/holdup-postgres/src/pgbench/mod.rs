@@ -10,5 +10,6 @@ mod server;
 pub mod session;
 mod summary;
 mod tables;
+mod two_ends;
 
 pub use metrics::metrics;

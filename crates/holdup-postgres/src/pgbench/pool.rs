@@ -23,7 +23,7 @@ pub(crate) struct BufferPool {
     /// The generation of the server that has done work, and so has something in its pool.
     worked: u64,
     /// The state that was asked for last.
-    pub(crate) state: Option<Pool>,
+    state: Option<Pool>,
 }
 
 /// The level of `postgres.pool`, if an arm has one.
@@ -49,6 +49,12 @@ impl BufferPool {
         if failed {
             self.warmed = 0;
         }
+    }
+
+    /// What is worth saying beside a trial.
+    pub(crate) fn note(&self) -> Option<String> {
+        let says = "postgres.pool = cold: shared buffers were empty, the page cache of the system was not";
+        (self.state == Some(Pool::Cold)).then(|| says.to_owned())
     }
 
     /// Puts the pool into the state of an arm.

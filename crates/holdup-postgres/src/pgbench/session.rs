@@ -5,9 +5,10 @@ use super::clock::{ClockOffset, window_us};
 use super::load::{Load, LoadPlan, LoadResult};
 use super::metrics;
 use super::parameters::{Script, Settings, TableSize};
-use super::pool::{BufferPool, Pool};
+use super::pool::BufferPool;
 use super::server::Server;
 use super::tables::{self, CreatedTables};
+use super::two_ends::{TwoEnds, route};
 use crate::find::{Need, SearchPath};
 use crate::{Binaries, Cluster, ClusterOptions, External, PrivateDir, facts, private_dir, sql, sweep_stale};
 use holdup_catalogue::pgbench::BUILD;
@@ -59,6 +60,8 @@ pub struct PgbenchSession {
     observer: Option<(u64, Client)>,
     server: Server,
     made: CreatedTables,
+    /// Where another host makes the load.
+    ends: Option<TwoEnds>,
     logs: PrivateDir,
     /// For logs that would not fit into memory.
     large_logs: Option<PrivateDir>,
@@ -101,11 +104,19 @@ impl PgbenchSession {
                 (context.step)("making a PostgreSQL cluster");
                 let max_clients = uses.iter().map(|s| s.clients).max().unwrap_or(1);
                 let (workdir, cancel) = (context.workdir.clone(), context.cancel.clone());
-                let options = ClusterOptions { bin, workdir, max_clients, cancel };
+                let network = context.client.map(|client| route(&**client)).transpose()?;
+                let options = ClusterOptions { bin, workdir, max_clients, network, cancel };
                 Server::Own(Cluster::create(&host, &options)?)
             }
         };
         let made = tables::prepare(&server, &uses, &context.cancel, context.step)?;
+        let ends = match (context.client, &server) {
+            (Some(client), Server::Own(cluster)) => {
+                (context.step)("preparing the client host");
+                Some(TwoEnds::prepare(client, cluster, combinations)?)
+            }
+            _ => None,
+        };
         let mut session = PgbenchSession {
             observer: None,
             logs: log_folder(&host, &context.workdir, &server)?,
@@ -119,9 +130,12 @@ impl PgbenchSession {
             build: None,
             trials: 0,
             made,
+            ends,
             server,
         };
-        session.copy_scripts(&uses)?;
+        if session.ends.is_none() {
+            session.copy_scripts(&uses)?;
+        }
         Ok(session)
     }
 
@@ -233,6 +247,11 @@ impl PgbenchSession {
     }
 
     fn measure(&mut self, trial: &mut TrialContext<'_>, application: &str) -> Result<TrialResult, Problem> {
+        if let (Some(ends), Server::Own(cluster)) = (&mut self.ends, &self.server) {
+            let mut result = ends.run(cluster, trial)?;
+            result.notes.extend(self.pool.note());
+            return Ok(result);
+        }
         let settings = Settings::from(trial.parameters)?;
         let script = match &settings.script {
             Script::File(path) => Some(self.scripts.get(path).cloned().ok_or_else(|| {
@@ -278,11 +297,7 @@ impl PgbenchSession {
             histograms.push(NamedHistogram { name: "schedule_lag".to_owned(), histogram: lag });
         }
         let mut notes = vec![command_line];
-        if self.pool.state == Some(Pool::Cold) {
-            notes.push(
-                "postgres.pool = cold: shared buffers were empty, the page cache of the system was not".to_owned(),
-            );
-        }
+        notes.extend(self.pool.note());
         notes.extend(summary.unknown.iter().map(|line| format!("pgbench printed a line that is not known: {line}")));
         notes.extend(complaints.into_iter().map(|line| format!("pgbench on stderr: {line}")));
         TrialResult { measurements, histograms, notes }
@@ -290,7 +305,7 @@ impl PgbenchSession {
 
     /// After a failure: says when it was the server's, and brings a server of our own back, so that the
     /// next trial finds one.
-    fn recover(&mut self, problem: Problem, application: &str) -> Problem {
+    fn recover(&mut self, problem: Problem, application: &str, cancel: &Cancel) -> Problem {
         self.observer = None;
         let problem = match &self.server {
             Server::Own(cluster) => match cluster.check_alive() {
@@ -315,6 +330,8 @@ impl PgbenchSession {
             // A server that lost a backend refuses connections until it has put itself in order.
             match self.wait_for_backends(application, true) {
                 Ok(()) => return problem,
+                // An existing server needs nothing of a run that ends.
+                Err(_) if cancel.is_cancelled() && matches!(self.server, Server::Existing(..)) => return problem,
                 Err(e) if begun.elapsed() > RECOVERY => {
                     let why = format!("{}; it was not usable again: {e}", problem.why);
                     return Problem { why, ..problem }.of_kind(ProblemKind::Host);
@@ -379,7 +396,10 @@ impl Prepared for PgbenchSession {
                 all.push(Fact::absent("postgres.data_file_system", "--pg", why));
             }
         }
-        all.push(facts::file_system(&self.host, "pgbench.log_file_system", self.logs.path()));
+        match &self.ends {
+            Some(ends) => all.extend(ends.facts.iter().cloned()),
+            None => all.push(facts::file_system(&self.host, "pgbench.log_file_system", self.logs.path())),
+        }
         all.extend(facts::server(&self.host, self.server.control()));
         all
     }
@@ -406,12 +426,13 @@ impl Prepared for PgbenchSession {
             }
             // The server ends with the session in a moment.
             Err(problem) if problem.kind == ProblemKind::Interrupted => Err(problem),
-            Err(problem) => Err(self.recover(problem, &application)),
+            Err(problem) => Err(self.recover(problem, &application, &trial.cancel)),
         }
     }
 
     fn close(self: Box<Self>) -> Result<(), Problem> {
-        let PgbenchSession { observer, server, made, logs, large_logs, builds, .. } = *self;
+        let PgbenchSession { observer, server, made, logs, large_logs, builds, ends, .. } = *self;
+        drop(ends);
         drop(observer);
         let mut results = vec![made.remove(), logs.remove()];
         results.extend(large_logs.map(PrivateDir::remove));

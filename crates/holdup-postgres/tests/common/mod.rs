@@ -42,7 +42,13 @@ pub(crate) fn set(mut all: Parameters, given: &[(&str, &str)]) -> Parameters {
 }
 
 pub(crate) fn cluster(bin: Binaries, workdir: &tempfile::TempDir) -> Cluster {
-    let options = ClusterOptions { bin, workdir: workdir.path().to_owned(), max_clients: 8, cancel: Cancel::default() };
+    let options = ClusterOptions {
+        bin,
+        workdir: workdir.path().to_owned(),
+        max_clients: 8,
+        network: None,
+        cancel: Cancel::default(),
+    };
     Cluster::create(&Host::real(), &options).unwrap()
 }
 
@@ -60,6 +66,7 @@ pub(crate) fn prepare_with(
     postgres: &PostgresOptions,
 ) -> Result<Box<dyn Prepared>, Problem> {
     let session = PgbenchSession::prepare(PrepareContext {
+        client: None,
         host: &Host::real(),
         parameters: &uses[0],
         combinations: uses,

@@ -156,6 +156,7 @@ fn plan(seed: u64) -> Plan {
         collect: Default::default(),
         target: "local".into(),
         guest: None,
+        hosts: None,
         exclude: Vec::new(),
         published: Vec::new(),
     }

@@ -2,6 +2,7 @@
 
 use holdup_load::Cancel;
 use holdup_model::Problem;
+use holdup_model::ends::ClientAnswer;
 use holdup_model::frame::{Decoder, Received, encode};
 use holdup_model::wire::{self, Answer, Order};
 use holdup_watch::window::unix_ns;
@@ -59,7 +60,7 @@ impl Connection {
 /// Reads orders until the connection ends. `Off`, `Cancel` and that end cancel the work under way.
 pub(super) fn read_in_background(
     mut input: impl Read + Send + 'static,
-    orders: Sender<Order>,
+    (orders, of_client): (Sender<Order>, Sender<Result<ClientAnswer, Problem>>),
     cancel: Cancel,
     connection: Connection,
 ) {
@@ -83,6 +84,8 @@ pub(super) fn read_in_background(
                 match order {
                     Ok(Order::Alive) => {}
                     Ok(Order::Cancel) => cancel.cancel(),
+                    // An answer that no work waits for is of work that was ended.
+                    Ok(Order::OfClient(answer)) => drop(of_client.send(answer)),
                     // Answered here, where it waits for no trial.
                     Ok(Order::Clock) => drop(connection.send(&Answer::Clock(unix_ns()))),
                     Ok(order) => {

@@ -4,8 +4,10 @@
 //! `local`, so what happens in a trial is the same wherever it runs. One thread reads, so that a host that sends `Off`
 //! or goes away ends a trial that is under way; one sends a heartbeat each second.
 
+mod client;
 mod connection;
 mod hosted;
+
 mod peer;
 
 pub use hosted::Hosted;
@@ -15,6 +17,7 @@ use crate::local::{self, LocalSession};
 use crate::qemu::BootCache;
 use crate::session::{GuestOptions, Session, SessionRequest};
 use crate::sim::{self, Calibration};
+use client::Way;
 use connection::Connection;
 use holdup_host::Host;
 use holdup_load::{Cancel, PostgresOptions};
@@ -25,6 +28,7 @@ use hosted::Hold;
 use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
 
 /// What an agent needs to know.
 pub struct AgentRequest<'a> {
@@ -50,7 +54,9 @@ pub fn serve(
     let connection = Connection::new(output);
     let cancel = Cancel::default();
     let (orders, inbox) = channel();
-    connection::read_in_background(input, orders, cancel.clone(), connection.clone());
+    let (of_client, answers) = channel();
+    connection::read_in_background(input, (orders, of_client), cancel.clone(), connection.clone());
+    let way = Way { connection: connection.clone(), answers: Arc::new(Mutex::new(answers)), cancel: cancel.clone() };
     let _beats = connection.clone().beat_in_background();
     connection.send(&Answer::Hello(Box::new(hello(request))))?;
     let mut has_work = false;
@@ -58,13 +64,13 @@ pub fn serve(
         let order = inbox.recv();
         // An order shows that the answer before it was read, and with it what an agent did; an order without work prints
         // no answer.
-        has_work |= matches!(order, Ok(Order::Check(_) | Order::Open(_) | Order::Close));
+        has_work |= matches!(order, Ok(Order::Check(_) | Order::Open(_) | Order::Attend { .. } | Order::Close));
         if request.hosted.is_some() && has_work && order.is_ok() {
             hosted::forget(request.host);
         }
         match order {
             Ok(Order::Check(work)) => {
-                let checked = with_session_request(request, *work, &cancel, |sessions| {
+                let checked = with_session_request(request, *work, &way, |sessions| {
                     peer::reach(request.host, sessions.plan, &cancel)?;
                     local::ready(sessions).map(|ready| {
                         Box::new(Checked {
@@ -79,9 +85,15 @@ pub fn serve(
                 connection.send(&Answer::Checked(checked))?;
             }
             Ok(Order::Open(work)) => {
-                if !with_session_request(request, *work, &cancel, |sessions| {
+                if !with_session_request(request, *work, &way, |sessions| {
                     session(request, sessions, &inbox, &connection)
                 })? {
+                    return Ok(());
+                }
+            }
+            Ok(Order::Attend { postgres_bin, kinds }) => {
+                let with = client::Attending { agent: request, postgres_bin, kinds, cancel: &cancel };
+                if !client::attend(with, &inbox, &connection)? {
                     return Ok(());
                 }
             }
@@ -97,11 +109,11 @@ pub fn serve(
                 let result = put_back(request, &cancel);
                 connection.send(&Answer::Closed { result, kernel_log: Ok(String::new()) })?;
             }
-            Ok(Order::Trial { .. } | Order::Close) => {
+            Ok(Order::Trial { .. } | Order::Client(_) | Order::Close) => {
                 connection.send(&Answer::Refused("an order for a session came, and none is open".to_owned()))?;
             }
             // The reader has answered these.
-            Ok(Order::Alive | Order::Cancel | Order::Clock) => {}
+            Ok(Order::Alive | Order::Cancel | Order::Clock | Order::OfClient(_)) => {}
             Ok(Order::Off) | Err(_) => return Ok(()),
         }
     }
@@ -133,12 +145,13 @@ fn hello(request: &AgentRequest<'_>) -> Hello {
 fn with_session_request<T>(
     request: &AgentRequest<'_>,
     work: Work,
-    cancel: &Cancel,
+    way: &Way,
     act: impl FnOnce(&SessionRequest<'_>) -> T,
 ) -> T {
     let builds = work.postgres_builds.into_iter().map(|(level, bin)| (level, PathBuf::from(bin))).collect();
     let postgres = PostgresOptions { bin: work.postgres_bin.map(PathBuf::from), url: work.postgres_url, builds };
     act(&SessionRequest {
+        client: work.reached_as.map(|name| way.client(name)),
         host: request.host,
         plan: &work.plan,
         schedule: &work.schedule,
@@ -148,7 +161,7 @@ fn with_session_request<T>(
         boot_cache: BootCache::default(),
         threads: None,
         ssh: &SshOptions::default(),
-        cancel: cancel.clone(),
+        cancel: way.cancel.clone(),
     })
 }
 
@@ -217,8 +230,10 @@ fn open_session(
                     return Ok(Ended::Lost(session.close().left));
                 }
             }
-            Ok(Order::Alive | Order::Cancel | Order::Clock) => {}
-            Ok(Order::Check(_) | Order::Open(_) | Order::Calibrate { .. }) => {
+            Ok(Order::Alive | Order::Cancel | Order::Clock | Order::OfClient(_)) => {}
+            Ok(
+                Order::Check(_) | Order::Open(_) | Order::Attend { .. } | Order::Client(_) | Order::Calibrate { .. },
+            ) => {
                 connection.send(&Answer::Refused("an order came that is none for an open session".to_owned()))?;
             }
             Ok(Order::Close) => {

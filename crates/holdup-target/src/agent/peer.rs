@@ -33,7 +33,7 @@ pub fn serve_peer(
     let connection = Connection::new(output);
     let stop = Cancel::default();
     let (orders, inbox) = channel();
-    connection::read_in_background(input, orders, stop.clone(), connection.clone());
+    connection::read_in_background(input, (orders, channel().0), stop.clone(), connection.clone());
     let _beats = connection.clone().beat_in_background();
     connection.send(&Answer::Hello(Box::new(hello(request))))?;
     std::thread::scope(|scope| {

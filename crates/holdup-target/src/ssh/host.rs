@@ -1,11 +1,13 @@
 //! A host with an agent that has said hello.
 
+use super::ends::Client;
 use crate::asking::{self, Line, NoAnswer, POLL, of_this_version, out_of_turn};
 use crate::session::SessionRequest;
 use holdup_host::Host;
 use holdup_load::Cancel;
+use holdup_model::ends::ClientOrder;
 use holdup_model::progress::Silent;
-use holdup_model::wire::{Answer, Hello, Order};
+use holdup_model::wire::{self, Answer, Hello, Order};
 use holdup_model::{Event, Fact, Observer, Problem, ProblemKind};
 use holdup_ssh::{Address, Lost, Remote, Ssh, SshOptions};
 use holdup_watch::window::unix_ns;
@@ -26,6 +28,8 @@ pub(crate) struct AtHost {
     hello: Hello,
     /// Compared when a session opens.
     clock: Option<Clock>,
+    /// The host that makes the load of this one.
+    pub(super) client: Option<Client>,
 }
 
 /// How far the clock of a host is off.
@@ -38,6 +42,14 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
+    /// How far this clock is ahead of another, both against the same third one.
+    pub(super) fn less(self, other: Clock) -> Clock {
+        Clock {
+            offset_ns: self.offset_ns.saturating_sub(other.offset_ns),
+            error_ns: self.error_ns.saturating_add(other.error_ns),
+        }
+    }
+
     /// From a reading of a clock between two of this machine's.
     fn of(before_ns: i64, there_ns: i64, after_ns: i64) -> Self {
         let round_trip_ns = after_ns.saturating_sub(before_ns).max(0);
@@ -59,6 +71,14 @@ impl Line for AtHost {
 
     fn receive(&mut self, wait: Duration) -> Result<Option<Vec<u8>>, NoAnswer> {
         Ok(self.line.receive(wait)?)
+    }
+
+    fn for_client(&mut self, order: ClientOrder, cancel: &Cancel) -> Result<(), NoAnswer> {
+        let answer = match &mut self.client {
+            Some(client) => client.carry_out(order, cancel),
+            None => Err(Problem::internal("the client host", "there is none")),
+        };
+        self.send(&wire::to_bytes(&Order::OfClient(answer)))
     }
 }
 
@@ -108,11 +128,16 @@ impl AtHost {
             Answer::Hello(hello) => of_this_version(*hello, &format!("the agent of {address}")).map_err(failed)?,
             other => return Err(out_of_turn(&other)),
         };
-        Ok(AtHost { line, address: address.clone(), dead_after: options.dead_after, hello, clock: None })
+        Ok(AtHost { line, address: address.clone(), dead_after: options.dead_after, hello, clock: None, client: None })
     }
 
     pub(crate) fn hello(&self) -> &Hello {
         &self.hello
+    }
+
+    /// How far its clock is off, once it was compared.
+    pub(crate) fn clock(&self) -> Option<Clock> {
+        self.clock
     }
 
     pub(crate) fn address(&self) -> &Address {

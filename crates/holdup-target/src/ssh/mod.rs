@@ -1,10 +1,12 @@
 //! Sessions on other hosts: the agent there, over the user's `ssh`.
 
+mod ends;
 mod host;
 mod session;
 
 use crate::asking::{self, CHECK_TIMEOUT};
 use crate::session::{Readiness, SessionRequest};
+use ends::Client;
 use holdup_catalogue::pgbench::{BUILD, VERSION};
 use holdup_host::Host;
 use holdup_load::Cancel;
@@ -53,9 +55,13 @@ fn hosts_of(request: &SessionRequest<'_>) -> Result<BTreeMap<Address, Vec<Arm>>,
     Ok(all.into_iter().map(|(address, numbers)| (address, arms(numbers))).collect())
 }
 
-fn work(request: &SessionRequest<'_>, arms: Vec<Arm>) -> Work {
+fn work(request: &SessionRequest<'_>, arms: Vec<Arm>, reached_as: Option<String>) -> Work {
     let bin = request.postgres.bin.as_ref().map(|bin| bin.display().to_string());
-    Work { postgres_url: request.postgres.url.clone(), ..asking::work(request.plan, arms, bin, BTreeMap::new()) }
+    Work {
+        postgres_url: request.postgres.url.clone(),
+        reached_as,
+        ..asking::work(request.plan, arms, bin, BTreeMap::new())
+    }
 }
 
 /// Refuses what only this machine could do.
@@ -72,10 +78,11 @@ fn check_plan(plan: &Plan) -> Result<(), Problem> {
 /// Asks each host whether it can do its part.
 pub(crate) fn ready(request: &SessionRequest<'_>, observer: &mut dyn Observer) -> Result<Readiness, Problem> {
     check_plan(request.plan)?;
+    ends::check(request.plan, request)?;
     let mut readiness = Readiness::default();
     for (address, arms) in hosts_of(request)? {
         let mut host = AtHost::connect(request, &address, observer)?;
-        let order = Order::Check(Box::new(work(request, arms)));
+        let order = Order::Check(Box::new(work(request, arms, None)));
         let checked = match host.ask(&order, CHECK_TIMEOUT, &request.cancel, observer) {
             Ok(Answer::Checked(checked)) => checked.map_err(|problem| host.inside(problem))?,
             Ok(other) => return Err(asking::out_of_turn(&other)),
@@ -83,6 +90,9 @@ pub(crate) fn ready(request: &SessionRequest<'_>, observer: &mut dyn Observer) -
         };
         host.end();
         readiness.add(*checked, &address.to_string());
+    }
+    if let Some(hosts) = &request.plan.hosts {
+        let _nothing_to_restore = Client::open(request, hosts, observer)?.close();
     }
     Ok(readiness)
 }
@@ -96,8 +106,13 @@ pub(crate) fn open<'a>(
     let arms = asking::arms_of(request.schedule, at.boot);
     let first = arms.first().ok_or_else(|| Problem::internal(format!("boot {}", at.boot), "it has no arms"))?;
     let address = of_trial(request.plan, first, at.session)?;
-    let host = AtHost::connect(request, &address, observer)?;
-    SshSession::open(request, host, work(request, arms), observer)
+    let mut host = AtHost::connect(request, &address, observer)?;
+    let mut reached_as = None;
+    if let Some(hosts) = &request.plan.hosts {
+        reached_as = Some(ends::reached_as(hosts, &address)?);
+        host.client = Some(Client::open(request, hosts, observer)?);
+    }
+    SshSession::open(request, host, work(request, arms, reached_as), observer)
 }
 
 /// The machine that relative sizes are relative to: the first host's. Each is asked once.

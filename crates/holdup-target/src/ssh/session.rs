@@ -1,5 +1,6 @@
 //! A session on another host.
 
+use super::ends::Client;
 use super::host::AtHost;
 use crate::asking::{CLOSE_TIMEOUT, NoAnswer, OPEN_TIMEOUT, out_of_turn, trial_timeout};
 use crate::session::{Closed, Session, SessionRequest, TrialDraft};
@@ -36,17 +37,25 @@ impl<'a> SshSession<'a> {
             });
         }
         let environment = match host.ask(&Order::Open(Box::new(work)), timeout, &request.cancel, observer) {
-            Ok(Answer::Opened(opened)) => opened.map_err(|problem| host.inside(problem))?,
+            Ok(Answer::Opened(Ok(facts))) => facts,
+            Ok(Answer::Opened(Err(problem))) => {
+                let problem = host.inside(problem);
+                let _client = host.client.take().map(Client::close);
+                host.end();
+                return Err(problem);
+            }
             Ok(other) => return Err(out_of_turn(&other)),
             Err(NoAnswer::Cancelled) => {
                 // The agent answers when it has put back what it had set.
                 let _answer = host.stop(CLOSE_TIMEOUT);
+                let _client = host.client.take().map(Client::close);
                 host.end();
                 return Err(Problem::interrupted("opening the session"));
             }
             Err(no) => return Err(lost(&host, &no)),
         };
-        let environment = environment.into_iter().chain(host.facts()).collect();
+        let of_client = host.client.as_ref().map(|client| client.facts(host.clock())).unwrap_or_default();
+        let environment = environment.into_iter().chain(host.facts()).chain(of_client).collect();
         Ok(SshSession { request, host, environment, lost: false })
     }
 }
@@ -54,8 +63,8 @@ impl<'a> SshSession<'a> {
 impl SshSession<'_> {
     /// Connects once more after the line was lost, to learn what became of the host, and to have put back what an agent that
     /// was killed could not.
-    fn restore_anew(&self, closed: &mut Closed) {
-        let address = self.host.address();
+    fn restore_anew(&self, of: &AtHost, closed: &mut Closed) {
+        let address = of.address();
         let answered = AtHost::over(self.request.host, self.request.ssh, address, &Cancel::default(), &mut Silent)
             .and_then(|mut host| {
                 closed.notes.extend(host.said());
@@ -69,7 +78,7 @@ impl SshSession<'_> {
             });
         match answered {
             Ok(notes) => closed.notes.extend(notes.iter().map(|note| format!("{address}: {note}"))),
-            Err(problem) => closed.left = Some(self.host.not_known(&problem)),
+            Err(problem) => closed.left = Some(of.not_known(&problem)),
         }
     }
 }
@@ -105,8 +114,13 @@ impl Session for SshSession<'_> {
 
     fn close(mut self: Box<Self>) -> Closed {
         let mut closed = Closed::default();
+        // Load that has no server any more would wait for it.
+        if let Some((notes, lost)) = self.host.client.take().map(Client::close) {
+            closed.notes.extend(notes);
+            lost.iter().for_each(|at| self.restore_anew(at, &mut closed));
+        }
         if self.lost {
-            self.restore_anew(&mut closed);
+            self.restore_anew(&self.host, &mut closed);
             return closed;
         }
         // A host is put back also for a user who asked to end.
@@ -118,7 +132,7 @@ impl Session for SshSession<'_> {
             Ok(other) => closed.notes.push(out_of_turn(&other).to_string()),
             Err(no) => {
                 closed.notes.push(self.host.problem(&no, "while the session was closed").to_string());
-                self.restore_anew(&mut closed);
+                self.restore_anew(&self.host, &mut closed);
                 return closed;
             }
         }

@@ -72,7 +72,7 @@ impl Server {
         let bin =
             Binaries::find(&SearchPath::of_this_host(None), Need::Server).unwrap_or_else(|problem| ignore(problem));
         let workdir = folder.path().to_owned();
-        let options = ClusterOptions { bin, workdir, max_clients: 32, cancel: Cancel::default() };
+        let options = ClusterOptions { bin, workdir, max_clients: 32, network: None, cancel: Cancel::default() };
         let cluster = Some(Cluster::create(&Host::real(), &options).expect("a cluster"));
         let stop = Arc::default();
         let mut server =

@@ -72,6 +72,7 @@ impl ReferenceTools {
         }
         let PrepareContext { host, parameters, metrics, postgres, workdir, cancel, step, .. } = context;
         let tools = External.prepare(PrepareContext {
+            client: None,
             host,
             parameters: &Parameters::default(),
             combinations: &theirs,
@@ -84,9 +85,17 @@ impl ReferenceTools {
         let combinations = &mine;
         let own = match combinations.is_empty() {
             true => None,
-            false => {
-                Some(own(PrepareContext { host, parameters, combinations, metrics, postgres, workdir, cancel, step })?)
-            }
+            false => Some(own(PrepareContext {
+                client: None,
+                host,
+                parameters,
+                combinations,
+                metrics,
+                postgres,
+                workdir,
+                cancel,
+                step,
+            })?),
         };
         Ok(Box::new(Session { own, tools, reference_tools: self }))
     }

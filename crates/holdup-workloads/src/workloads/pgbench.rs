@@ -35,7 +35,11 @@ The page cache of the system stays as it is in both. With warm, tables larger th
 
 With `--pg URL` nothing is started, stopped or restarted, so pool=cold and settings that need a restart cannot be \
 had. Tables of pgbench are used when they have the wanted scale and fill factor, made and removed again when there \
-are none, and refused otherwise. A user's script must bring its own tables there.",
+are none, and refused otherwise. A user's script must bring its own tables there.
+
+With two ends (`[hosts]`, docs/hosts.md) pgbench runs on the client host. The server listens at one address then and lets in \
+that host alone, with a password of the run (SCRAM, not TLS: what is measured is as it would be without). A script is the \
+client host's file.",
     references: &[
         "https://www.postgresql.org/docs/current/pgbench.html",
         "PostgreSQL src/bin/pgbench/pgbench.c: doLog, threadRun, handle_sig_alarm (15.18)",
@@ -78,6 +82,10 @@ impl Workload for Pgbench {
     }
 
     fn may_be_background(&self) -> bool {
+        true
+    }
+
+    fn has_two_ends(&self) -> bool {
         true
     }
 

@@ -25,6 +25,9 @@ pub(crate) struct Args {
     /// How long to wait for another run on this host
     #[arg(long, default_value = "0s", value_parser = duration)]
     wait: Duration,
+    /// Where large temporary files go [default: the folder of temporary files]
+    #[arg(long, value_name = "DIR")]
+    workdir: Option<PathBuf>,
 }
 
 /// Serves the standard streams until they end.
@@ -34,7 +37,12 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     let input = duplicate(stdin.as_fd()).map_err(|e| Problem::host("standard input", e.to_string()))?;
     let line = duplicate(stdout.as_fd()).map_err(|e| Problem::host("standard output", e.to_string()))?;
     let host = Host::real();
-    let request = AgentRequest { host: &host, workdir: std::env::temp_dir(), notes: Vec::new(), hosted: None };
+    let request = AgentRequest {
+        host: &host,
+        workdir: args.workdir.clone().unwrap_or_else(std::env::temp_dir),
+        notes: Vec::new(),
+        hosted: None,
+    };
     let Some(dead_after) = args.dead_after else {
         serve(&request, input, line)?;
         return Ok(0);

@@ -143,7 +143,7 @@ impl Place {
 
     /// How other hosts are worked on.
     fn ssh(&self) -> SshOptions {
-        SshOptions { wait: self.wait.longest(), ..self.target.ssh.options() }
+        SshOptions { wait: self.wait.longest(), workdir: self.target.workdir.clone(), ..self.target.ssh.options() }
     }
 
     /// Asks the first host that the command line names, so that one that cannot be reached is no mistake in a plan.
@@ -171,6 +171,7 @@ impl Place {
     ) -> Result<Readiness, Problem> {
         let (guests, postgres) = (self.guests.source.options(self.guests.parallel), self.postgres());
         let request = SessionRequest {
+            client: None,
             host,
             plan,
             schedule,

@@ -22,7 +22,7 @@ impl Server {
         let found = Binaries::find(&SearchPath::of_this_host(None), Need::Server);
         let bin = found.unwrap_or_else(|problem| ignore(problem));
         let workdir = folder.path().to_owned();
-        let options = ClusterOptions { bin, workdir, max_clients: 32, cancel: Cancel::default() };
+        let options = ClusterOptions { bin, workdir, max_clients: 32, network: None, cancel: Cancel::default() };
         let cluster = Cluster::create(&Host::real(), &options).unwrap();
         let server = Server { cluster, _folder: folder };
         let made = server.pgbench(&["-i", "-s", "1", "-q"]).output().unwrap();

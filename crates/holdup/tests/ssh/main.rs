@@ -11,6 +11,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod cutter;
+mod ends;
 #[path = "../common/ssh.rs"]
 mod server;
 
@@ -488,6 +489,7 @@ fn main() -> ExitCode {
 
 /// The tests, whose `main` is not that of this program: it may be the cutter.
 mod listed {
+    use super::ends::*;
     use super::*;
 
     holdup_testkit::tests!(
@@ -502,6 +504,10 @@ mod listed {
         a_clock_that_is_hours_off_is_said_and_times_are_those_of_this_machine,
         hosts_are_compared_and_sessions_go_round_them,
         a_fleet_is_checked_and_recorded_in_one_table,
+        pgbench_on_one_host_loads_a_server_on_another,
+        ends_that_cannot_be_are_refused_with_a_way_out,
+        an_end_that_disappears_makes_the_trial_void_and_both_are_restored,
+        sessions_run_on_two_hosts_at_the_same_time,
     );
 
     pub(super) fn run() -> ExitCode {

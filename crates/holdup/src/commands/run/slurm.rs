@@ -194,6 +194,7 @@ fn simulated(
 ) -> Result<(Vec<holdup_slurm::Span>, Needs), Problem> {
     let (guests, postgres) = (GuestOptions::default(), PostgresOptions::default());
     let request = SessionRequest {
+        client: None,
         host,
         plan,
         schedule,

@@ -1,0 +1,77 @@
+//! The way into a temporary server from one other host.
+
+use crate::sql;
+use holdup_files::Folder;
+use holdup_model::Problem;
+use holdup_sql::Config;
+use rustix::rand::{GetRandomFlags, getrandom};
+use std::io::{self, Write};
+use std::net::{IpAddr, SocketAddr, TcpListener};
+
+/// The role that loads of the other host connect as.
+const ROLE: &str = "holdup_load";
+
+/// A server listens at one address, and one other address may connect.
+#[derive(Debug)]
+pub(crate) struct Network {
+    /// Where the server listens.
+    pub(crate) at: SocketAddr,
+    client: IpAddr,
+    password: String,
+}
+
+impl Network {
+    /// With a free port of this address, and a password of this run.
+    ///
+    /// # Errors
+    /// When it is no address of this host.
+    pub(crate) fn new(server: IpAddr, client: IpAddr) -> Result<Self, Problem> {
+        let bound = TcpListener::bind((server, 0)).and_then(|listener| listener.local_addr());
+        let at = bound.map_err(|e| {
+            Problem::host(format!("PostgreSQL at {server}"), e.to_string()).hint(
+                "address in [hosts] is the name or address by which the client reaches the server; it must be one of the \
+                 server's own",
+            )
+        })?;
+        let mut random = [0_u8; 16];
+        let filled = getrandom(&mut random, GetRandomFlags::empty());
+        if !filled.is_ok_and(|n| n == random.len()) {
+            return Err(Problem::host("a password", "the kernel gave no random bytes"));
+        }
+        let password = random.iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok(Network { at, client, password })
+    }
+
+    /// Lets in who is on this host by the socket, whose folder is private, and the client host with its password.
+    pub(crate) fn write_hba(&self, data: &Folder) -> io::Result<()> {
+        let bits = if self.client.is_ipv4() { 32 } else { 128 };
+        let mut file = data.open_to_write("pg_hba.conf")?;
+        file.set_len(0)?;
+        writeln!(file, "local all all trust\nhost all {ROLE} {}/{bits} scram-sha-256", self.client)
+    }
+
+    /// Makes the role.
+    pub(crate) fn create_role(&self, config: &Config) -> Result<(), Problem> {
+        let mut client = sql::connect(config)?;
+        for statement in [
+            "SET log_statement = 'none'".to_owned(),
+            "SET password_encryption = 'scram-sha-256'".to_owned(),
+            format!("CREATE ROLE {ROLE} LOGIN PASSWORD {}", sql::literal(&self.password)),
+        ] {
+            sql::rows(&mut client, &statement)?;
+        }
+        Ok(())
+    }
+
+    /// Lets the role read and write the tables of a database.
+    pub(crate) fn grant(&self, config: &Config) -> Result<(), Problem> {
+        let mut client = sql::connect_patiently(config)?;
+        sql::rows(&mut client, &format!("GRANT ALL ON ALL TABLES IN SCHEMA public TO {ROLE}")).map(drop)
+    }
+
+    /// How the client host connects. Holds the password.
+    pub(crate) fn url(&self, database: &str) -> String {
+        let (ip, port, password) = (self.at.ip(), self.at.port(), &self.password);
+        format!("host={ip} port={port} user={ROLE} password={password} dbname={database} sslmode=disable")
+    }
+}

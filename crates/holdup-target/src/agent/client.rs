@@ -1,0 +1,366 @@
+//! Both sides of a client host: its agent, which makes the load, and the way to it from the agent of the host under test.
+
+use super::connection::Connection;
+use super::hosted::Hold;
+use super::{AgentRequest, Relay};
+use holdup_host::Host;
+use holdup_load::{
+    Cancel, ClientHost, PostgresOptions, PrepareContext, Prepared, TrialContext, TrialResult, WindowHooks,
+};
+use holdup_model::ends::{ClientAnswer, ClientMoment, ClientOrder, ClientResult, ClientSession};
+use holdup_model::plan::DEFAULT_MAX_STEAL_SHARE;
+use holdup_model::wire::{Answer, Order};
+use holdup_model::{Availability, Event, Observer, Parameters, Problem, Window};
+use holdup_watch::window::CollectorHooks;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How often a wait looks whether it should end.
+const LOOK: Duration = Duration::from_millis(20);
+/// How long [`ClientOrder::Next`] waits.
+const NEXT: Duration = Duration::from_secs(1);
+/// How long a connection to the host under test may take.
+const CONNECT: Duration = Duration::from_secs(10);
+
+/// The way to the client host, over the line of this agent.
+pub(super) struct Way {
+    pub(super) connection: Connection,
+    pub(super) answers: Arc<Mutex<Receiver<Result<ClientAnswer, Problem>>>>,
+    pub(super) cancel: Cancel,
+}
+
+impl Way {
+    pub(super) fn client(&self, reached_as: String) -> Arc<dyn ClientHost> {
+        let (connection, answers) = (self.connection.clone(), Arc::clone(&self.answers));
+        Arc::new(Asked { way: Way { connection, answers, cancel: self.cancel.clone() }, reached_as })
+    }
+}
+
+struct Asked {
+    way: Way,
+    reached_as: String,
+}
+
+impl ClientHost for Asked {
+    fn reached_as(&self) -> &str {
+        &self.reached_as
+    }
+
+    fn ask(&self, order: ClientOrder) -> Result<ClientAnswer, Problem> {
+        let Way { connection, answers, cancel } = &self.way;
+        let answers = answers.lock().unwrap_or_else(PoisonError::into_inner);
+        connection.send(&Answer::Client(order))?;
+        loop {
+            match answers.recv_timeout(LOOK) {
+                Ok(answer) => return answer,
+                Err(RecvTimeoutError::Timeout) if !cancel.is_cancelled() => {}
+                Err(RecvTimeoutError::Timeout) => return Err(Problem::interrupted("the client host")),
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(Problem::host("the connection to holdup", "it ended"));
+                }
+            }
+        }
+    }
+}
+
+/// What a client host was asked to be.
+pub(super) struct Attending<'a> {
+    pub(super) agent: &'a AgentRequest<'a>,
+    pub(super) postgres_bin: Option<String>,
+    pub(super) kinds: Vec<String>,
+    pub(super) cancel: &'a Cancel,
+}
+
+/// One session as the client host of another one, until it is closed or the connection ends. Whether there may be another.
+pub(super) fn attend(with: Attending<'_>, inbox: &Receiver<Order>, connection: &Connection) -> Result<bool, Problem> {
+    let host = with.agent.host;
+    let hold = with.agent.hosted.as_ref().map(|hosted| Hold::take(host, hosted, with.cancel)).transpose();
+    let hold = match hold.and_then(|hold| with.usable().map(|()| hold)) {
+        Ok(hold) => hold,
+        Err(problem) => return connection.send(&Answer::Opened(Err(problem))).map(|()| true),
+    };
+    for note in hold.iter().flat_map(|hold| &hold.notes) {
+        Relay { connection }.event(Event::Note(note));
+    }
+    let answered = with.serve(inbox, connection);
+    if let Some(hold) = hold {
+        hold.ended(None);
+    }
+    answered
+}
+
+impl Attending<'_> {
+    fn postgres(&self, url: Option<String>) -> PostgresOptions {
+        PostgresOptions { bin: self.postgres_bin.as_ref().map(PathBuf::from), url, builds: BTreeMap::new() }
+    }
+
+    /// Refuses workloads whose programs are not here.
+    fn usable(&self) -> Result<(), Problem> {
+        for kind in &self.kinds {
+            let workload = workload(kind)?;
+            // With the address of a server only the programs of the client side are looked for.
+            let there = workload.has_postgres().then(String::new);
+            if let Availability::Unavailable { reason, remedy } = workload.probe(self.agent.host, &self.postgres(there))
+            {
+                let problem = Problem::host(format!("workload {kind}"), reason);
+                return Err(Problem { hint: remedy, ..problem });
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether there may be another session.
+    fn serve(&self, inbox: &Receiver<Order>, connection: &Connection) -> Result<bool, Problem> {
+        let mut sessions = Sessions { all: BTreeMap::new(), running: None };
+        connection.send(&Answer::Opened(Ok(holdup_host::facts(self.agent.host))))?;
+        loop {
+            match inbox.recv() {
+                Ok(Order::Client(order)) => {
+                    connection.send(&Answer::OfClient(self.carry_out(order, &mut sessions, connection)))?;
+                }
+                Ok(Order::Close) => {
+                    drop(sessions);
+                    let closed = Answer::Closed { result: Ok(Vec::new()), kernel_log: Ok(String::new()) };
+                    return connection.send(&closed).map(|()| true);
+                }
+                Ok(Order::Off) | Err(_) => return Ok(false),
+                Ok(Order::Alive | Order::Cancel | Order::Clock | Order::OfClient(_)) => {}
+                Ok(_) => {
+                    connection.send(&Answer::Refused("an order came that is none for a client host".to_owned()))?;
+                }
+            }
+        }
+    }
+
+    fn carry_out(
+        &self,
+        order: ClientOrder,
+        sessions: &mut Sessions,
+        connection: &Connection,
+    ) -> Result<ClientAnswer, Problem> {
+        match order {
+            ClientOrder::Route { server } => route(&server),
+            ClientOrder::Connect(to) => reach(to),
+            ClientOrder::Prepare(session) => {
+                let number = session.session;
+                sessions.all.remove(&number);
+                let mut prepared = self.prepare(*session, connection)?;
+                let facts = prepared.facts();
+                sessions.all.insert(number, prepared);
+                Ok(ClientAnswer::Facts(facts))
+            }
+            ClientOrder::Trial { session, parameters, warmup_ns, duration_ns, seed } => {
+                sessions.end();
+                let missing = || Problem::internal("the client host", format!("it has no session {session}"));
+                let prepared = sessions.all.remove(&session).ok_or_else(missing)?;
+                let times = Times { warmup_ns, duration_ns, seed };
+                sessions.running = Some(Running::start(self.agent.host, session, prepared, parameters, times));
+                Ok(ClientAnswer::Done)
+            }
+            ClientOrder::Next => sessions.next().map(|moment| ClientAnswer::Moment(Box::new(moment))),
+            ClientOrder::Go => {
+                // A trial that has failed meanwhile says so by its next moment.
+                let _over = sessions.running.as_ref().map(|running| running.go.send(()));
+                Ok(ClientAnswer::Done)
+            }
+            ClientOrder::Stop => {
+                sessions.end();
+                Ok(ClientAnswer::Done)
+            }
+        }
+    }
+
+    fn prepare(&self, session: ClientSession, connection: &Connection) -> Result<Box<dyn Prepared>, Problem> {
+        let workload = workload(&session.kind)?;
+        let none = Parameters::default();
+        let mut step = |text: &str| Relay { connection }.event(Event::Step(text));
+        workload.prepare(PrepareContext {
+            host: self.agent.host,
+            parameters: session.combinations.first().unwrap_or(&none),
+            combinations: &session.combinations,
+            metrics: &[],
+            postgres: &self.postgres(session.postgres_url),
+            client: None,
+            workdir: self.agent.workdir.clone(),
+            cancel: self.cancel.clone(),
+            step: &mut step,
+        })
+    }
+}
+
+fn workload(kind: &str) -> Result<&'static dyn holdup_load::Workload, Problem> {
+    holdup_workloads::find(kind)
+        .filter(|workload| workload.has_two_ends())
+        .ok_or_else(|| Problem::internal(format!("workload {kind}"), "it has no client host"))
+}
+
+/// The first address of a name to which this host has a route, and its own address on that.
+fn route(name: &str) -> Result<ClientAnswer, Problem> {
+    let wrong = |why: String| {
+        Problem::host(format!("the server as `{name}`"), why)
+            .hint("address in [hosts] is the name or address by which the client reaches the server")
+    };
+    let all = (name, 9).to_socket_addrs().map_err(|e| wrong(e.to_string()))?;
+    let mut last = "it has no address".to_owned();
+    for server in all.map(|at| at.ip()) {
+        let any: IpAddr = if server.is_ipv4() { [0; 4].into() } else { [0_u16; 8].into() };
+        // Connecting a datagram socket sends nothing: it asks for the route.
+        let own = UdpSocket::bind((any, 0)).and_then(|socket| {
+            socket.connect((server, 9))?;
+            socket.local_addr()
+        });
+        match own {
+            Ok(own) => return Ok(ClientAnswer::Route { server, client: own.ip() }),
+            Err(e) => last = format!("{server}: {e}"),
+        }
+    }
+    Err(wrong(last))
+}
+
+fn reach(to: SocketAddr) -> Result<ClientAnswer, Problem> {
+    TcpStream::connect_timeout(&to, CONNECT).map(|_| ClientAnswer::Done).map_err(|e| {
+        Problem::host(format!("the server at {to}"), format!("the client host cannot connect to it: {e}")).hint(
+            "holdup takes a free port above 1024 at this address for the run: let the client host through the server's \
+             firewall, or name another address in [hosts]",
+        )
+    })
+}
+
+/// Workloads that are ready, and the trial under way.
+struct Sessions {
+    all: BTreeMap<u32, Box<dyn Prepared>>,
+    running: Option<Running>,
+}
+
+impl Sessions {
+    fn next(&mut self) -> Result<ClientMoment, Problem> {
+        let running = self.running.as_ref().ok_or_else(|| Problem::internal("the client host", "no trial runs"))?;
+        match running.moments.recv_timeout(NEXT) {
+            Ok(moment @ ClientMoment::Over(_)) => {
+                self.end();
+                Ok(moment)
+            }
+            Ok(moment) => Ok(moment),
+            Err(RecvTimeoutError::Timeout) => Ok(ClientMoment::Waiting),
+            Err(RecvTimeoutError::Disconnected) => {
+                self.end();
+                Err(Problem::internal("the client host", "the trial ended without a result"))
+            }
+        }
+    }
+
+    /// Ends the trial under way, if there is one.
+    fn end(&mut self) {
+        if let Some((number, prepared)) = self.running.take().and_then(Running::end) {
+            self.all.insert(number, prepared);
+        }
+    }
+}
+
+impl Drop for Sessions {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// The times and the seed of a trial.
+struct Times {
+    warmup_ns: u64,
+    duration_ns: u64,
+    seed: u64,
+}
+
+/// A trial under way.
+struct Running {
+    session: u32,
+    cancel: Cancel,
+    moments: Receiver<ClientMoment>,
+    go: Sender<()>,
+    thread: JoinHandle<Box<dyn Prepared>>,
+}
+
+impl Running {
+    fn start(host: &Host, session: u32, mut prepared: Box<dyn Prepared>, parameters: Parameters, times: Times) -> Self {
+        let (cancel, host) = (Cancel::default(), host.clone());
+        let ((send, moments), (go, gone)) = (channel(), channel());
+        let asked = cancel.clone();
+        let thread = std::thread::spawn(move || {
+            let over = trial(&host, &mut *prepared, &parameters, &times, (&send, &gone), &asked);
+            // The other side may have gone.
+            let _unheard = send.send(ClientMoment::Over(over));
+            prepared
+        });
+        Running { session, cancel, moments, go, thread }
+    }
+
+    fn end(self) -> Option<(u32, Box<dyn Prepared>)> {
+        self.cancel.cancel();
+        // A session whose trial panicked is gone; the next trial says so.
+        self.thread.join().ok().map(|prepared| (self.session, prepared))
+    }
+}
+
+fn trial(
+    host: &Host,
+    prepared: &mut dyn Prepared,
+    parameters: &Parameters,
+    times: &Times,
+    (moments, go): (&Sender<ClientMoment>, &Receiver<()>),
+    cancel: &Cancel,
+) -> Result<ClientResult, Problem> {
+    let mut window = Relayed { hooks: CollectorHooks::new(host, &[], None), moments, go, cancel };
+    let result = prepared.run(TrialContext {
+        parameters,
+        warmup_ns: times.warmup_ns,
+        duration_ns: times.duration_ns,
+        seed: times.seed,
+        cancel: cancel.clone(),
+        enough: Cancel::default(),
+        window: &mut window,
+    });
+    let watched = window.hooks.finish();
+    let TrialResult { measurements, histograms, notes } = result?;
+    let on_client = |problem: Problem| Problem { what: format!("{} on the client host", problem.what), ..problem };
+    watched.steady(DEFAULT_MAX_STEAL_SHARE).map_err(on_client)?;
+    Ok(ClientResult { measurements, histograms, notes })
+}
+
+/// A window that opens when that of the host under test is open, and that that one closes after.
+struct Relayed<'a> {
+    hooks: CollectorHooks<'a>,
+    moments: &'a Sender<ClientMoment>,
+    go: &'a Receiver<()>,
+    cancel: &'a Cancel,
+}
+
+impl Relayed<'_> {
+    fn meet(&self, moment: ClientMoment) -> Result<(), Problem> {
+        let gone = || Problem::interrupted("the trial");
+        self.moments.send(moment).map_err(|_| gone())?;
+        loop {
+            match self.go.recv_timeout(LOOK) {
+                Ok(()) => return Ok(()),
+                Err(RecvTimeoutError::Timeout) if !self.cancel.is_cancelled() => {}
+                Err(_) => return Err(gone()),
+            }
+        }
+    }
+}
+
+impl WindowHooks for Relayed<'_> {
+    fn open(&mut self, subjects: &[(String, u32)]) -> Result<(), Problem> {
+        self.meet(ClientMoment::Opening)?;
+        self.hooks.open(subjects)
+    }
+
+    fn close(&mut self) -> Result<Window, Problem> {
+        let window = self.hooks.close()?;
+        self.meet(ClientMoment::Closing(window))?;
+        Ok(window)
+    }
+}
