@@ -79,6 +79,14 @@ fn two_that_compute_on_one_cpu_leave_it_at_the_end_of_their_slices() {
     assert_eq!(value(&seen, "preempted_by_cause", "server: throttled"), 0.0);
     let on_cpu = value(&seen, "on_cpu_s", "server");
     assert!(on_cpu > 0.1 && on_cpu < 1.2, "{on_cpu}");
+    // Both may run on CPU 1 alone, so each of their waits was for it.
+    let count = |name: &str| -> Vec<(Option<&str>, u64)> {
+        let named = seen.histograms.iter().filter(|h| h.name == name);
+        named.map(|h| (h.label.as_deref(), h.histogram.count())).collect()
+    };
+    let all: u64 = count("run_queue_wait_ns").iter().map(|(_, count)| count).sum();
+    assert!(all as f64 >= least, "{all}");
+    assert_eq!(count("run_queue_wait_by_cpu_ns"), [(Some("1"), all)]);
 }
 
 fn faults_are_counted_and_timed() {

@@ -1,8 +1,9 @@
 //! What the programs counted in a window, with the shards added up.
 
 use crate::kernel::layout::{
-    AccountKey, AccountValue, BUCKETS, BehindKey, Busiest, COMM, Counts, HISTOGRAMS, Histogram, SECTION_HISTOGRAMS,
-    SectionCounts, SectionPreempter, WokenKey, bounds_ns, bytes_of, name, plus, read, since, zeroed,
+    AccountKey, AccountValue, BUCKETS, BehindKey, Busiest, COMM, Counts, HISTOGRAM_WAIT_PREEMPTED,
+    HISTOGRAM_WAIT_WOKEN, HISTOGRAMS, Histogram, SECTION_HISTOGRAMS, SectionCounts, SectionPreempter, WokenKey,
+    bounds_ns, bytes_of, name, plus, read, since, zeroed,
 };
 use crate::kernel::residuals::Residuals;
 use crate::kernel::watch::{array, array_mut};
@@ -38,6 +39,8 @@ pub(crate) struct WindowCounts {
     pub(crate) span_ns: Range<u64>,
     /// Of each role.
     histograms: Vec<Vec<SparseHistogram>>,
+    /// The waits for each CPU, of all roles; empty where CPUs share shards.
+    pub(crate) waits_by_cpu: Vec<SparseHistogram>,
     pub(crate) sections: Vec<SectionStats>,
     /// Whether sections were watched at all.
     pub(crate) has_sections: bool,
@@ -140,20 +143,30 @@ pub(crate) struct Snapshot {
     pub(crate) at_ns: u64,
     pub(crate) counts: Counts,
     histograms: Vec<Vec<Buckets>>,
+    /// The waits in each shard, of all roles.
+    waits: Vec<CoarseBuckets>,
     sections: Vec<SectionTable>,
     preempters: BTreeMap<(u32, String), u64>,
 }
 
 type Buckets = Box<[u64; BUCKETS]>;
+type CoarseBuckets = Box<[u64; BUCKETS / COARSE]>;
+
+/// So many buckets are one in the waits for each CPU: a histogram for each of 64 CPUs in each window takes room, and
+/// the middle of an eighth of a power of two is at most 6 % away from each of its values.
+const COARSE: usize = 8;
 type SectionTable = (SectionCounts, Vec<Buckets>);
 
 impl Snapshot {
     /// Reads all tables.
     pub(crate) fn of(object: &Ebpf, shards: u32, roles: usize, sections: usize) -> Result<Self, String> {
+        let at_ns = now_ns();
+        let (histograms, waits) = histograms(object, shards, roles)?;
         Ok(Snapshot {
-            at_ns: now_ns(),
+            at_ns,
             counts: counts(object, shards)?,
-            histograms: histograms(object, shards, roles)?,
+            histograms,
+            waits,
             sections: section_tables(object, sections)?,
             preempters: if sections == 0 { BTreeMap::new() } else { preempters(object)? },
         })
@@ -166,6 +179,7 @@ impl Snapshot {
             span_ns: before.at_ns..self.at_ns,
             counts: since(self.counts, before.counts),
             histograms: pairs.map(|(now, then)| increases(now, then)).collect(),
+            waits_by_cpu: Vec::new(),
             roles: roles.to_vec(),
             sections: Vec::new(),
             has_sections: false,
@@ -180,6 +194,12 @@ impl Snapshot {
             busiest: None,
             versions: Arc::default(),
         }
+    }
+
+    /// The waits in each shard since an earlier snapshot.
+    pub(crate) fn waits_since(&self, before: &Self) -> Vec<SparseHistogram> {
+        let pairs = self.waits.iter().zip(&before.waits);
+        pairs.map(|(now, then)| coarse_histogram(now, then)).collect()
     }
 
     /// The counts of each section since an earlier snapshot.
@@ -255,25 +275,43 @@ fn histogram(buckets: &[u64; BUCKETS]) -> SparseHistogram {
     histogram
 }
 
+/// What coarse buckets have more than before.
+fn coarse_histogram(now: &CoarseBuckets, then: &CoarseBuckets) -> SparseHistogram {
+    let mut histogram = SparseHistogram::new();
+    for (bucket, (now, then)) in now.iter().zip(then.iter()).enumerate().filter(|(_, (now, then))| now > then) {
+        let (low, end) = (bounds_ns(bucket * COARSE).0, bounds_ns(bucket * COARSE + COARSE - 1).1);
+        histogram.record_n_ns(low.midpoint(end - 1), now - then);
+    }
+    histogram
+}
+
 /// The counts of all shards.
 fn counts(object: &Ebpf, shards: u32) -> Result<Counts, String> {
     let counts = array::<Counts>(object, "counts")?;
     (0..shards).try_fold(zeroed(), |sum, shard| Ok(plus(sum, counts.get(&shard, 0).map_err(|e| e.to_string())?)))
 }
 
-/// The histograms of each role.
-fn histograms(object: &Ebpf, shards: u32, roles: usize) -> Result<Vec<Vec<Buckets>>, String> {
+/// The histograms of each role over all shards, and the waits in each shard over all roles.
+fn histograms(object: &Ebpf, shards: u32, roles: usize) -> Result<(Vec<Vec<Buckets>>, Vec<CoarseBuckets>), String> {
     let all = array::<Histogram>(object, "histograms")?;
     let per_shard = roles.max(1) * HISTOGRAMS;
-    let of_index = |index: usize| {
+    let mut waits: Vec<CoarseBuckets> = (0..shards).map(|_| Box::new([0; BUCKETS / COARSE])).collect();
+    let mut of_index = |index: usize| {
+        let is_wait = matches!(index % HISTOGRAMS, HISTOGRAM_WAIT_WOKEN | HISTOGRAM_WAIT_PREEMPTED);
         let mut buckets = Box::new([0; BUCKETS]);
-        for shard in 0..shards as usize {
+        for (shard, waits) in waits.iter_mut().enumerate() {
             let of_shard = all.get(&((shard * per_shard + index) as u32), 0).map_err(|e| e.to_string())?;
             buckets.iter_mut().zip(of_shard.buckets).for_each(|(sum, count)| *sum += count);
+            if is_wait {
+                let coarse = of_shard.buckets.chunks_exact(COARSE).map(|fine| fine.iter().sum::<u64>());
+                waits.iter_mut().zip(coarse).for_each(|(sum, count)| *sum += count);
+            }
         }
-        Ok(buckets)
+        Ok::<Buckets, String>(buckets)
     };
-    (0..roles).map(|role| (0..HISTOGRAMS).map(|h| of_index(role * HISTOGRAMS + h)).collect()).collect()
+    let of_roles = (0..roles).map(|role| (0..HISTOGRAMS).map(|h| of_index(role * HISTOGRAMS + h)).collect());
+    let of_roles = of_roles.collect::<Result<_, String>>()?;
+    Ok((of_roles, waits))
 }
 
 /// The counts and histograms of each section.
@@ -333,5 +371,20 @@ mod tests {
         let h = histogram(&buckets);
         assert_eq!(h.count(), 3);
         assert_eq!(h.range_ns(), Some((5, 128)));
+    }
+
+    #[test]
+    fn eight_buckets_are_one_that_is_narrow_enough() {
+        let mut buckets = Box::new([0; BUCKETS / COARSE]);
+        let then = buckets.clone();
+        buckets[1] = 2;
+        buckets[16] = 1;
+        let h = coarse_histogram(&buckets, &then);
+        assert_eq!(h.count(), 3);
+        assert_eq!(h.range_ns(), Some((11, 135)));
+        for bucket in 128 / COARSE..BUCKETS / COARSE {
+            let (low, end) = (bounds_ns(bucket * COARSE).0, bounds_ns(bucket * COARSE + COARSE - 1).1);
+            assert!((low.midpoint(end - 1) - low) as f64 / low as f64 <= 0.0625, "bucket {bucket}");
+        }
     }
 }

@@ -32,6 +32,8 @@ pub(crate) const MOST_CPUS_OF_A_BATCH: u32 = 100;
 pub(crate) struct Loaded {
     pub(crate) object: Ebpf,
     pub(crate) shards: u32,
+    /// Whether each shard is of one CPU.
+    pub(crate) is_of_one_cpu: bool,
     /// Whether a program runs when a task is back on a CPU.
     pub(crate) has_sched_exit: bool,
     /// In the order in which they are attached.
@@ -186,7 +188,14 @@ fn create(purpose: &Purpose<'_>, btf: &Btf, switch_has_state: bool) -> Result<Lo
         let why = "the end of a slice is derived from the slice alone, because the tick's function is not known";
         notes.push(why.to_owned());
     }
-    Ok(Loaded { object, shards, has_sched_exit: present.contains(&HAS_SCHED_EXIT), programs, notes })
+    Ok(Loaded {
+        object,
+        shards,
+        is_of_one_cpu: shards == cpus,
+        has_sched_exit: present.contains(&HAS_SCHED_EXIT),
+        programs,
+        notes,
+    })
 }
 
 /// The constant of a kernel with sched_exit_tp (since 6.16).

@@ -64,6 +64,8 @@ struct Running {
     following: Option<Following>,
     maps: Arc<Maps>,
     shards: u32,
+    /// Whether each shard is of one CPU.
+    is_of_one_cpu: bool,
     notes: Vec<String>,
     off_cpu: OffCpu,
     parts: Parts,
@@ -119,7 +121,7 @@ impl Watch {
         let releases = images.take_releases();
         let following =
             if releases.values().all(Vec::is_empty) { None } else { follow(context, &mut loaded, releases) };
-        let Loaded { mut object, shards, notes, .. } = loaded;
+        let Loaded { mut object, shards, is_of_one_cpu, notes, .. } = loaded;
         if parts.has("want_account") {
             // What was charged while the programs were attached is before the first window.
             load::walk_tasks(&mut object, "cut_tasks")?;
@@ -136,6 +138,7 @@ impl Watch {
             following,
             maps,
             shards,
+            is_of_one_cpu,
             notes,
             off_cpu,
             parts: parts.clone(),
@@ -296,6 +299,9 @@ impl Running {
         self.measuring = Measuring::begin();
         let (runs_before, missed_before) = std::mem::replace(&mut self.runs_before, (runs, missed));
         let mut window = now.since(&self.before, &self.roles, self.maps.clone());
+        if self.is_of_one_cpu {
+            window.waits_by_cpu = now.waits_since(&self.before);
+        }
         (window.memory_bytes, window.account, window.busiest) = (memory_bytes, account, busiest);
         window.versions = self.versions.clone();
         window.bpf = factor.map(|factor| BpfCost {
