@@ -4,9 +4,9 @@ use crate::environment::Fact;
 use crate::metric::Measurement;
 use crate::trial::{NamedHistogram, Window};
 use crate::value::Parameters;
+use core::net::{IpAddr, SocketAddr};
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
 
 /// What facts of the client host begin with.
 pub const CLIENT_PREFIX: &str = "client.";
@@ -48,7 +48,7 @@ pub enum ClientOrder {
         /// The trial's seed.
         seed: u64,
     },
-    /// Wait for what the trial comes to next, for a second at most. Answer: [`ClientAnswer::Moment`].
+    /// Wait for the next moment of the trial, for a second at most. Answer: [`ClientAnswer::Moment`].
     Next,
     /// The window of the host under test is open, or closed: go on. Answer: [`ClientAnswer::Done`].
     Go,
@@ -102,7 +102,7 @@ pub enum ClientAnswer {
     Moment(Box<ClientMoment>),
 }
 
-/// What a trial on the client host comes to.
+/// The moments of a trial on the client host.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum ClientMoment {
     /// Nothing yet.

@@ -152,7 +152,7 @@ pub(crate) struct Snapshot {
 type Buckets = Box<[u64; BUCKETS]>;
 type CoarseBuckets = Box<[u64; BUCKETS / COARSE]>;
 
-/// So many buckets are one in the waits for each CPU: a histogram for each of 64 CPUs in each window takes room, and
+/// This number of buckets is one in the waits for each CPU: a histogram for each of 64 CPUs in each window takes room, and
 /// the middle of an eighth of a power of two is at most 6 % away from each of its values.
 const COARSE: usize = 8;
 type SectionTable = (SectionCounts, Vec<Buckets>);

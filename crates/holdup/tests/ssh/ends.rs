@@ -110,7 +110,7 @@ pub(super) fn ends_that_cannot_be_are_refused_with_a_way_out() {
     says(&place, "blocked.txt", &["the client host cannot connect to it", "firewall"]);
     says(&place, "kind.txt", &["lock-contention has no two ends", "hint: leave [hosts] away"]);
     let after = std::fs::read_to_string(place.path("after.txt")).unwrap();
-    assert!(!after.contains("an earlier agent"), "both hosts were told to end: {after}");
+    assert!(!after.contains("an earlier agent"), "both hosts ended: {after}");
     assert!(!place.path("x.holdup").exists());
 }
 

@@ -1,4 +1,4 @@
-# Two hosts, `srv` and `cli`, each with an sshd in network and mount namespaces of its own, on a bridge of a third one.
+# Two hosts, `srv` and `cli`, each with an sshd in its network and mount namespaces, on a bridge of a third one.
 # Runs in namespaces that the test made: lab.sh FOLDER COMMAND...
 set -e
 D=$1
