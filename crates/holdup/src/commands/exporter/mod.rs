@@ -191,8 +191,8 @@ fn target(args: &Args, one: &Watched, all: usize) -> Result<Arc<Target>, Problem
     let flights = match &args.flights {
         None => None,
         Some(folder) => {
-            folder_of_flights(folder).map_err(|e| Problem::host(folder.display().to_string(), e.to_string()))?;
             let triggers = args.trigger.iter().map(|text| Trigger::parse(text)).collect::<Result<_, _>>()?;
+            folder_of_flights(folder).map_err(|e| Problem::host(folder.display().to_string(), e.to_string()))?;
             let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
             let options = FlightOptions {
                 folder: folder.clone(),
@@ -213,7 +213,9 @@ fn target(args: &Args, one: &Watched, all: usize) -> Result<Arc<Target>, Problem
 /// One that is there may be anybody's; one that is made is closed to other users.
 fn folder_of_flights(path: &Path) -> std::io::Result<()> {
     match holdup_files::Folder::open(path) {
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => holdup_files::private_folder(path).map(drop),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+            holdup_files::private_folder(&std::path::absolute(path)?).map(drop)
+        }
         opened => opened.map(drop),
     }
 }
