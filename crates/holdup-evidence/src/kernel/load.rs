@@ -188,14 +188,8 @@ fn create(purpose: &Purpose<'_>, btf: &Btf, switch_has_state: bool) -> Result<Lo
         let why = "the end of a slice is derived from the slice alone, because the tick's function is not known";
         notes.push(why.to_owned());
     }
-    Ok(Loaded {
-        object,
-        shards,
-        is_of_one_cpu: shards == cpus,
-        has_sched_exit: present.contains(&HAS_SCHED_EXIT),
-        programs,
-        notes,
-    })
+    let (is_of_one_cpu, has_sched_exit) = (shards == cpus, present.contains(&HAS_SCHED_EXIT));
+    Ok(Loaded { object, shards, is_of_one_cpu, has_sched_exit, programs, notes })
 }
 
 /// The constant of a kernel with sched_exit_tp (since 6.16).
