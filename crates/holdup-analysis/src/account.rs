@@ -12,28 +12,31 @@ use holdup_stats::{CONFIDENCE, share_of_sums};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The collector.
-pub(crate) const ACCOUNT: &str = "account";
+pub const ACCOUNT: &str = "account";
 /// Its item with the states.
-pub(crate) const ITEM: &str = "account_s";
+pub const ITEM: &str = "account_s";
 /// What its shares are of.
 pub(crate) const OF: &str = "the time of sessions at work";
 /// PostgreSQL's processes that serve a client.
-const BACKEND: &str = "client backend";
+pub const BACKEND: &str = "client backend";
 /// A kind of PostgreSQL's own processes is named that has this part of all CPU time.
 const MAINTENANCE_SHARE: f64 = 0.03;
 /// A backend that waits for its client's next statement is not at work.
-const IDLE: &str = "Client:ClientRead";
+pub const IDLE: &str = "Client:ClientRead";
 
 /// What an entry of the account is of: `KIND | STATE | FOR`.
-pub(crate) struct Entry<'a> {
-    pub(crate) kind: &'a str,
-    pub(crate) state: &'a str,
+pub struct Entry<'a> {
+    /// The kind of process (`client backend`).
+    pub kind: &'a str,
+    /// `on CPU`, `asleep`, `behind own tasks` and the like.
+    pub state: &'a str,
     /// A wait event of PostgreSQL (`Lock:transactionid`), or a system call.
-    pub(crate) waits_for: &'a str,
+    pub waits_for: &'a str,
 }
 
 impl<'a> Entry<'a> {
-    pub(crate) fn of(label: &'a str) -> Self {
+    /// Of a label; parts that it has not are empty.
+    pub fn of(label: &'a str) -> Self {
         let mut parts = label.split(" | ");
         let mut next = || parts.next().unwrap_or_default();
         Entry { kind: next(), state: next(), waits_for: next() }
@@ -44,25 +47,26 @@ impl<'a> Entry<'a> {
         match self.state {
             "on CPU" => "on a CPU".to_owned(),
             "throttled" => "throttled".to_owned(),
-            _ if self.sleeps() => self.waits_for.to_owned(),
+            _ if is_asleep(self) => self.waits_for.to_owned(),
             "waking" => "waking up".to_owned(),
             state => format!("runnable {state}"),
         }
     }
-
-    /// Whether the task sleeps, interruptibly or not.
-    fn sleeps(&self) -> bool {
-        self.state == "asleep" || self.state == "blocked"
-    }
 }
 
-fn is_on_cpu(entry: &Entry<'_>) -> bool {
+/// Whether a task sleeps, interruptibly or not.
+pub fn is_asleep(entry: &Entry<'_>) -> bool {
+    entry.state == "asleep" || entry.state == "blocked"
+}
+
+/// Whether a task is on a CPU.
+pub fn is_on_cpu(entry: &Entry<'_>) -> bool {
     entry.state == "on CPU"
 }
 
 /// Whether a task is runnable and has no CPU.
 pub(crate) fn is_runnable(entry: &Entry<'_>) -> bool {
-    !is_on_cpu(entry) && !entry.sleeps()
+    !is_on_cpu(entry) && !is_asleep(entry)
 }
 
 /// Whether a task waits behind tasks of its own scheduling class.

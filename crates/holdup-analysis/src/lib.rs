@@ -10,7 +10,7 @@
 //! is not, `undecided` when the data do not decide, `skipped` when what it needs was not measured.
 #![forbid(unsafe_code)]
 
-mod account;
+pub mod account;
 pub mod analyses;
 mod arms;
 pub mod cases;

@@ -4,13 +4,14 @@ use crate::own;
 use crate::target::Target;
 use holdup_host::Host;
 use holdup_live::{Counters, Format, render};
+use hyper::body::Bytes;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A rendering, and the generations of the targets that it is of.
 struct Rendered {
     format: Format,
     of: Vec<u64>,
-    bytes: Arc<Vec<u8>>,
+    bytes: Bytes,
 }
 
 /// The targets of an exporter.
@@ -33,13 +34,13 @@ impl Exposed {
     }
 
     /// The sums of all targets as they are now.
-    pub fn render(&self, format: Format) -> Arc<Vec<u8>> {
+    pub fn render(&self, format: Format) -> Bytes {
         let mut rendered = self.rendered.lock().unwrap_or_else(PoisonError::into_inner);
         let of: Vec<u64> = self.targets.iter().map(|target| target.state().generation).collect();
         if let Some(known) = rendered.iter().find(|known| known.format == format && known.of == of) {
             return known.bytes.clone();
         }
-        let bytes = Arc::new(self.fresh(format));
+        let bytes = Bytes::from(self.fresh(format));
         rendered.retain(|known| known.format != format);
         rendered.push(Rendered { format, of, bytes: bytes.clone() });
         bytes

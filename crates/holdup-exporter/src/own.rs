@@ -3,7 +3,6 @@
 use crate::target::Target;
 use holdup_host::Host;
 use holdup_live::{Kind, Own};
-use holdup_model::Availability;
 
 /// What the exporter says of the targets and of its process.
 pub(crate) fn of(targets: &[&Target], host: &Host) -> Vec<Own> {
@@ -30,7 +29,7 @@ fn of_targets(targets: &[&Target]) -> Vec<Own> {
         memory.series.push((watched(), state.memory.bytes() as f64));
         reach.series.push((watched(), state.memory.reach_ns() as f64 / 1e9));
         for collector in &state.collectors {
-            let is_there = !matches!(collector.availability, Availability::Unavailable { .. });
+            let is_there = collector.availability.is_usable();
             let labels = [watched(), vec![("collector", collector.id.clone())]].concat();
             collectors.series.push((labels, f64::from(u8::from(is_there))));
         }

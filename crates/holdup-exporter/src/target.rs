@@ -3,7 +3,6 @@
 use crate::flights::Flights;
 use crate::syslog;
 use holdup_live::{Counters, Memory};
-use holdup_model::Availability;
 use holdup_model::bundle::CollectorState;
 use holdup_watch::Live;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -49,7 +48,7 @@ impl Target {
         let mut state = self.state();
         state.generation += 1;
         match event {
-            Live::Begin(watch) => state.begin(&self.name, *watch),
+            Live::Begin { bundle, .. } => state.begin(&self.name, *bundle),
             Live::Window(trial) => state.window(*trial),
             Live::Gone(why) => state.gone(&self.name, &why),
         }
@@ -57,16 +56,12 @@ impl Target {
 
     /// Asks for a flight now: a signal, a webhook.
     pub fn trigger(&self, unix_ns: i64, reason: &str) -> Vec<String> {
-        let mut state = self.state();
-        let State { memory, flights, .. } = &mut *state;
-        flights.as_mut().map_or_else(Vec::new, |flights| flights.ask(memory, unix_ns, reason))
+        self.state().with_flights(|flights, memory| flights.ask(memory, unix_ns, reason))
     }
 
     /// Writes what was asked for and waits for its end, which does not come any more.
     pub fn end(&self) -> Vec<String> {
-        let mut state = self.state();
-        let State { memory, flights, .. } = &mut *state;
-        flights.as_mut().map_or_else(Vec::new, |flights| flights.end(memory))
+        self.state().with_flights(Flights::end)
     }
 
     /// The state. A thread that panicked while it had it leaves it as it was between two assignments.
@@ -76,6 +71,12 @@ impl Target {
 }
 
 impl State {
+    /// What its flight recorder says; nothing where there is none.
+    fn with_flights(&mut self, act: impl FnOnce(&mut Flights, &mut Memory) -> Vec<String>) -> Vec<String> {
+        let State { memory, flights, .. } = self;
+        flights.as_mut().map_or_else(Vec::new, |flights| act(flights, memory))
+    }
+
     fn begin(&mut self, name: &str, watch: holdup_model::BundleData) -> Vec<String> {
         (self.is_up, self.begun) = (true, self.begun + 1);
         let mut lines = Vec::new();
@@ -85,13 +86,8 @@ impl State {
             syslog::warn(&line);
             lines.push(line);
         }
-        let missing = watch.collectors.iter().filter_map(|state| match &state.availability {
-            Availability::Unavailable { reason, .. } | Availability::Degraded { reason } => {
-                Some(format!("{name}: {}: {reason}", state.id))
-            }
-            Availability::Ready => None,
-        });
-        lines.extend(missing);
+        let limited = watch.collectors.iter().filter_map(|state| Some((&state.id, state.availability.limit()?)));
+        lines.extend(limited.map(|(id, reason)| format!("{name}: {id}: {reason}")));
         self.collectors.clone_from(&watch.collectors);
         self.memory.begin(watch);
         lines
@@ -102,8 +98,7 @@ impl State {
         let alone = self.memory.push(trial);
         let Some(trial) = self.memory.windows().next_back().cloned() else { return Vec::new() };
         self.counters.add(&trial, alone.as_ref(), cpus);
-        let State { memory, flights, .. } = self;
-        flights.as_mut().map_or_else(Vec::new, |flights| flights.window(memory, &trial, alone.as_ref(), cpus))
+        self.with_flights(|flights, memory| flights.window(memory, &trial, alone.as_ref(), cpus))
     }
 
     fn gone(&mut self, name: &str, why: &str) -> Vec<String> {
@@ -111,8 +106,7 @@ impl State {
         self.is_up = false;
         self.counters.gone();
         self.memory.log(holdup_watch::unix_ns(), line.clone());
-        let State { memory, flights, .. } = self;
-        let mut lines = flights.as_mut().map_or_else(Vec::new, |flights| flights.end(memory));
+        let mut lines = self.with_flights(Flights::end);
         lines.push(line);
         lines
     }

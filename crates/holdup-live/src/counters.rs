@@ -53,10 +53,8 @@ impl Counters {
 
     /// Adds a window, with what can be said about it alone, on a machine with this number of CPUs.
     pub fn add(&mut self, trial: &Trial, alone: Option<&ArmExplanation>, cpus: u32) {
-        let Some(window) = trial.window else { return };
-        self.seen_ns = self.seen_ns.saturating_add(window.length_ns);
-        let length_s = window.length_ns as f64 / 1e9;
-        let seen = Seen { trial, alone, cpus: f64::from(cpus), length_s };
+        let Some(seen) = Seen::of(trial, alone, cpus) else { return };
+        self.seen_ns = self.seen_ns.saturating_add(trial.window.map_or(0, |window| window.length_ns));
         for (family, series) in &mut self.families {
             if family.kind == Kind::Gauge {
                 series.clear();
@@ -74,16 +72,6 @@ impl Counters {
     /// The families with their series, in the order of the list.
     pub fn families(&self) -> impl Iterator<Item = (&'static Family, &BTreeMap<Vec<String>, Series>)> {
         self.families.iter().map(|(family, series)| (*family, series))
-    }
-
-    /// The sum of the series of a family whose labels are accepted; of durations how many. `None` where it has none.
-    pub fn sum(&self, family: &str, accept: impl Fn(&[String]) -> bool) -> Option<f64> {
-        let (_, series) = self.families.iter().find(|(f, _)| f.name == family)?;
-        let accepted = series.iter().filter(|(labels, _)| accept(labels)).map(|(_, series)| match &series.value {
-            Value::Number(value) => *value,
-            Value::Durations(histogram) => histogram.count() as f64,
-        });
-        accepted.fold(None, |sum, value| Some(sum.unwrap_or(0.0) + value))
     }
 }
 

@@ -103,16 +103,33 @@ impl Memory {
 
     /// These windows as a bundle of a record; `None` before a watch has begun. Its log has the interruptions among them.
     pub fn bundle_of<'a>(&self, windows: impl Iterator<Item = &'a Arc<Trial>>) -> Option<BundleData> {
-        let watch = self.watch.as_ref()?;
-        let mut trials: Vec<Trial> = windows.map(|trial| Trial::clone(trial)).collect();
+        self.bundle(windows.map(|trial| Trial::clone(trial)).collect())
+    }
+
+    /// The same with what one collector brought alone: the other evidence is not copied.
+    pub(crate) fn bundle_of_collector<'a>(
+        &self,
+        collector: &str,
+        windows: impl Iterator<Item = &'a Arc<Trial>>,
+    ) -> Option<BundleData> {
+        let only = |trial: &Arc<Trial>| Trial {
+            window: trial.window,
+            status: trial.status.clone(),
+            evidence: trial.evidence.iter().filter(|c| c.collector == collector).cloned().collect(),
+            ..Trial::begun(trial.started_unix_ns)
+        };
+        self.bundle(windows.map(only).collect())
+    }
+
+    fn bundle(&self, mut trials: Vec<Trial>) -> Option<BundleData> {
+        let mut bundle = self.watch.clone()?;
         for (n, trial) in (0..).zip(&mut trials) {
             (trial.seq, trial.block) = (n, n);
         }
         let since = trials.first().map_or(i64::MAX, |t| t.started_unix_ns);
-        let mut bundle = watch.clone();
         bundle.plan.design.blocks = u32::try_from(trials.len()).unwrap_or(u32::MAX);
         bundle.schedule = Schedule::of_windows(OBSERVED, bundle.plan.design.blocks);
-        bundle.head.created_unix_ns = since.min(watch.head.created_unix_ns);
+        bundle.head.created_unix_ns = since.min(bundle.head.created_unix_ns);
         bundle.log = self.log.iter().filter(|(at, _)| *at >= since).cloned().collect();
         bundle.ending = Some(Ending::Complete);
         bundle.trials = trials;

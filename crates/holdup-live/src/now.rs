@@ -1,6 +1,7 @@
 //! What a screen shows: the last windows, against those before them.
 
 use crate::Memory;
+use holdup_analysis::account::ACCOUNT;
 use holdup_analysis::{explain, time_moved};
 use holdup_model::BundleData;
 use holdup_model::explanation::ArmExplanation;
@@ -24,7 +25,7 @@ impl Now {
         let from = all.saturating_sub(last);
         let bundle = memory.bundle_of(memory.windows().skip(from))?;
         let earlier = memory.windows().take(from).skip(from.saturating_sub(before));
-        let earlier = memory.bundle_of(earlier)?;
+        let earlier = memory.bundle_of_collector(ACCOUNT, earlier)?;
         let changed = if earlier.trials.len() < 2 { Vec::new() } else { time_moved(&earlier, &bundle) };
         let explanation = explain(&bundle).arms.into_iter().next();
         Some(Now { bundle, explanation, changed })

@@ -114,6 +114,23 @@ pub struct BundleData {
 pub const OBSERVED: &str = "observed";
 
 impl BundleData {
+    /// One in which nothing has been measured yet.
+    pub fn begun(head: BundleHead, plan: Plan, schedule: Schedule) -> Self {
+        BundleData {
+            head,
+            plan,
+            plan_source: String::new(),
+            schedule,
+            metrics: Vec::new(),
+            collectors: Vec::new(),
+            environment: Vec::new(),
+            trials: Vec::new(),
+            log: Vec::new(),
+            boot_logs: Vec::new(),
+            ending: None,
+        }
+    }
+
     /// Why a record is complete before its last window: what it watched ended, and when.
     pub fn subject_end(&self) -> Option<&str> {
         let is_record = !self.plan.workloads.is_empty() && self.plan.workloads.iter().all(|w| w.kind == OBSERVED);

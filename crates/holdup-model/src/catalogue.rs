@@ -52,6 +52,14 @@ impl Availability {
         Availability::Unavailable { reason: reason.into(), remedy: Some(remedy.into()) }
     }
 
+    /// Why it does not work, or not in full.
+    pub fn limit(&self) -> Option<&str> {
+        match self {
+            Availability::Ready => None,
+            Availability::Degraded { reason } | Availability::Unavailable { reason, .. } => Some(reason),
+        }
+    }
+
     /// Whether it works at least in part.
     pub fn is_usable(&self) -> bool {
         !matches!(self, Availability::Unavailable { .. })

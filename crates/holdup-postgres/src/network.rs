@@ -1,10 +1,9 @@
 //! The way into a temporary server from one other host.
 
 use crate::sql;
-use holdup_files::Folder;
+use holdup_files::{Folder, random_name};
 use holdup_model::Problem;
 use holdup_sql::Config;
-use rustix::rand::{GetRandomFlags, getrandom};
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener};
 
@@ -33,13 +32,9 @@ impl Network {
                  server's own",
             )
         })?;
-        let mut random = [0_u8; 16];
-        let filled = getrandom(&mut random, GetRandomFlags::empty());
-        if !filled.is_ok_and(|n| n == random.len()) {
-            return Err(Problem::host("a password", "the kernel gave no random bytes"));
-        }
-        let password = random.iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok(Network { at, client, password })
+        // 80 random bits each.
+        let random = || random_name().map_err(|e| Problem::host("a password", e.to_string()));
+        Ok(Network { at, client, password: random()? + &random()? })
     }
 
     /// Lets in who is on this host by the socket, whose folder is private, and the client host with its password.

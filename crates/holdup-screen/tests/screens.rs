@@ -8,27 +8,17 @@ use holdup_model::{
 use holdup_screen::{Act, KeyCode, State, text};
 
 fn watch() -> BundleData {
-    BundleData {
-        head: BundleHead {
-            run_id: "1".to_owned(),
-            holdup_version: "0".to_owned(),
-            command: Vec::new(),
-            created_unix_ns: 0,
-            target: "local".to_owned(),
-            emulated: None,
-            machine: Machine { cpus: 2, memory_bytes: 1 << 30 },
-        },
-        plan: Plan::observational("record", "What?".to_owned(), OBSERVED, "local"),
-        plan_source: String::new(),
-        schedule: Schedule::of_windows(OBSERVED, 0),
-        metrics: Vec::new(),
-        collectors: Vec::new(),
-        environment: Vec::new(),
-        trials: Vec::new(),
-        log: Vec::new(),
-        boot_logs: Vec::new(),
-        ending: None,
-    }
+    let head = BundleHead {
+        run_id: "1".to_owned(),
+        holdup_version: "0".to_owned(),
+        command: Vec::new(),
+        created_unix_ns: 0,
+        target: "local".to_owned(),
+        emulated: None,
+        machine: Machine { cpus: 2, memory_bytes: 1 << 30 },
+    };
+    let plan = Plan::observational("record", "What?".to_owned(), OBSERVED, "local");
+    BundleData::begun(head, plan, Schedule::of_windows(OBSERVED, 0))
 }
 
 fn of(collector: &str, items: Vec<EvidenceItem>) -> Collected {

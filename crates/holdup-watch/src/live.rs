@@ -8,7 +8,6 @@ use holdup_evidence::CollectOptions;
 use holdup_host::{Host, facts, machine};
 use holdup_load::Cancel;
 use holdup_model::bundle::{CollectorState, OBSERVED};
-use holdup_model::plan::DEFAULT_MAX_STEAL_SHARE;
 use holdup_model::{BundleData, EnvironmentReading, Problem, Schedule, Trial};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -27,8 +26,8 @@ pub struct LiveRequest<'a> {
     pub find: Find<'a>,
     /// Whether it waits for what is not there yet; otherwise that is an error.
     pub is_patient: bool,
-    /// The length of a window, ns.
-    pub window_ns: u64,
+    /// The length of a window.
+    pub window: Duration,
     /// The ids of the collectors.
     pub collectors: &'a [String],
     /// What the user asked of collectors.
@@ -43,8 +42,13 @@ pub struct LiveRequest<'a> {
 
 /// What happens while it watches.
 pub enum Live {
-    /// Watching begins, again after an end: a bundle that has no window yet.
-    Begin(Box<BundleData>),
+    /// Watching begins, again after an end.
+    Begin {
+        /// What, in words: `all processes named nginx`.
+        watched: String,
+        /// A bundle that has no window yet.
+        bundle: Box<BundleData>,
+    },
     /// A window ended. Void ones come too: what they counted happened.
     Window(Box<Trial>),
     /// What was watched has ended, or is not there yet, with the reason.
@@ -105,34 +109,24 @@ fn watch(
     let observed = Observed {
         watched: watching.in_words(),
         has_postgres: postgres.is_some(),
-        window_ns: request.window_ns,
+        window_ns: u64::try_from(request.window.as_nanos()).unwrap_or(u64::MAX),
         collectors: request.collectors.to_vec(),
         options: request.options.clone(),
     };
-    sink(Live::Begin(Box::new(BundleData {
-        head: observed::head(request.command.clone(), machine(request.host)),
-        plan: observed.plan(0),
+    let bundle = BundleData {
         plan_source: observed::SOURCE.to_owned(),
-        schedule: Schedule::of_windows(OBSERVED, 0),
         metrics: observed.metrics(),
         collectors: states,
         environment: vec![EnvironmentReading { session: 0, boot: 0, facts: facts(request.host) }],
-        trials: Vec::new(),
-        log: Vec::new(),
-        boot_logs: Vec::new(),
-        ending: None,
-    })));
-    let mut windows = Windows {
-        host: request.host,
-        collectors: &usable,
-        postgres,
-        options: request.options.clone(),
-        maps: request.maps.clone(),
-        length_ns: request.window_ns,
-        max_steal_share: DEFAULT_MAX_STEAL_SHARE,
-        cancel: request.cancel.clone(),
-        watch: None,
+        ..BundleData::begun(
+            observed::head(request.command.clone(), machine(request.host)),
+            observed.plan(0),
+            Schedule::of_windows(OBSERVED, 0),
+        )
     };
+    sink(Live::Begin { watched: observed.watched.clone(), bundle: Box::new(bundle) });
+    let with = (postgres, request.maps.clone());
+    let mut windows = Windows::new(request.host, &observed, &usable, with, request.cancel.clone());
     loop {
         let subjects = match watching.subjects(request.host) {
             Ok(subjects) => subjects,

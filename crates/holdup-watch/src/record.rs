@@ -10,8 +10,7 @@ use holdup_host::lock::HostLock;
 use holdup_host::{Host, facts};
 use holdup_load::Cancel;
 use holdup_model::bundle::{CollectorState, Ending, OBSERVED};
-use holdup_model::plan::DEFAULT_MAX_STEAL_SHARE;
-use holdup_model::{Availability, Event, Machine, Observer, Problem, Schedule};
+use holdup_model::{Event, Machine, Observer, Problem, Schedule};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -101,7 +100,7 @@ pub fn record(request: &RecordRequest<'_>, observer: &mut dyn Observer) -> Resul
         request.watching.subjects(request.host).map_err(|why| Problem::host(request.watching.in_words(), why))?;
     let states = probe(request.host, request.collectors, &subjects, request.postgres.as_ref(), &request.options);
     for state in &states {
-        if let Availability::Unavailable { reason, .. } | Availability::Degraded { reason } = &state.availability {
+        if let Some(reason) = state.availability.limit() {
             observer.event(Event::Note(&format!("{}: {reason}", state.id)));
         }
     }
@@ -176,17 +175,8 @@ fn walk(
 ) -> Result<(Ending, u32), Problem> {
     let usable: Vec<String> = states.iter().filter(|s| s.availability.is_usable()).map(|s| s.id.clone()).collect();
     let mut done = 0;
-    let mut windows = Windows {
-        host: request.host,
-        collectors: &usable,
-        postgres: request.postgres.clone(),
-        options: request.options.clone(),
-        maps: request.maps.clone(),
-        length_ns: observed.window_ns,
-        max_steal_share: DEFAULT_MAX_STEAL_SHARE,
-        cancel: request.cancel.clone(),
-        watch: None,
-    };
+    let (postgres, maps) = (request.postgres.clone(), request.maps.clone());
+    let mut windows = Windows::new(request.host, observed, &usable, (postgres, maps), request.cancel.clone());
     let begun = Instant::now();
     for spec in &schedule.trials {
         let gone =

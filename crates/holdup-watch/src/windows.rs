@@ -1,9 +1,11 @@
 //! Windows of one watch, one after the other.
 
+use crate::observed::Observed;
 use crate::window::{self, CollectorHooks, unix_ns};
 use holdup_evidence::{CollectOptions, Subject};
 use holdup_host::{Host, process};
 use holdup_load::{Cancel, WindowHooks};
+use holdup_model::plan::DEFAULT_MAX_STEAL_SHARE;
 use holdup_model::{Problem, Trial, TrialStatus, text};
 use std::cell::Cell;
 use std::path::PathBuf;
@@ -23,7 +25,7 @@ pub(crate) enum Cut {
 }
 
 /// Collectors at work, and the roots of the processes that they watch.
-pub(crate) struct Watch<'a> {
+struct Watch<'a> {
     hooks: CollectorHooks<'a>,
     roots: Vec<(String, u32)>,
     /// When the next window ends.
@@ -32,20 +34,30 @@ pub(crate) struct Watch<'a> {
 
 /// What windows have in common.
 pub(crate) struct Windows<'a> {
-    pub(crate) host: &'a Host,
+    host: &'a Host,
     /// The ids of the collectors, usable ones.
-    pub(crate) collectors: &'a [String],
-    pub(crate) postgres: Option<String>,
-    pub(crate) options: CollectOptions,
-    pub(crate) maps: Option<PathBuf>,
-    pub(crate) length_ns: u64,
-    /// A window with more steal does not count.
-    pub(crate) max_steal_share: f64,
-    pub(crate) cancel: Cancel,
-    pub(crate) watch: Option<Watch<'a>>,
+    collectors: &'a [String],
+    postgres: Option<String>,
+    options: CollectOptions,
+    maps: Option<PathBuf>,
+    length_ns: u64,
+    cancel: Cancel,
+    watch: Option<Watch<'a>>,
 }
 
 impl<'a> Windows<'a> {
+    /// No window yet. `collectors` are those of what is observed that work here.
+    pub(crate) fn new(
+        host: &'a Host,
+        observed: &Observed,
+        collectors: &'a [String],
+        (postgres, maps): (Option<String>, Option<PathBuf>),
+        cancel: Cancel,
+    ) -> Self {
+        let (options, length_ns) = (observed.options.clone(), observed.window_ns);
+        Windows { host, collectors, postgres, options, maps, length_ns, cancel, watch: None }
+    }
+
     /// The watch of the last window where it still watches the same processes, or a new one.
     fn open(&mut self, roots: Vec<(String, u32)>) -> Result<Watch<'a>, Problem> {
         if let Some(watch) = self.watch.take().filter(|watch| watch.roots == roots) {
@@ -99,7 +111,7 @@ impl<'a> Windows<'a> {
             Some(Cut::Gone) => Some("what was watched ended in it".to_owned()),
             Some(Cut::Asked) if seen < COUNTS_FROM => Some("it was interrupted".to_owned()),
             _ => {
-                let steady = watched.steady(self.max_steal_share);
+                let steady = watched.steady(DEFAULT_MAX_STEAL_SHARE);
                 steady.err().map(|problem| format!("{}: {}", problem.what, problem.why))
             }
         }

@@ -8,20 +8,14 @@
 
 #[path = "../tests/common/cluster.rs"]
 mod cluster;
+#[path = "../tests/common/mod.rs"]
+mod common;
 
 use cluster::{Cluster, missing};
+use common::wait_for;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
-
-/// Waits until something holds.
-fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !holds() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "{what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
+use std::time::Instant;
 
 /// Two for each of the four nodes.
 const PARTS: &str = "8";

@@ -81,7 +81,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
 }
 
 // What is watched.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[group(id = "watched", required = true, multiple = false)]
 pub(crate) struct Watched {
     /// Watch these processes and their descendants
@@ -116,8 +116,21 @@ impl Watched {
 
     /// Whether it has a connection to a server.
     pub(crate) fn has_connection(&self) -> bool {
-        self.pg.as_ref().is_some_and(|server| server != "auto" && server.parse::<u32>().is_err())
+        self.pg.as_deref().is_some_and(is_connection)
     }
+}
+
+/// Whether `--pg` names a way to connect, and not a process.
+pub(crate) fn is_connection(server: &str) -> bool {
+    server != "auto" && server.parse::<u32>().is_err()
+}
+
+/// The shortest window: shorter ones hold too few events.
+const SHORTEST_WINDOW: Duration = Duration::from_secs(1);
+
+/// Refuses a window of live watching that is too short.
+pub(crate) fn check_window(window: Duration) -> Result<(), Problem> {
+    if window < SHORTEST_WINDOW { Err(Problem::usage("--window", "a window takes a second at least")) } else { Ok(()) }
 }
 
 /// A size such as `64MB`, in bytes.

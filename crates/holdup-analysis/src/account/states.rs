@@ -1,6 +1,6 @@
 //! The account of one arm as a table: every state with its share, and the windows.
 
-use super::{ACCOUNT, Entry, ITEM, at_work, behind, is_on_cpu, pieces, sessions};
+use super::{ACCOUNT, Entry, ITEM, at_work, behind, is_asleep, is_on_cpu, pieces, sessions};
 use crate::watched::Watched;
 use holdup_model::account::{AccountState, AccountWindow, StateClass, StatePart};
 use holdup_model::{Account, on_cpu_states};
@@ -58,7 +58,7 @@ fn parts(watched: &Watched<'_>, entry: &Entry<'_>, time_s: f64) -> Vec<StatePart
 fn class(entry: &Entry<'_>) -> StateClass {
     if is_on_cpu(entry) {
         StateClass::OnCpu
-    } else if entry.sleeps() {
+    } else if is_asleep(entry) {
         StateClass::Asleep
     } else {
         StateClass::Runnable

@@ -32,8 +32,7 @@ pub(super) async fn answer(request: Request<Incoming>, served: &Served) -> Answe
         ("/metrics", true) => {
             let accept = request.headers().get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
             let format = Format::accepted(accept);
-            let bytes = Bytes::from(served.exposed.render(format).as_ref().clone());
-            with_type(StatusCode::OK, format.content_type(), bytes)
+            with_type(StatusCode::OK, format.content_type(), served.exposed.render(format))
         }
         ("/", true) => with_type(StatusCode::OK, "text/html; charset=utf-8", Bytes::from_static(FRONT.as_bytes())),
         ("/-/healthy", true) => text(StatusCode::OK, "holdup exporter is healthy\n"),

@@ -1,6 +1,7 @@
 //! Where the time of tasks goes (collector `account`).
 
-use super::{Family, Into, Kind, Reading, Seen, parts, word};
+use super::{Family, Kind, Reading, Seen, Sink, parts, word};
+use holdup_analysis::account::{ACCOUNT, Entry, ITEM};
 
 pub(super) const FAMILIES: &[Family] = &[
     Family {
@@ -46,15 +47,15 @@ fn wait_event(text: &str) -> [&str; 2] {
     }
 }
 
-fn tasks(seen: &Seen<'_>, into: &mut Into<'_>) {
-    for (label, time_s) in seen.items("account", "account_s") {
-        let [kind, state, waits_for] = parts(label, " | ");
-        let [event_type, event] = wait_event(waits_for);
-        into(&[kind, &word(state), event_type, event], Reading::Number(time_s));
+fn tasks(seen: &Seen<'_>, into: &mut Sink<'_>) {
+    for (label, time_s) in seen.items(ACCOUNT, ITEM) {
+        let entry = Entry::of(label);
+        let [event_type, event] = wait_event(entry.waits_for);
+        into(&[entry.kind, &word(entry.state), event_type, event], Reading::Number(time_s));
     }
 }
 
-fn woken(seen: &Seen<'_>, into: &mut Into<'_>) {
+fn woken(seen: &Seen<'_>, into: &mut Sink<'_>) {
     for (label, time_s) in seen.items("account", "woken_wait_s") {
         let [kind, waits_for] = parts(label, " | ");
         let [event_type, event] = wait_event(waits_for);
@@ -62,7 +63,7 @@ fn woken(seen: &Seen<'_>, into: &mut Into<'_>) {
     }
 }
 
-fn behind(seen: &Seen<'_>, into: &mut Into<'_>) {
+fn behind(seen: &Seen<'_>, into: &mut Sink<'_>) {
     for (label, time_s) in seen.items("account", "behind_s") {
         let [kind, _state, task] = parts(label, " | ");
         into(&[kind, task], Reading::Number(time_s));

@@ -1,6 +1,6 @@
 //! What `holdup explain` says about each window.
 
-use super::{Family, Into, Kind, Reading, Seen};
+use super::{Family, Kind, Reading, Seen, Sink};
 use holdup_model::outcome::FindingVerdict;
 
 pub(super) const FAMILIES: &[Family] = &[
@@ -41,7 +41,7 @@ pub(super) const FAMILIES: &[Family] = &[
 /// Stands for no cause.
 const NOTHING: &str = "nothing";
 
-fn seconds(seen: &Seen<'_>, into: &mut Into<'_>) {
+fn seconds(seen: &Seen<'_>, into: &mut Sink<'_>) {
     for cause in seen.alone.iter().flat_map(|arm| &arm.causes).filter(|c| c.id != NOTHING) {
         if let Some(tasks) = cause.tasks_held_up {
             into(&[&cause.id], Reading::Number(tasks * seen.length_s));
@@ -49,7 +49,7 @@ fn seconds(seen: &Seen<'_>, into: &mut Into<'_>) {
     }
 }
 
-fn share(seen: &Seen<'_>, into: &mut Into<'_>) {
+fn share(seen: &Seen<'_>, into: &mut Sink<'_>) {
     for cause in seen.alone.iter().flat_map(|arm| &arm.causes).filter(|c| c.id != NOTHING) {
         if let Some(share) = cause.plain_share {
             into(&[&cause.id], Reading::Number(share));
@@ -57,7 +57,7 @@ fn share(seen: &Seen<'_>, into: &mut Into<'_>) {
     }
 }
 
-fn undecided(seen: &Seen<'_>, into: &mut Into<'_>) {
+fn undecided(seen: &Seen<'_>, into: &mut Sink<'_>) {
     for cause in seen.alone.iter().flat_map(|arm| &arm.causes).filter(|c| c.id != NOTHING) {
         // One window has no interval: what is missing is evidence, and not certainty.
         let is_open = cause.verdict == FindingVerdict::Undecided && !cause.missing.is_empty();
@@ -65,7 +65,7 @@ fn undecided(seen: &Seen<'_>, into: &mut Into<'_>) {
     }
 }
 
-fn sessions(seen: &Seen<'_>, into: &mut Into<'_>) {
+fn sessions(seen: &Seen<'_>, into: &mut Sink<'_>) {
     if let Some(account) = seen.alone.and_then(|arm| arm.account.as_ref()) {
         into(&[], Reading::Number(account.sessions));
     }

@@ -1,6 +1,6 @@
 //! Holders and waiters of locks (collector `critical-sections`).
 
-use super::{Family, Into, Kind, Reading, Seen, each};
+use super::{Family, Kind, Reading, Seen, Sink, each};
 
 const ID: &str = "critical-sections";
 
@@ -39,6 +39,6 @@ pub(super) const FAMILIES: &[Family] = &[
     },
 ];
 
-fn durations(seen: &Seen<'_>, name: &str, into: &mut Into<'_>) {
+fn durations(seen: &Seen<'_>, name: &str, into: &mut Sink<'_>) {
     seen.histograms(ID, name).for_each(|(section, durations)| into(&[section], Reading::Durations(durations)));
 }

@@ -1,6 +1,6 @@
 //! The host, the control group and kernel threads (collectors `cpu`, `pressure`, `cgroup-throttling`, `kworkers`).
 
-use super::{Family, Into, Kind, Reading, Seen, parts};
+use super::{Family, Kind, Reading, Seen, Sink, parts};
 
 pub(super) const FAMILIES: &[Family] = &[
     Family {
@@ -46,17 +46,17 @@ pub(super) const FAMILIES: &[Family] = &[
 ];
 
 /// Shares of a whole of so much time.
-fn shares(seen: &Seen<'_>, id: &str, item: &str, whole_s: f64, into: &mut Into<'_>) {
+fn shares(seen: &Seen<'_>, id: &str, item: &str, whole_s: f64, into: &mut Sink<'_>) {
     seen.items(id, item).for_each(|(label, share)| into(&[label], Reading::Number(share * whole_s)));
 }
 
-fn stalled(seen: &Seen<'_>, item: &str, into: &mut Into<'_>) {
+fn stalled(seen: &Seen<'_>, item: &str, into: &mut Sink<'_>) {
     for (label, share) in seen.items("pressure", item) {
         let [resource, stalled] = parts(label, " ");
         into(&[resource, stalled], Reading::Number(share * seen.length_s));
     }
 }
 
-fn throttled(seen: &Seen<'_>, into: &mut Into<'_>) {
+fn throttled(seen: &Seen<'_>, into: &mut Sink<'_>) {
     shares(seen, "cgroup-throttling", "cgroup_throttled_share", seen.length_s, into);
 }

@@ -80,7 +80,7 @@ pub struct Family {
     /// The names of its labels, in the order of their values. `watched` stands before them in every series.
     pub labels: &'static [&'static str],
     /// Reads it from a window.
-    pub(crate) read: fn(&Seen<'_>, &mut Into<'_>),
+    pub(crate) read: fn(&Seen<'_>, &mut Sink<'_>),
 }
 
 /// A window, and what can be said about it alone.
@@ -94,7 +94,7 @@ pub(crate) struct Seen<'a> {
 }
 
 /// Takes what a family has in a window: values of labels, and how much is added (of a gauge: what it is now).
-pub(crate) type Into<'a> = dyn FnMut(&[&str], Reading<'_>) + 'a;
+pub(crate) type Sink<'a> = dyn FnMut(&[&str], Reading<'_>) + 'a;
 
 /// What is added to one series.
 pub(crate) enum Reading<'a> {
@@ -103,6 +103,12 @@ pub(crate) enum Reading<'a> {
 }
 
 impl<'a> Seen<'a> {
+    /// A window on a machine with this number of CPUs; `None` where it never opened.
+    pub(crate) fn of(trial: &'a Trial, alone: Option<&'a ArmExplanation>, cpus: u32) -> Option<Self> {
+        let length_s = trial.window?.length_ns as f64 / 1e9;
+        Some(Seen { trial, alone, cpus: f64::from(cpus), length_s })
+    }
+
     pub(crate) fn collector(&self, id: &str) -> Option<&'a Collected> {
         self.trial.evidence.iter().find(|c| c.collector == id)
     }
@@ -137,12 +143,12 @@ pub(crate) fn word(text: &str) -> String {
 }
 
 /// Adds every item of this name under its label.
-pub(crate) fn each(seen: &Seen<'_>, id: &str, name: &str, into: &mut Into<'_>) {
+pub(crate) fn each(seen: &Seen<'_>, id: &str, name: &str, into: &mut Sink<'_>) {
     seen.items(id, name).for_each(|(label, value)| into(&[label], Reading::Number(value)));
 }
 
 /// Adds every item of this name under two labels, which are the parts of its label.
-pub(crate) fn pairs(seen: &Seen<'_>, id: &str, name: &str, between: &str, into: &mut Into<'_>) {
+pub(crate) fn pairs(seen: &Seen<'_>, id: &str, name: &str, between: &str, into: &mut Sink<'_>) {
     for (label, value) in seen.items(id, name) {
         let [a, b] = parts(label, between);
         into(&[a, b], Reading::Number(value));

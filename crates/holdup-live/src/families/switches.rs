@@ -1,6 +1,6 @@
 //! Switches of watched tasks (collector `switches`).
 
-use super::{Family, Into, Kind, Reading, Seen, each, parts, word};
+use super::{Family, Kind, Reading, Seen, Sink, each, parts, word};
 
 const ID: &str = "switches";
 
@@ -68,7 +68,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
 ];
 
-fn worded(seen: &Seen<'_>, item: &str, into: &mut Into<'_>) {
+fn worded(seen: &Seen<'_>, item: &str, into: &mut Sink<'_>) {
     for (label, value) in seen.items(ID, item) {
         let [role, of] = parts(label, ": ");
         // `user boundary (R)`: the letter is in the documentation.

@@ -9,6 +9,7 @@ mod run_queue;
 mod sessions;
 mod waits;
 
+use holdup_analysis::account::{ACCOUNT, BACKEND, Entry, ITEM};
 use holdup_model::{BundleData, Measured, SparseHistogram};
 use std::collections::BTreeMap;
 
@@ -131,12 +132,10 @@ fn histograms(bundle: &BundleData, collector: &str, name: &str) -> BTreeMap<Stri
 
 /// Where the account has sessions of PostgreSQL, those alone.
 fn is_of_sessions(bundle: &BundleData) -> impl Fn(&str) -> bool + use<> {
-    let has_backends = sums(bundle, "account", "account_s").keys().any(|label| label.starts_with(BACKEND));
-    move |label: &str| !has_backends || label.starts_with(BACKEND)
+    let is_backend = |label: &str| Entry::of(label).kind == BACKEND;
+    let has_backends = sums(bundle, ACCOUNT, ITEM).keys().any(|label| is_backend(label));
+    move |label: &str| !has_backends || is_backend(label)
 }
-
-/// How the labels of client backends begin.
-const BACKEND: &str = "client backend | ";
 
 /// Lines of parts of a whole, the largest first.
 fn lines(parts: BTreeMap<String, f64>, most: usize) -> Vec<String> {

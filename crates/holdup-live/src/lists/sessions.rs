@@ -1,7 +1,7 @@
 //! Processes by what they are and what they do.
 
 use super::{CellKind, List, Row, column, grouped, length_s, lines, sums};
-use crate::families::parts;
+use holdup_analysis::account::{ACCOUNT, Entry, ITEM, is_asleep, is_on_cpu};
 use holdup_model::BundleData;
 
 pub(super) const LIST: List = List {
@@ -19,21 +19,19 @@ pub(super) const LIST: List = List {
 };
 
 fn rows(bundle: &BundleData) -> Vec<Row> {
-    let account = sums(bundle, "account", "account_s");
+    let account = sums(bundle, ACCOUNT, ITEM);
     let all_s = length_s(bundle);
-    let kinds = grouped(&account, |label| label.split(" | ").next().map(str::to_owned));
-    let of = |kind: &str, accept: fn(&str) -> bool| -> f64 {
-        let own = account.iter().filter(|(label, _)| {
-            let [of, state, _] = parts(label, " | ");
-            of == kind && accept(state)
-        });
+    let kinds = grouped(&account, |label| Some(Entry::of(label).kind.to_owned()));
+    let of = |kind: &str, accept: fn(&Entry<'_>) -> bool| -> f64 {
+        let entries = account.iter().map(|(label, s)| (Entry::of(label), s));
+        let own = entries.filter(|(entry, _)| entry.kind == kind && accept(entry));
         own.map(|(_, s)| s / all_s).sum()
     };
     kinds
         .into_keys()
         .map(|name| {
-            let on = of(&name, |state| state == "on CPU");
-            let asleep = of(&name, |state| matches!(state, "asleep" | "blocked"));
+            let on = of(&name, is_on_cpu);
+            let asleep = of(&name, is_asleep);
             let all = of(&name, |_| true);
             Row { numbers: vec![Some(on), Some(all - on - asleep), Some(asleep), Some(all)], name }
         })
@@ -41,10 +39,10 @@ fn rows(bundle: &BundleData) -> Vec<Row> {
 }
 
 fn more(bundle: &BundleData, name: &str) -> Vec<String> {
-    let own = grouped(&sums(bundle, "account", "account_s"), |label| {
-        let [kind, state, event] = parts(label, " | ");
-        let event = if event.is_empty() { String::new() } else { format!(" in {event}") };
-        (kind == name).then(|| format!("{state}{event}"))
+    let own = grouped(&sums(bundle, ACCOUNT, ITEM), |label| {
+        let entry = Entry::of(label);
+        let event = if entry.waits_for.is_empty() { String::new() } else { format!(" in {}", entry.waits_for) };
+        (entry.kind == name).then(|| format!("{}{event}", entry.state))
     });
     [vec![format!("Where the time of {name} goes:")], lines(own, 14)].concat()
 }

@@ -2,6 +2,7 @@
 
 use super::{CellKind, List, Row, column, grouped, is_of_sessions, length_s, lines, sums};
 use crate::families::parts;
+use holdup_analysis::account::{Entry, IDLE, is_asleep};
 use holdup_model::BundleData;
 use std::collections::BTreeMap;
 
@@ -19,13 +20,11 @@ pub(super) const LIST: List = List {
     more: Some(more),
 };
 
-/// A session that waits for its client's next statement is not at work.
-const IDLE: &str = "Client:ClientRead";
-
 fn waits_for(label: &str) -> Option<String> {
-    let [_, state, event] = parts(label, " | ");
-    let is_wait = matches!(state, "asleep" | "blocked") && !event.is_empty() && event != IDLE;
-    is_wait.then(|| event.to_owned())
+    let entry = Entry::of(label);
+    // A session that waits for its client's next statement is not at work.
+    let is_wait = is_asleep(&entry) && !entry.waits_for.is_empty() && entry.waits_for != IDLE;
+    is_wait.then(|| entry.waits_for.to_owned())
 }
 
 fn rows(bundle: &BundleData) -> Vec<Row> {

@@ -9,14 +9,10 @@
 
 mod parse;
 
-use crate::counters::{Counters, Value};
-use crate::families::{self, Family, Kind};
+use crate::families::{self, Family, Kind, Reading, Seen};
 use holdup_model::explanation::ArmExplanation;
 use holdup_model::{Problem, SparseHistogram, Trial};
 use std::fmt;
-
-/// The most series that a family has in one window.
-const SERIES: usize = 10_000;
 
 /// What is compared with the bound.
 #[derive(Debug, Clone, PartialEq)]
@@ -98,15 +94,16 @@ impl Trigger {
     }
 
     fn value(&self, trial: &Trial, alone: Option<&ArmExplanation>, cpus: u32) -> Option<f64> {
+        let seen = Seen::of(trial, alone, cpus);
         match &self.of {
             Of::Share(cause) => alone?.causes.iter().find(|c| c.id == *cause)?.plain_share,
             Of::Sum(selected) => {
-                let (family, sum) = (selected.family()?, selected.sum(trial, alone, cpus)?);
-                let length_s = trial.window?.length_ns as f64 / 1e9;
-                Some(if family.kind == Kind::Gauge { sum } else { sum / length_s })
+                let (seen, family) = (seen?, selected.family()?);
+                let sum = selected.sum(&seen)?;
+                Some(if family.kind == Kind::Gauge { sum } else { sum / seen.length_s })
             }
             Of::Quantile(quantile, selected) => {
-                let durations = selected.durations(trial, alone, cpus);
+                let durations = selected.durations(&seen?);
                 durations.quantile_ns(*quantile).map(|ns| ns as f64 / 1e9)
             }
         }
@@ -119,37 +116,43 @@ impl Selected {
     }
 
     /// Whether a series has the labels.
-    fn accepts(&self, family: &Family, values: &[String]) -> bool {
+    fn accepts(&self, family: &Family, values: &[&str]) -> bool {
         self.labels.iter().all(|(name, wanted)| {
             let at = family.labels.iter().position(|label| label == name);
             at.and_then(|at| values.get(at)).is_some_and(|value| value == wanted)
         })
     }
 
-    fn counted(trial: &Trial, alone: Option<&ArmExplanation>, cpus: u32) -> Counters {
-        let mut counters = Counters::new("", SERIES);
-        counters.add(trial, alone, cpus);
-        counters
+    /// What its series have in a window, one by one.
+    fn each(&self, seen: &Seen<'_>, take: &mut dyn FnMut(Reading<'_>)) {
+        if let Some(family) = self.family() {
+            (family.read)(seen, &mut |values, reading| {
+                if self.accepts(family, values) {
+                    take(reading);
+                }
+            });
+        }
     }
 
     /// The sum of the series; zero where the window has evidence and none of these series.
-    fn sum(&self, trial: &Trial, alone: Option<&ArmExplanation>, cpus: u32) -> Option<f64> {
-        let family = self.family()?;
-        let counters = Self::counted(trial, alone, cpus);
-        (!trial.evidence.is_empty())
-            .then(|| counters.sum(&self.family, |values| self.accepts(family, values)).unwrap_or(0.0))
+    fn sum(&self, seen: &Seen<'_>) -> Option<f64> {
+        let mut sum = 0.0;
+        self.each(seen, &mut |reading| {
+            sum += match reading {
+                Reading::Number(value) => value,
+                Reading::Durations(durations) => durations.count() as f64,
+            }
+        });
+        (!seen.trial.evidence.is_empty()).then_some(sum)
     }
 
-    fn durations(&self, trial: &Trial, alone: Option<&ArmExplanation>, cpus: u32) -> SparseHistogram {
+    fn durations(&self, seen: &Seen<'_>) -> SparseHistogram {
         let mut all = SparseHistogram::new();
-        let counters = Self::counted(trial, alone, cpus);
-        for (family, series) in counters.families().filter(|(family, _)| family.name == self.family) {
-            for (values, series) in series {
-                if let (Value::Durations(durations), true) = (&series.value, self.accepts(family, values)) {
-                    all.add(durations);
-                }
+        self.each(seen, &mut |reading| {
+            if let Reading::Durations(durations) = reading {
+                all.add(durations);
             }
-        }
+        });
         all
     }
 }

@@ -55,15 +55,20 @@ impl ClientHost for Asked {
         let Way { connection, answers, cancel } = &self.way;
         let answers = answers.lock().unwrap_or_else(PoisonError::into_inner);
         connection.send(&Answer::Client(order))?;
-        loop {
-            match answers.recv_timeout(LOOK) {
-                Ok(answer) => return answer,
-                Err(RecvTimeoutError::Timeout) if !cancel.is_cancelled() => {}
-                Err(RecvTimeoutError::Timeout) => return Err(Problem::interrupted("the client host")),
-                Err(RecvTimeoutError::Disconnected) => {
-                    return Err(Problem::host("the connection to holdup", "it ended"));
-                }
-            }
+        match receive(&answers, cancel) {
+            Ok(answer) => answer,
+            Err(RecvTimeoutError::Timeout) => Err(Problem::interrupted("the client host")),
+            Err(RecvTimeoutError::Disconnected) => Err(Problem::host("the connection to holdup", "it ended")),
+        }
+    }
+}
+
+/// Waits for a message; `Timeout` when it is cancelled before one comes.
+fn receive<T>(from: &Receiver<T>, cancel: &Cancel) -> Result<T, RecvTimeoutError> {
+    loop {
+        match from.recv_timeout(LOOK) {
+            Err(RecvTimeoutError::Timeout) if !cancel.is_cancelled() => {}
+            received => return received,
         }
     }
 }
@@ -342,13 +347,7 @@ impl Relayed<'_> {
     fn meet(&self, moment: ClientMoment) -> Result<(), Problem> {
         let gone = || Problem::interrupted("the trial");
         self.moments.send(moment).map_err(|_| gone())?;
-        loop {
-            match self.go.recv_timeout(LOOK) {
-                Ok(()) => return Ok(()),
-                Err(RecvTimeoutError::Timeout) if !self.cancel.is_cancelled() => {}
-                Err(_) => return Err(gone()),
-            }
-        }
+        receive(self.go, self.cancel).map_err(|_| gone())
     }
 }
 

@@ -5,7 +5,7 @@ use holdup_model::Problem;
 use holdup_model::ends::ClientAnswer;
 use holdup_model::frame::{Decoder, Received, encode};
 use holdup_model::wire::{self, Answer, Order};
-use holdup_watch::window::unix_ns;
+use holdup_watch::unix_ns;
 use std::io::{ErrorKind, Read, Write};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};

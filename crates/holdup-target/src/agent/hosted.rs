@@ -9,7 +9,7 @@ use holdup_host::lock::HostLock;
 use holdup_host::{Host, process, state};
 use holdup_load::Cancel;
 use holdup_model::Problem;
-use holdup_watch::window::unix_ns;
+use holdup_watch::unix_ns;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};

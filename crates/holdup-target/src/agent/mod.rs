@@ -7,7 +7,6 @@
 mod client;
 mod connection;
 mod hosted;
-
 mod peer;
 
 pub use hosted::Hosted;

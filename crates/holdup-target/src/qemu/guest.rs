@@ -13,7 +13,7 @@ use holdup_model::progress::Silent;
 use holdup_model::wire::{self, Answer, Hello, Order, Work};
 use holdup_model::{Arm, Event, Fact, Guest, Observer, Problem, ProblemKind, Trial, TrialSpec, TrialStatus};
 use holdup_stream::peer;
-use holdup_watch::window::unix_ns;
+use holdup_watch::unix_ns;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 

@@ -10,7 +10,7 @@ use holdup_model::progress::Silent;
 use holdup_model::wire::{self, Answer, Hello, Order};
 use holdup_model::{Event, Fact, Observer, Problem, ProblemKind};
 use holdup_ssh::{Address, Lost, Remote, Ssh, SshOptions};
-use holdup_watch::window::unix_ns;
+use holdup_watch::unix_ns;
 use std::time::{Duration, Instant};
 
 /// How many times its clock is read; the reading with the shortest round trip counts.

@@ -8,7 +8,7 @@ use holdup_load::Cancel;
 use holdup_model::progress::Silent;
 use holdup_model::wire::{Answer, Order, Work};
 use holdup_model::{Arm, Fact, Observer, Problem, ProblemKind, Trial, TrialSpec, TrialStatus};
-use holdup_watch::window::unix_ns;
+use holdup_watch::unix_ns;
 
 /// An open session there. When it is dropped the line ends, and the agent restores its host.
 pub(crate) struct SshSession<'a> {

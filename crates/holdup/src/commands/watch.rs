@@ -1,6 +1,6 @@
 //! `holdup watch`: a live screen of what delays a system.
 
-use crate::cli::{Watched, bytes, duration};
+use crate::cli::{Watched, bytes, check_window, duration};
 use crate::design::{Sampling, collectors};
 use crate::{bundles, output, signals};
 use holdup_host::Host;
@@ -13,8 +13,6 @@ use serde_json::json;
 use std::sync::mpsc::{self, Receiver, TryRecvError};
 use std::time::Duration;
 
-/// The shortest window: shorter ones hold too few events.
-const SHORTEST: Duration = Duration::from_secs(1);
 /// Windows before `--once` prints its screen: what an interval needs, and one to compare with.
 const ONCE: usize = 5;
 /// The screen of `--once`.
@@ -65,9 +63,7 @@ pub(crate) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
-    if args.window < SHORTEST {
-        return Err(Problem::usage("--window", "a window takes a second at least").into());
-    }
+    check_window(args.window)?;
     let host = Host::real();
     // Before the terminal is taken: nothing to be watched is an error on the screen that the user is on.
     args.watched.find(&host)?.0.subjects(&host).map_err(|why| Problem::host("holdup watch", why))?;
@@ -77,14 +73,14 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     };
     let cancel = signals::cancel_on_signals()?;
     let (sender, events) = mpsc::channel();
-    let maps = holdup_kernels::Cache::open(&holdup_kernels::Cache::default_root()).ok().map(|c| c.root().join("maps"));
+    let maps = super::maps();
     std::thread::scope(|scope| {
         let watching = scope.spawn(|| {
             let request = LiveRequest {
                 host: &host,
                 find: &|| args.watched.find(&host),
                 is_patient: false,
-                window_ns: u64::try_from(args.window.as_nanos()).unwrap_or(u64::MAX),
+                window: args.window,
                 collectors: &ids,
                 options: args.sampling.options(),
                 maps,
@@ -128,9 +124,9 @@ impl View {
     /// Takes what happened; whether a window ended.
     fn take(&mut self, event: Live) -> bool {
         match event {
-            Live::Begin(watch) => {
-                self.state.begin(watched(&watch), missing(&watch));
-                self.memory.begin(*watch);
+            Live::Begin { watched, bundle } => {
+                self.state.begin(watched, missing(&bundle));
+                self.memory.begin(*bundle);
                 false
             }
             Live::Window(trial) => {
@@ -156,11 +152,6 @@ impl View {
             Err(problem) => format!("{}: {}", problem.what, problem.why),
         }
     }
-}
-
-/// `the PostgreSQL server with postmaster 42`, from the question of the record.
-fn watched(watch: &BundleData) -> String {
-    watch.plan.question.trim_start_matches("What holds up ").trim_end_matches('?').to_owned()
 }
 
 fn missing(watch: &BundleData) -> Vec<String> {

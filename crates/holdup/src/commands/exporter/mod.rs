@@ -2,10 +2,10 @@
 
 mod targets;
 
-use crate::cli::{bytes, duration};
+use crate::cli::{bytes, check_window, duration};
 use crate::design::Sampling;
 use crate::{output, signals};
-use holdup_exporter::{Exposed, FlightOptions, Listen, Listener, Target, serve, textfile};
+use holdup_exporter::{Exposed, FlightOptions, Flights, Listen, Listener, Target, serve, textfile};
 use holdup_host::Host;
 use holdup_live::Trigger;
 use holdup_model::Problem;
@@ -16,10 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use targets::Watched;
 
-/// The shortest window: shorter ones hold too few events.
-const SHORTEST: Duration = Duration::from_secs(1);
 /// What a token file may have, bytes.
 const TOKEN_BYTES: u64 = 4096;
 
@@ -109,9 +106,7 @@ pub(crate) struct Args {
 
 pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     let host = Host::real();
-    if args.window < SHORTEST {
-        return Err(Problem::usage("--window", "a window takes a second at least").into());
-    }
+    check_window(args.window)?;
     let watched = targets::of(args)?;
     let targets: Vec<Arc<Target>> =
         watched.iter().map(|one| target(args, one, watched.len())).collect::<Result<_, _>>()?;
@@ -129,13 +124,13 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
             .spawn(move || serve(listener, exposed))
             .map_err(|e| Problem::internal("the HTTP server", e.to_string()))?;
     }
-    let maps = holdup_kernels::Cache::open(&holdup_kernels::Cache::default_root()).ok().map(|c| c.root().join("maps"));
-    let watch_one = |one: &Watched, target: &Target| {
+    let maps = super::maps();
+    let watch_one = |one: &targets::Target, target: &Target| {
         let request = LiveRequest {
             host: &host,
-            find: &|| one.find(&host),
+            find: &|| one.how.find(&host),
             is_patient: true,
-            window_ns: u64::try_from(args.window.as_nanos()).unwrap_or(u64::MAX),
+            window: args.window,
             collectors: &one.collectors,
             options: args.sampling.options(),
             maps: maps.clone(),
@@ -187,7 +182,7 @@ fn between(args: &Args, exposed: &Exposed, asked: &AtomicBool, cancel: &holdup_l
     }
 }
 
-fn target(args: &Args, one: &Watched, all: usize) -> Result<Arc<Target>, Problem> {
+fn target(args: &Args, one: &targets::Target, all: usize) -> Result<Arc<Target>, Problem> {
     let flights = match &args.flights {
         None => None,
         Some(folder) => {
@@ -203,7 +198,7 @@ fn target(args: &Args, one: &Watched, all: usize) -> Result<Arc<Target>, Problem
                 keep_bytes: args.keep,
             };
             let name = if all > 1 { one.name.clone() } else { String::new() };
-            Some(holdup_exporter::Flights::new(options, name))
+            Some(Flights::new(options, name))
         }
     };
     let memory = usize::try_from(args.memory).unwrap_or(usize::MAX) / all.max(1);

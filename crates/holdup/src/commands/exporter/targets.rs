@@ -1,67 +1,42 @@
 //! What an exporter watches, and what each is called.
 
 use super::Args;
+use crate::cli::{Watched, is_connection};
 use crate::design::collectors;
-use holdup_host::Host;
 use holdup_model::Problem;
 use holdup_sql::Config;
-use holdup_watch::{Watching, default_collectors};
+use holdup_watch::default_collectors;
 
 /// Collectors that cost most of all and of which no metric is made. Wait events are in the account.
 const TOO_DEAR: [&str; 2] = ["cpu-profile", "wait-events"];
 /// The one that names queries in a bundle: for flights alone.
 const OF_FLIGHTS: &str = "queries";
 
-/// How one thing is found.
-enum How {
-    Postgres(String),
-    Comm(String),
-    Cgroup(String),
-    Pid(u32),
-}
-
 /// One thing to be watched.
-pub(super) struct Watched {
-    how: How,
+pub(super) struct Target {
+    pub(super) how: Watched,
     /// The value of the label `watched`.
     pub(super) name: String,
     pub(super) collectors: Vec<String>,
-}
-
-impl Watched {
-    /// Finds it, with the connection to a PostgreSQL server where there is one.
-    ///
-    /// # Errors
-    /// When it is not there.
-    pub(super) fn find(&self, host: &Host) -> Result<(Watching, Option<String>), Problem> {
-        match &self.how {
-            How::Postgres(server) => Watching::postgres(host, server),
-            How::Comm(name) => Ok((Watching::comm(host, name)?, None)),
-            How::Cgroup(path) => Ok((Watching::cgroup(host, path)?, None)),
-            How::Pid(pid) => Ok((Watching::pids(host, &[*pid])?, None)),
-        }
-    }
 }
 
 /// All that the command line names.
 ///
 /// # Errors
 /// When it names nothing, or the same twice.
-pub(super) fn of(args: &Args) -> Result<Vec<Watched>, Problem> {
-    let named = args
-        .pg
-        .iter()
-        .map(|server| (server_name(server), How::Postgres(server.clone())))
-        .chain(args.comm.iter().map(|name| (format!("comm:{name}"), How::Comm(name.clone()))))
-        .chain(args.cgroup.iter().map(|path| (format!("cgroup:{path}"), How::Cgroup(path.clone()))))
-        .chain(args.pid.iter().map(|pid| (format!("pid:{pid}"), How::Pid(*pid))));
-    let mut all: Vec<Watched> = Vec::new();
-    for (name, how) in named {
+pub(super) fn of(args: &Args) -> Result<Vec<Target>, Problem> {
+    let none = Watched::default;
+    let pg = args.pg.iter().map(|server| (server_name(server), Watched { pg: Some(server.clone()), ..none() }));
+    let comm = args.comm.iter().map(|name| (format!("comm:{name}"), Watched { comm: Some(name.clone()), ..none() }));
+    let cgroup = args.cgroup.iter().map(|at| (format!("cgroup:{at}"), Watched { cgroup: Some(at.clone()), ..none() }));
+    let pid = args.pid.iter().map(|pid| (format!("pid:{pid}"), Watched { pid: vec![*pid], ..none() }));
+    let mut all: Vec<Target> = Vec::new();
+    for (name, how) in pg.chain(comm).chain(cgroup).chain(pid) {
         if all.iter().any(|known| known.name == name) {
             return Err(Problem::usage(name, "it is named twice"));
         }
         let collectors = of_target(args, &how);
-        all.push(Watched { how, name, collectors });
+        all.push(Target { how, name, collectors });
     }
     if all.is_empty() {
         let why = "nothing is named that is to be watched";
@@ -70,19 +45,13 @@ pub(super) fn of(args: &Args) -> Result<Vec<Watched>, Problem> {
     Ok(all)
 }
 
-fn of_target(args: &Args, how: &How) -> Vec<String> {
+fn of_target(args: &Args, how: &Watched) -> Vec<String> {
     if let Some(given) = &args.collect {
         return collectors(given);
     }
-    let has_connection = matches!(how, How::Postgres(server) if is_connection(server));
-    let mut ids = default_collectors(has_connection);
+    let mut ids = default_collectors(how.has_connection());
     ids.retain(|id| !TOO_DEAR.contains(&id.as_str()) && (args.flights.is_some() || id != OF_FLIGHTS));
     ids
-}
-
-/// Whether `--pg` names a way to connect, and not a process.
-fn is_connection(server: &str) -> bool {
-    server != "auto" && server.parse::<u32>().is_err()
 }
 
 /// `postgres` for the only one, `postgres:PID`, `postgres:HOST:PORT`; never a password.

@@ -107,7 +107,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
         windows,
         collectors: &collectors,
         options: args.sampling.options(),
-        maps: holdup_kernels::Cache::open(&holdup_kernels::Cache::default_root()).ok().map(|c| c.root().join("maps")),
+        maps: super::maps(),
         machine: holdup_host::machine(&host),
         out: &out,
         command: std::env::args().collect(),
