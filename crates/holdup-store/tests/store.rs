@@ -272,6 +272,32 @@ fn roles_may_what_they_are_for_and_a_store_without_rights_says_what_is_missing()
 }
 
 /// In another namespace of mounts, where a small file system is mounted.
+fn the_queries_of_the_documentation_give_what_they_say() {
+    let (work, made) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let cluster = cluster(work.path());
+    let mut store = server(&cluster, "postgres", "holdup");
+    store.init().unwrap();
+    let all = incoming(&bundles(made.path()));
+    all.iter().for_each(|bundle| drop(store.push(bundle).unwrap()));
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/store.md")).unwrap();
+    let blocks = page.split("```sql\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let answers = blocks.filter(|block| block.contains("holdup.")).map(|block| {
+        // Grafana writes its macro of a time range as this.
+        let sql = block.trim_end().trim_end_matches(';').replace("'demo'", "'sample'");
+        let sql = sql.replace("$__timeFilter(time)", "time BETWEEN '2000-01-01T00:00:00Z' AND '2100-01-01T00:00:00Z'");
+        let columns =
+            cluster.query(&format!("SELECT to_json(q)::text FROM ({}) q", sql.replace("'tps'", "'throughput_tps'")));
+        columns.unwrap().into_iter().map(|row| row[0].clone().unwrap()).collect::<Vec<_>>()
+    });
+    let [by_kernel, panel, annotations] = answers.collect::<Vec<_>>().try_into().expect("three queries");
+    let arms =
+        panel.iter().filter_map(|row| row.split("\"metric\":").nth(1)?.split(',').next()).collect::<BTreeSet<_>>();
+    assert_eq!(by_kernel.len(), arms.len(), "an arm under two kernels, {by_kernel:?}");
+    assert!(panel.len() >= all.len() && panel[0].starts_with("{\"time\":\""), "{panel:?}");
+    assert!(annotations.len() == 1 && annotations[0].contains("6.19.1"), "{annotations:?}");
+    cluster.discard().unwrap();
+}
+
 fn a_full_disk_is_a_clear_error_and_nothing_is_half() {
     if !rustix::process::geteuid().is_root() {
         holdup_testkit::ignore("takes root, which mounts a small file system");
@@ -376,6 +402,7 @@ holdup_testkit::tests!(
     a_server_that_restarts_during_pushes_loses_nothing,
     an_older_schema_is_brought_up_to_date_and_a_newer_one_is_refused,
     roles_may_what_they_are_for_and_a_store_without_rights_says_what_is_missing,
+    the_queries_of_the_documentation_give_what_they_say,
     a_full_disk_is_a_clear_error_and_nothing_is_half,
     what_is_no_bundle_is_refused_by_both;
     by_hand: a_push_to_be_killed, a_disk_becomes_full

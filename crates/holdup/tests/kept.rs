@@ -66,3 +66,42 @@ fn what_cannot_be_kept_or_judged_says_why() {
     let (said, _) = place.expect(3, &["gate", "one.holdup", "--against", "results"]);
     assert!(said.contains("Undecided") && said.contains("no run with this arm is kept"), "{said}");
 }
+
+#[test]
+fn a_gate_runs_a_plan_and_keeps_what_passed() {
+    let place = Sandbox::new();
+    place.write(
+        "ours.toml",
+        r#"
+        name = "ours"
+        question = "Did this change make the lock slower?"
+        target = "sim:server-8"
+        [[workload]]
+        kind = "lock-contention"
+        algorithm = ["tas"]
+        threads = 4
+        [design]
+        blocks = 4
+        warmup = "1ms"
+        duration = "5ms"
+        [[metric]]
+        id = "operations_per_s"
+        primary = true
+        margin = "50%"
+        "#,
+    );
+    let gate = |seed: i32, code: i32, part: &str, listed: &str| {
+        let (seed, out) = (seed.to_string(), format!("{seed}.holdup"));
+        let args = ["gate", "ours.toml", "--against", "results", "--push", "--quiet", "--seed", &seed, "--out", &out];
+        let (said, _) = place.expect(code, &args);
+        assert!(said.contains(part), "{said}");
+        let (list, _) = place.expect(0, &["store", "list", "--store", "results"]);
+        assert!(list.contains(listed), "{list}");
+    };
+    // What cannot be judged yet is kept too: that is how a store gets the runs to judge by.
+    for seed in 1..=5 {
+        gate(seed, 3, "Undecided", if seed == 1 { "1 run" } else { "runs in the store" });
+    }
+    gate(6, 0, "No regression", "6 runs in the store");
+    place.expect(2, &["gate", "none.toml", "--against", "results"]);
+}
