@@ -154,13 +154,7 @@ impl<S: Send + 'static, R: Send + 'static> Collector for &'static TwoReadings<S,
 
 /// Everything that a collector would have brought, absent with one reason.
 pub(crate) fn all_absent(id: &str, produces: Produces, why: &str, cost: SelfCost) -> Collected {
-    Collected {
-        collector: id.to_owned(),
-        items: produces.iter().map(|(name, unit, _)| EvidenceItem::absent(*name, *unit, why)).collect(),
-        coverage: Coverage { seen: 0, lost: 0, notes: vec![why.to_owned()] },
-        cost,
-        ..Collected::default()
-    }
+    Collected { cost, ..Collected::absent(id, produces, why) }
 }
 
 /// A histogram as evidence, where there is one with values.

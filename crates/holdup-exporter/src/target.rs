@@ -4,6 +4,7 @@ use crate::flights::Flights;
 use crate::syslog;
 use holdup_live::{Counters, Memory};
 use holdup_model::bundle::CollectorState;
+use holdup_model::{Availability, TrialStatus};
 use holdup_watch::Live;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -49,7 +50,7 @@ impl Target {
         state.generation += 1;
         match event {
             Live::Begin { bundle, .. } => state.begin(&self.name, *bundle),
-            Live::Window(trial) => state.window(*trial),
+            Live::Window(trial) => state.window(&self.name, *trial),
             Live::Gone(why) => state.gone(&self.name, &why),
         }
     }
@@ -93,12 +94,40 @@ impl State {
         lines
     }
 
-    fn window(&mut self, trial: holdup_model::Trial) -> Vec<String> {
+    fn window(&mut self, name: &str, trial: holdup_model::Trial) -> Vec<String> {
         let cpus = self.memory.watch().map_or(1, |watch| watch.head.machine.cpus);
         let alone = self.memory.push(trial);
         let Some(trial) = self.memory.windows().next_back().cloned() else { return Vec::new() };
         self.counters.add(&trial, alone.as_ref(), cpus);
-        self.with_flights(|flights, memory| flights.window(memory, &trial, alone.as_ref(), cpus))
+        let mut lines = if trial.status == TrialStatus::Done { self.collected(name, &trial) } else { Vec::new() };
+        lines.extend(self.with_flights(|flights, memory| flights.window(memory, &trial, alone.as_ref(), cpus)));
+        lines
+    }
+
+    /// Collectors that stopped working in this window, and those that work again.
+    fn collected(&mut self, name: &str, trial: &holdup_model::Trial) -> Vec<String> {
+        let mut lines = Vec::new();
+        for collected in &trial.evidence {
+            let Some(state) = self.collectors.iter_mut().find(|state| state.id == collected.collector) else {
+                continue;
+            };
+            match (collected.absence(), state.availability.is_usable()) {
+                (Some(why), true) => {
+                    lines.push(format!("{name}: {}: {why}", state.id));
+                    state.availability = Availability::unavailable(why);
+                }
+                (None, false) => {
+                    lines.push(format!("{name}: {}: works again", state.id));
+                    state.availability = Availability::Ready;
+                }
+                _ => {}
+            }
+        }
+        for line in &lines {
+            self.memory.log(trial.ended_unix_ns, line.clone());
+            syslog::warn(line);
+        }
+        lines
     }
 
     fn gone(&mut self, name: &str, why: &str) -> Vec<String> {

@@ -111,3 +111,22 @@ pub struct Collected {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capture: Option<CaptureRecord>,
 }
+
+impl Collected {
+    /// Everything that a collector would have brought (names, units and meanings), absent with one reason.
+    pub fn absent(collector: &str, produces: &[(&str, &str, &str)], why: &str) -> Collected {
+        Collected {
+            collector: collector.to_owned(),
+            items: produces.iter().map(|(name, unit, _)| EvidenceItem::absent(*name, *unit, why)).collect(),
+            coverage: Coverage { seen: 0, lost: 0, notes: vec![why.to_owned()] },
+            ..Collected::default()
+        }
+    }
+
+    /// Why all of it is absent.
+    pub fn absence(&self) -> Option<&str> {
+        let [why] = self.coverage.notes.as_slice() else { return None };
+        let is_absent = |item: &EvidenceItem| matches!(&item.value, Measured::Absent(reason) if reason == why);
+        (!self.items.is_empty() && self.items.iter().all(is_absent)).then_some(why.as_str())
+    }
+}

@@ -4,7 +4,7 @@ use holdup_evidence::{CollectContext, CollectOptions, Collecting, Collector, Con
 use holdup_host::Host;
 use holdup_host::stalls::{StallWatch, Stalls};
 use holdup_load::WindowHooks;
-use holdup_model::{Collected, Coverage, EvidenceItem, Problem, SelfCost, Window};
+use holdup_model::{Collected, Problem, Window};
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -132,6 +132,11 @@ impl<'a> CollectorHooks<'a> {
         }
     }
 
+    /// Whether all collectors run.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.absent.is_empty()
+    }
+
     /// When the window began, if it did.
     pub fn begun(&self) -> Option<Instant> {
         self.begin.map(|(at, _)| at)
@@ -173,7 +178,10 @@ impl<'a> CollectorHooks<'a> {
     fn start(&mut self, id: &'a str, collector: &dyn Collector, context: &CollectContext) {
         match collector.start(context) {
             Ok(running) => self.running.push((id, running)),
-            Err(problem) => self.absent.push(absent(id, collector.produces(), &problem)),
+            Err(problem) => {
+                let why = format!("{}: {}", problem.what, problem.why);
+                self.absent.push(Collected::absent(id, collector.produces(), &why));
+            }
         }
     }
 
@@ -235,18 +243,6 @@ impl WindowHooks for CollectorHooks<'_> {
 fn clock_jump_ns(window: &Window) -> i64 {
     let by_wall = window.end_unix_ns.saturating_sub(window.begin_unix_ns);
     by_wall.saturating_sub(i64::try_from(window.length_ns).unwrap_or(i64::MAX))
-}
-
-/// A collector that could not start brings its items as absent, with the reason.
-fn absent(id: &str, produces: &[(&str, &str, &str)], problem: &Problem) -> Collected {
-    let reason = format!("{}: {}", problem.what, problem.why);
-    Collected {
-        collector: id.to_owned(),
-        items: produces.iter().map(|(name, unit, _)| EvidenceItem::absent(*name, *unit, reason.clone())).collect(),
-        coverage: Coverage { seen: 0, lost: 0, notes: vec![reason] },
-        cost: SelfCost::default(),
-        ..Collected::default()
-    }
 }
 
 /// Sleeps, looking every 20 ms whether it should end. Returns whether it slept to the end.

@@ -17,6 +17,10 @@ const COUNTS_FROM: f64 = 0.5;
 /// How often the watched processes are looked for inside a window, in looks of 20 ms at whether to end.
 const LOOKS: u32 = 10;
 
+/// After how long collectors that could not start are tried again; doubled each time up to the second one. All are started
+/// anew for that, which leaves a gap.
+const TRY_AGAIN: [Duration; 2] = [Duration::from_secs(10), Duration::from_mins(10)];
+
 /// Why a window ended before its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cut {
@@ -30,6 +34,8 @@ struct Watch<'a> {
     roots: Vec<(String, u32)>,
     /// When the next window ends.
     until: Instant,
+    /// When a collector that could not start is tried again.
+    try_again: Option<Instant>,
 }
 
 /// What windows have in common.
@@ -43,6 +49,8 @@ pub(crate) struct Windows<'a> {
     length_ns: u64,
     cancel: Cancel,
     watch: Option<Watch<'a>>,
+    /// How long the next wait for a collector that could not start is.
+    patience: Duration,
 }
 
 impl<'a> Windows<'a> {
@@ -55,19 +63,25 @@ impl<'a> Windows<'a> {
         cancel: Cancel,
     ) -> Self {
         let (options, length_ns) = (observed.options.clone(), observed.window_ns);
-        Windows { host, collectors, postgres, options, maps, length_ns, cancel, watch: None }
+        Windows { host, collectors, postgres, options, maps, length_ns, cancel, watch: None, patience: TRY_AGAIN[0] }
     }
 
     /// The watch of the last window where it still watches the same processes, or a new one.
     fn open(&mut self, roots: Vec<(String, u32)>) -> Result<Watch<'a>, Problem> {
-        if let Some(watch) = self.watch.take().filter(|watch| watch.roots == roots) {
+        let is_good = |watch: &Watch<'_>| watch.roots == roots && watch.try_again.is_none_or(|at| Instant::now() < at);
+        if let Some(watch) = self.watch.take().filter(is_good) {
             return Ok(watch);
         }
         let mut hooks = CollectorHooks::new(self.host, self.collectors, self.postgres.clone())
             .with_options(self.options.clone(), self.maps.clone());
         hooks.open(&roots)?;
         let until = hooks.begun().unwrap_or_else(Instant::now);
-        Ok(Watch { hooks, roots, until })
+        let try_again = (!hooks.is_complete()).then(|| until + self.patience);
+        self.patience = match try_again {
+            Some(_) => (self.patience * 2).min(TRY_AGAIN[1]),
+            None => TRY_AGAIN[0],
+        };
+        Ok(Watch { hooks, roots, until, try_again })
     }
 
     /// One window of these subjects. After the last one nothing is watched any more.

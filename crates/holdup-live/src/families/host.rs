@@ -9,7 +9,10 @@ pub(super) const FAMILIES: &[Family] = &[
         kind: Kind::Counter,
         unit: "seconds",
         labels: &["mode"],
-        read: |seen, into| shares(seen, "cpu", "cpu_share", seen.length_s * seen.cpus, into),
+        read: |seen, into| {
+            let whole_s = seen.length_s * seen.cpus;
+            seen.items("cpu", "cpu_share").for_each(|(label, share)| into(&[label], Reading::Number(share * whole_s)));
+        },
     },
     Family {
         name: "holdup_pressure_stalled_seconds",
@@ -32,7 +35,7 @@ pub(super) const FAMILIES: &[Family] = &[
         help: "Time in which the CPU limit of the watched control group held its tasks up, all CPUs together.",
         kind: Kind::Counter,
         unit: "seconds",
-        labels: &["group"],
+        labels: &[],
         read: throttled,
     },
     Family {
@@ -45,11 +48,6 @@ pub(super) const FAMILIES: &[Family] = &[
     },
 ];
 
-/// Shares of a whole of so much time.
-fn shares(seen: &Seen<'_>, id: &str, item: &str, whole_s: f64, into: &mut Sink<'_>) {
-    seen.items(id, item).for_each(|(label, share)| into(&[label], Reading::Number(share * whole_s)));
-}
-
 fn stalled(seen: &Seen<'_>, item: &str, into: &mut Sink<'_>) {
     for (label, share) in seen.items("pressure", item) {
         let [resource, stalled] = parts(label, " ");
@@ -58,5 +56,6 @@ fn stalled(seen: &Seen<'_>, item: &str, into: &mut Sink<'_>) {
 }
 
 fn throttled(seen: &Seen<'_>, into: &mut Sink<'_>) {
-    shares(seen, "cgroup-throttling", "cgroup_throttled_share", seen.length_s, into);
+    let shares = seen.items("cgroup-throttling", "cgroup_throttled_share");
+    shares.for_each(|(_, share)| into(&[], Reading::Number(share * seen.length_s)));
 }

@@ -4,6 +4,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod disturbed;
 mod flights;
 mod http;
 #[path = "../common/server.rs"]
@@ -13,6 +14,9 @@ mod server;
 mod sums;
 
 holdup_testkit::tests!(
+    disturbed::bpf_that_is_refused_later_is_said_and_used_again_when_it_is_given,
+    disturbed::a_process_that_was_stopped_has_one_long_window_and_no_counter_goes_back,
+    disturbed::two_exporters_a_record_and_a_screen_see_the_same_server,
     flights::a_trigger_a_signal_and_a_webhook_write_bundles_that_name_the_moment,
     flights::a_full_disk_and_the_room_that_is_given_are_survived,
     http::slow_and_hostile_clients_disturb_no_scrape,

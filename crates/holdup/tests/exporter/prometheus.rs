@@ -52,15 +52,20 @@ impl Prometheus {
         started
     }
 
-    /// The first value of an expression, as Prometheus gives it.
-    fn query(&self, expression: &str) -> Option<f64> {
+    /// The first answer to an expression.
+    fn answer(&self, expression: &str) -> Value {
         let path: String = expression.bytes().map(|b| format!("%{b:02X}")).collect();
         let (_, body) = get(self.address, &format!("/api/v1/query?query={path}"), "");
         // It may answer in chunks, whose lengths stand on lines of their own.
         let json: String = body.lines().filter(|line| line.starts_with('{')).collect();
         let document: Value = serde_json::from_str(&json).unwrap_or_else(|e| panic!("{expression}: {e}: {body}"));
         assert_eq!(document["status"], "success", "{expression}: {document}");
-        document["data"]["result"][0]["value"][1].as_str()?.parse().ok()
+        document["data"]["result"][0].clone()
+    }
+
+    /// Its value.
+    fn query(&self, expression: &str) -> Option<f64> {
+        self.answer(expression)["value"][1].as_str()?.parse().ok()
     }
 }
 
@@ -97,6 +102,11 @@ pub(crate) fn prometheus_scrapes_it_and_knows_its_native_histograms() {
     let above = bounds.iter().copied().find(|bound| count(&format!("{bound}")) >= half).unwrap_or(10.0);
     let native = native.expect("a native histogram");
     assert!(native <= above * 2.0 && native >= above / 4.0, "native {native}, classic at most {above}");
+    the_dashboard_shows(&prometheus);
+    // The shipped rules and the dashboard have answers with native histograms too.
+    let rules = std::fs::read_to_string(shipped("prometheus/holdup.rules.yml")).unwrap();
+    let latency = rules.split("expr: |\n").nth(1).and_then(|rest| rest.split(") > 0.02").next()).unwrap();
+    assert!(query(&format!("{latency})")).is_some(), "{latency}");
     // A restart of the exporter is a reset, which rates know.
     let address = exporter.address.to_string();
     exporter.end();
@@ -107,6 +117,27 @@ pub(crate) fn prometheus_scrapes_it_and_knows_its_native_histograms() {
     assert!((0.0..1.2).contains(&rate), "{rate}");
     exporter.end();
     server.cluster.discard().unwrap();
+}
+
+/// Each panel of the dashboard has an answer; those about spin locks and causes have none where there are none.
+fn the_dashboard_shows(prometheus: &Prometheus) {
+    fn queries<'a>(part: &'a Value, into: &mut Vec<&'a str>) {
+        into.extend(part["expr"].as_str());
+        let parts = part["panels"].as_array().into_iter().chain(part["targets"].as_array());
+        parts.flatten().for_each(|part| queries(part, into));
+    }
+    let dashboard = std::fs::read(shipped("grafana/holdup.json")).unwrap();
+    let (dashboard, mut all) = (serde_json::from_slice::<Value>(&dashboard).unwrap(), Vec::new());
+    queries(&dashboard, &mut all);
+    assert!(all.len() > 10, "{all:?}");
+    for expression in all {
+        // What Grafana writes in the place of its variables where all is chosen.
+        let expression =
+            expression.replace("$instance", ".*").replace("$watched", ".*").replace("$__rate_interval", "10s");
+        let answer = prometheus.answer(&expression);
+        let may_be_empty = ["lock_waiter", "cause_share"].iter().any(|part| expression.contains(part));
+        assert!(may_be_empty || answer.is_object(), "no answer: {expression}");
+    }
 }
 
 pub(crate) fn a_text_file_is_whole_and_what_promtool_accepts() {
