@@ -2,7 +2,6 @@
 
 use crate::common::{Sandbox, is_root, signal, wait_for};
 use crate::server::{Exporter, Server};
-use holdup_host::postgres::PostgresControl;
 use holdup_testkit::ignore;
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, prlimit};
 
