@@ -11,6 +11,14 @@ pub fn now_ns() -> u64 {
     (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
 }
 
+/// CLOCK_REALTIME less CLOCK_MONOTONIC, ns: read between two readings of the other one.
+pub fn unix_less_monotonic_ns() -> i64 {
+    let before = now_ns();
+    let unix = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
+    let between = before + (now_ns() - before) / 2;
+    unix.tv_sec.wrapping_mul(1_000_000_000).wrapping_add(unix.tv_nsec).wrapping_sub_unsigned(between)
+}
+
 /// CPU time of the calling thread, user and system, ns: clock_gettime(2) CLOCK_THREAD_CPUTIME_ID.
 pub fn thread_cpu_ns() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);

@@ -103,7 +103,7 @@ fn tcp(flows: usize, client: &Endpoint, server: &Endpoint, options: &SocketOptio
 
 /// A listener on an address, on a port of the kernel's choice.
 pub(crate) fn listen(address: IpAddr, options: &SocketOptions) -> io::Result<OwnedFd> {
-    let listener = sockets::open(SocketType::STREAM, options)?;
+    let listener = sockets::open(SocketType::STREAM, address, options)?;
     net::bind(&listener, &SocketAddr::new(address, 0))?;
     net::listen(&listener, BACKLOG)?;
     rustix::io::ioctl_fionbio(&listener, true)?;
@@ -112,7 +112,7 @@ pub(crate) fn listen(address: IpAddr, options: &SocketOptions) -> io::Result<Own
 
 /// Connects; the kernel completes the handshake before accept(2) is called.
 pub(crate) fn call(target: SocketAddr, options: &SocketOptions) -> io::Result<OwnedFd> {
-    let socket = sockets::open(SocketType::STREAM, options)?;
+    let socket = sockets::open(SocketType::STREAM, target.ip(), options)?;
     sockets::wait_at_most(socket.as_fd(), None, Some(PATIENCE))?;
     net::connect(&socket, &target)?;
     sockets::wait_at_most(socket.as_fd(), None, None)?;
@@ -182,7 +182,7 @@ fn udp(flows: usize, client: &Endpoint, server: &Endpoint, options: &SocketOptio
     let failed = |e: io::Error| failed("udp", &e);
     let bound = |place: &Endpoint| {
         let one = || {
-            let socket = sockets::open(SocketType::DGRAM, options)?;
+            let socket = sockets::open(SocketType::DGRAM, place.address(), options)?;
             net::bind(&socket, &SocketAddr::new(place.address(), 0))?;
             Ok(socket)
         };
