@@ -2,6 +2,8 @@
 //!
 //! Our own, because `std::time::Instant` cannot be shared between processes as a number, and rustix does not take the vDSO.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 /// CLOCK_MONOTONIC in ns: the same in threads and processes, read without a system call where the vDSO has it.
 #[inline]
 pub fn now_ns() -> u64 {
@@ -14,9 +16,10 @@ pub fn now_ns() -> u64 {
 /// CLOCK_REALTIME less CLOCK_MONOTONIC, ns: read between two readings of the other one.
 pub fn unix_less_monotonic_ns() -> i64 {
     let before = now_ns();
-    let unix = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
+    // A clock before 1970 is as wrong as one at 1970.
+    let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let between = before + (now_ns() - before) / 2;
-    unix.tv_sec.wrapping_mul(1_000_000_000).wrapping_add(unix.tv_nsec).wrapping_sub_unsigned(between)
+    i64::try_from(unix.as_nanos()).unwrap_or(i64::MAX).saturating_sub_unsigned(between)
 }
 
 /// CPU time of the calling thread, user and system, ns: clock_gettime(2) CLOCK_THREAD_CPUTIME_ID.

@@ -144,7 +144,6 @@ impl<E: RemoteEnd> Client<E> {
     fn prepare(context: &PrepareContext<'_>, access: &ServiceAccess, run: RunClient<E>) -> Result<Self, Problem> {
         let mut server = reach(context.host, access, &context.cancel)?;
         let facts = facts_of_clocks(&server.compare_clocks()?);
-        server.bye();
         Ok(Client { host: context.host.clone(), access: access.clone(), facts, run })
     }
 }

@@ -6,7 +6,7 @@
 //! runs them. [`apart`] is a trial of which two machines run one end each.
 
 pub mod apart;
-pub(crate) mod connect;
+pub mod connect;
 pub(crate) mod counts;
 pub(crate) mod flow;
 pub(crate) mod limit;
@@ -14,7 +14,7 @@ pub(crate) mod many;
 pub mod profile;
 pub mod results;
 pub mod setup;
-pub(crate) mod sockets;
+pub mod sockets;
 pub mod strand;
 pub mod trial;
 pub(crate) mod worker;

@@ -33,7 +33,7 @@ pub(crate) fn set(socket: BorrowedFd<'_>, options: &SocketOptions) -> io::Result
 ///
 /// # Errors
 /// What the kernel says, or that it is of another family.
-pub(crate) fn local_address(socket: BorrowedFd<'_>) -> io::Result<SocketAddr> {
+pub fn local_address(socket: BorrowedFd<'_>) -> io::Result<SocketAddr> {
     SocketAddr::try_from(net::getsockname(socket)?).map_err(|_| io::ErrorKind::InvalidData.into())
 }
 

@@ -165,9 +165,10 @@ impl PeerClient {
         let wall = ClockOffset { offset_ns: monotonic.offset_ns.saturating_add(wall_less_monotonic), ..monotonic };
         Ok(Clocks { monotonic, wall, round_trip_ns })
     }
+}
 
-    /// Ends the connection in order.
-    pub fn bye(mut self) {
+impl Drop for PeerClient {
+    fn drop(&mut self) {
         // A server side that has gone needs no farewell.
         let _gone = self.channel.send(&PeerOrder::<()>::Bye);
     }

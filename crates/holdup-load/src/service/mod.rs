@@ -127,7 +127,12 @@ fn converse<E: RemoteEnd>(
     stop: &Cancel,
 ) -> Result<(), End> {
     // The token comes first: of another connection nothing but a hello is read.
-    match channel.receive::<PeerOrder<()>>(Some(HELLO_LIMIT), stop)? {
+    let first = match channel.receive::<PeerOrder<()>>(Some(HELLO_LIMIT), stop) {
+        // It looked whether the port is open.
+        Err(End::Closed) => return Ok(()),
+        first => first?,
+    };
+    match first {
         PeerOrder::Hello(_, given) if given != *token => {
             return Err(End::fault("its token is not the one of this run"));
         }

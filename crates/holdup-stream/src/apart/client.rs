@@ -1,14 +1,14 @@
 //! The client, which leads.
 
 use super::messages::{Answer, Begin, Counts, Order};
-use super::server::HangUp;
 use super::{MOST_CONNECTIONS, ServerSide};
+use crate::connect::{self, HangUp};
 use crate::counts::{Flows, Workers};
 use crate::limit::FileLimit;
 use crate::profile::{Mode, Protocol};
 use crate::setup::Setup;
 use crate::trial::{Done, Edge, Side, gave_up};
-use crate::{connect, results, sockets};
+use crate::{results, sockets};
 use holdup_host::Host;
 use holdup_host::network::{Network, Options, Topology};
 use holdup_load::board::phase;

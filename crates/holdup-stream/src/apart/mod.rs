@@ -12,7 +12,7 @@ pub use client::{check, peer_of, run};
 pub use server::ServerSide;
 
 /// The most connections: all of them wait in the queue of one listener.
-pub(crate) const MOST_CONNECTIONS: usize = 1000;
+pub const MOST_CONNECTIONS: usize = 1000;
 
 #[cfg(test)]
 mod tests;

@@ -2,7 +2,7 @@
 
 use super::MOST_CONNECTIONS;
 use super::messages::{Answer, Begin, Counts, Order};
-use crate::connect;
+use crate::connect::{self, HangUp};
 use crate::counts::{Flows, Workers};
 use crate::limit::FileLimit;
 use crate::setup::SocketOptions;
@@ -15,7 +15,7 @@ use holdup_load::peer::RemoteEnd;
 use holdup_load::worker_pool::{Sharing, WorkerPool};
 use holdup_model::Problem;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsFd as _, OwnedFd, RawFd};
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -29,16 +29,6 @@ enum State {
     Idle,
     Listening(Begin, OwnedFd, FileLimit),
     Working(Box<Working>),
-}
-
-/// Ends connections at both ends when it is dropped, so that workers that wait for the other machine end. One
-/// that has stopped to receive leaves a sender waiting for a minute (tcp(7), tcp_fin_timeout).
-pub(super) struct HangUp(pub(super) Vec<RawFd>);
-
-impl Drop for HangUp {
-    fn drop(&mut self) {
-        self.0.iter().for_each(|socket| sockets::hang_up(*socket));
-    }
 }
 
 struct Working {

@@ -70,7 +70,7 @@ fn limit(plan: &Plan) -> Duration {
 /// Asks the peer of this host, if it has one, whether it is there.
 pub(super) fn reach(host: &Host, plan: &Plan, cancel: &Cancel) -> Result<(), Problem> {
     if let Some(access) = peer::of_this_host(host) {
-        PeerClient::connect(host, &access, limit(plan), cancel)?.bye();
+        let _reached = PeerClient::connect(host, &access, limit(plan), cancel)?;
     }
     Ok(())
 }
@@ -87,7 +87,6 @@ pub(super) fn facts(host: &Host, plan: &Plan, cancel: &Cancel) -> Result<Vec<Fac
     all.push(Fact::read("peer.address", access.at.ip().to_string(), "/proc/cmdline"));
     all.push(Fact::read("peer.cpus", server.hello().cpus.to_string(), "its hello"));
     all.push(Fact::read("peer.round_trip_ns", trip, Clocks::source()));
-    server.bye();
     Ok(all)
 }
 

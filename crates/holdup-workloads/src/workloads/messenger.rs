@@ -1,8 +1,11 @@
 //! Groups of senders and receivers that exchange short messages.
 
 use crate::messenger;
+use crate::messenger::apart::{self, ServerSide};
 use crate::messenger::setup::Setup;
 use holdup_host::Host;
+use holdup_load::peer::Server;
+use holdup_load::two_ends;
 use holdup_load::{PrepareContext, Prepared, TrialContext, TrialResult, Workload};
 use holdup_model::plan::MetricChoice;
 use holdup_model::{Meta, Metric, Parameter, Parameters, Problem};
@@ -57,6 +60,15 @@ impl Workload for Messenger {
         true
     }
 
+    fn has_two_ends(&self) -> bool {
+        true
+    }
+
+    fn check_two_ends(&self, host: &Host, parameters: &Parameters) -> Result<(), Problem> {
+        crate::messenger::REFERENCE_TOOLS.check_two_ends(parameters)?;
+        Setup::read(parameters, host)?.check_two_ends()
+    }
+
     /// Nothing is made for a session, so all uses share one.
     fn session_key(&self, _parameters: &Parameters) -> String {
         String::new()
@@ -68,6 +80,10 @@ impl Workload for Messenger {
     }
 
     fn prepare(&self, context: PrepareContext<'_>) -> Result<Box<dyn Prepared>, Problem> {
+        let has_fixed_work = |parameters: &Parameters| !matches!(parameters.integer("messages"), Ok(None | Some(0)));
+        if let Some(session) = two_ends::prepare(META.id, &context, has_fixed_work, run_apart)? {
+            return Ok(session);
+        }
         crate::messenger::REFERENCE_TOOLS.prepare(context, |context| {
             for parameters in context.combinations {
                 Setup::read(parameters, context.host)?;
@@ -75,6 +91,11 @@ impl Workload for Messenger {
             Ok(Box::new(Session { host: context.host.clone() }))
         })
     }
+}
+
+/// The client of two hosts.
+fn run_apart(server: Server<ServerSide>, host: &Host, trial: TrialContext<'_>) -> Result<TrialResult, Problem> {
+    apart::run(server, &Setup::read(trial.parameters, host)?, trial)
 }
 
 struct Session {

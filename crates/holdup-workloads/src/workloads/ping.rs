@@ -1,11 +1,14 @@
 //! Messages between two ends: ping-pong, under load, one way, played back.
 
+use crate::ping::apart::{self, ServerSide};
 use crate::ping::results;
 use crate::ping::setup::Setup;
 use crate::ping::sockets::{self, InNetwork};
 use crate::ping::trial;
 use holdup_host::Host;
 use holdup_host::network::Topology;
+use holdup_load::peer::Server;
+use holdup_load::two_ends;
 use holdup_load::{PrepareContext, Prepared, TrialContext, TrialResult, Workload};
 use holdup_model::plan::MetricChoice;
 use holdup_model::{ClosedLoop, Meta, Metric, Parameter, Parameters, Problem, Semantics, Think};
@@ -80,6 +83,15 @@ impl Workload for Ping {
         true
     }
 
+    fn has_two_ends(&self) -> bool {
+        true
+    }
+
+    fn check_two_ends(&self, host: &Host, parameters: &Parameters) -> Result<(), Problem> {
+        crate::ping::REFERENCE_TOOLS.check_two_ends(parameters)?;
+        Setup::read(parameters, host)?.check_two_ends()
+    }
+
     /// Nothing is prepared, so all uses share that.
     fn session_key(&self, _parameters: &Parameters) -> String {
         String::new()
@@ -91,6 +103,9 @@ impl Workload for Ping {
     }
 
     fn prepare(&self, context: PrepareContext<'_>) -> Result<Box<dyn Prepared>, Problem> {
+        if let Some(session) = two_ends::prepare(META.id, &context, |_| false, run_apart)? {
+            return Ok(session);
+        }
         crate::ping::REFERENCE_TOOLS.prepare(context, |context| {
             for parameters in context.combinations {
                 // Made and closed again, so that what cannot be had is reported before the first trial.
@@ -101,6 +116,11 @@ impl Workload for Ping {
             Ok(Box::new(Session { host: context.host.clone() }))
         })
     }
+}
+
+/// The client of two hosts.
+fn run_apart(server: Server<ServerSide>, host: &Host, trial: TrialContext<'_>) -> Result<TrialResult, Problem> {
+    apart::run(server, &Setup::read(trial.parameters, host)?, trial)
 }
 
 struct Session {

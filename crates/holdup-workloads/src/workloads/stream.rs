@@ -115,7 +115,7 @@ impl Workload for Stream {
                 let setup = Setup::read(parameters, context.host)?;
                 if setup.is_apart {
                     apart::check(&setup, "network peer")?;
-                    two_ends::reach(context.host, &apart::peer_of(context.host)?, &context.cancel)?.bye();
+                    let _reached = two_ends::reach(context.host, &apart::peer_of(context.host)?, &context.cancel)?;
                     continue;
                 }
                 if let Some(path) = &setup.profile {
