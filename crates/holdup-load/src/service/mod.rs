@@ -21,7 +21,7 @@ const MOST_CONNECTIONS: usize = 16;
 /// Who is served.
 #[derive(Debug, Clone, Default)]
 pub struct Admission {
-    /// The only address that may connect; `None` on a link that nobody else is on.
+    /// The only address that may connect; `None` on a link between two machines alone.
     pub from: Option<IpAddr>,
     /// What who connects has to say.
     pub token: Token,

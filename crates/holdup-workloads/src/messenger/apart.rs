@@ -312,3 +312,35 @@ impl Working {
         Ok(Received::read(&setup, &region, client_less_server_ns))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use holdup_catalogue::messenger;
+    use holdup_model::{Parameters, Value};
+    use std::net::Ipv4Addr;
+
+    fn parameters(changes: &[(&str, Value)]) -> Parameters {
+        let mut parameters = messenger::Parameters::defaults(2);
+        changes.iter().for_each(|(name, value)| parameters.set(name, value.clone()));
+        parameters
+    }
+
+    #[test]
+    fn orders_out_of_turn_or_bounds_are_refused_and_leave_nothing() {
+        let (host, here) = (Host::real(), IpAddr::from(Ipv4Addr::LOCALHOST));
+        let mut server = ServerSide::default();
+        let setup = Setup::read(&parameters(&[("transport", "tcp".into())]), &host).expect("valid");
+        let work = || Order::Work { from: Vec::new(), client_less_server_ns: 0 };
+        for order in [Order::Edge { is_open: true }, Order::Wait, Order::End, work()] {
+            let problem = server.carry_out(&host, here, order).expect_err("nothing was begun");
+            assert!(problem.why.contains("out of turn"), "{problem}");
+        }
+        assert!(server.carry_out(&host, here, Order::Begin(Box::new(setup.clone()))).is_ok());
+        let problem = server.carry_out(&host, here, work()).expect_err("200 connections");
+        assert!(problem.why.contains("as many addresses"), "{problem}");
+        assert!(server.carry_out(&host, here, work()).is_err(), "the listener is gone");
+        let setup = Setup { groups: 51, ..setup };
+        assert!(server.carry_out(&host, here, Order::Begin(Box::new(setup))).is_err(), "1020 connections");
+    }
+}

@@ -366,3 +366,37 @@ impl Counts {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use holdup_catalogue::ping;
+    use holdup_model::{Parameters, Value};
+    use std::net::Ipv4Addr;
+
+    fn parameters(changes: &[(&str, Value)]) -> Parameters {
+        let mut parameters = ping::Parameters::defaults(2);
+        changes.iter().for_each(|(name, value)| parameters.set(name, value.clone()));
+        parameters
+    }
+
+    #[test]
+    fn orders_out_of_turn_are_refused_and_leave_nothing() {
+        let (host, here) = (Host::real(), IpAddr::from(Ipv4Addr::LOCALHOST));
+        let mut server = ServerSide::default();
+        let setup = Setup::read(&parameters(&[]), &host).expect("valid");
+        for order in
+            [Order::Edge { is_open: true }, Order::End(0), Order::Work { from: None, client_less_server_ns: 0 }]
+        {
+            let problem = server.carry_out(&host, here, order).expect_err("nothing was begun");
+            assert!(problem.why.contains("out of turn"), "{problem}");
+        }
+        let client = SocketAddr::new(here, 9);
+        assert!(server.carry_out(&host, here, Order::Begin(Box::new(setup.clone()), Some(client))).is_ok());
+        assert!(server.carry_out(&host, here, Order::End(0)).is_err());
+        let work = Order::Work { from: None, client_less_server_ns: 0 };
+        assert!(server.carry_out(&host, here, work).is_err(), "the socket is gone");
+        let setup = Setup { size: LARGEST_IN_STREAM + 1, ..setup };
+        assert!(server.carry_out(&host, here, Order::Begin(Box::new(setup), None)).is_err());
+    }
+}

@@ -29,6 +29,8 @@ const META: Meta = Meta {
            timed, at random distances.\n\n\
            Sent and received are counted one by one and must be equal at the end: senders stop, receivers read until \
            no task writes any more. A trial that lost a message is void.\n\n\
+           With [hosts] the receivers are on the host under test and the senders on another one, over TCP. Latency and \
+           total_time_s need both clocks then, and are given only where they exceed what their comparison may be off.\n\n\
            Limits: pipes and socket pairs measure their own locks and copies as well as the scheduler. Switches and \
            CPU time are each task's own accounts, taken when it first sees that the window is open or closed. Over \
            tcp, several senders share a connection, as in hackbench; the kernel may then cut a message in two, and \

@@ -39,6 +39,9 @@ const META: Meta = Meta {
            is known modulo 4.29 s; shorter ones have no one-way time, and below 4 bytes no order. Over \
            TCP small messages are put together (Nagle) in `throughput` only. One message is one system call at the \
            sender; at the receiver as well with datagrams, while a read of a stream takes all that is there.\n\n\
+           With [hosts] the server is on the host under test and the client on another one, over UDP or TCP. Arrivals are \
+           placed by the client's clock, and one-way times are given only where they exceed what the comparison of both \
+           clocks may be off. Datagrams that the network lost are counted and do not make a trial void.\n\n\
            Limits: what the kernel does to deliver over loopback runs in the sender's context, so it is part of the \
            client's CPU time. CPU times are over what was delivered between the moments when the end itself saw the \
            window open and close. A rate that the client cannot keep is reason in a note.",

@@ -40,6 +40,8 @@ const META: Meta = Meta {
            CPU seconds per 10^9 bytes are those of the workers between the edges of the window, by their own clocks, \
            with what the kernel did in their name, mostly also on behalf of the other end: on one host the softirq that \
            delivers runs in the sender. What ksoftirqd did belongs to no worker.\n\n\
+           With [hosts] one end of each connection is on the host under test, and the end that connects on another one, over \
+           TCP; the time of a transfer is not measured then.\n\n\
            With a `profile`, which is read as uperf reads it, connections, protocol, size, mode, workers, sharing and rate \
            are those of the profile.",
     references: &[

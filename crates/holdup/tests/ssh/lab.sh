@@ -20,6 +20,7 @@ for h in srv cli; do
     ip link add v$h type veth peer name e0 netns $h
     ip link set v$h master br0 up
     ip -n $h addr add 10.99.0.$n/24 dev e0
+    ip -n $h addr add fd99::$n/64 dev e0 nodad
     ip -n $h link set e0 up
     ip -n $h link set lo up
     mkdir -p "$D/$h/home" "$D/$h/state"
