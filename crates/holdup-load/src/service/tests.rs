@@ -9,7 +9,7 @@ use holdup_model::ends::{ServiceAccess, Token};
 use holdup_model::guest::PEER_PORT;
 use holdup_model::{Problem, frame, wire};
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Mutex;
 use std::time::Duration;
 
