@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -90,7 +90,7 @@ pub(crate) fn run(server: Server<ServerSide>, setup: &Setup, trial: TrialContext
     // The server's less the client's is what was compared.
     let client_less_server_ns = before.monotonic.offset_ns.saturating_neg();
     let (into, strangers) = files::with_room(setup.files(), || connected(&server, setup, client_less_server_ns))?;
-    let line = HangUp(into.iter().flat_map(|group| group.iter()).map(|socket| socket.as_raw_fd()).collect());
+    let line = HangUp(into.iter().flat_map(|group| group.iter()).map(AsRawFd::as_raw_fd).collect());
     let senders = setup.groups * setup.senders;
     let region = Arc::new(trial::region(setup)?);
     region.head().expect(senders as u32);
@@ -166,6 +166,8 @@ fn edge(setup: &Setup, region: &Region, server: &Server<ServerSide>, is_open: bo
     Ok(Edge { at_ns: asked_ns + (now_ns() - asked_ns) / 2, sent: trial::count(setup, region, true), received })
 }
 
+type Brought = Rc<RefCell<Option<(Box<Received>, Clocks)>>>;
+
 /// The senders here, and the server with the receivers.
 struct Senders {
     // Dropped in this order: senders that wait for the other host end.
@@ -175,7 +177,7 @@ struct Senders {
     region: Arc<Region>,
     server: Rc<Server<ServerSide>>,
     /// What the server said at its end, and the clocks after that.
-    brought: Rc<RefCell<Option<(Box<Received>, Clocks)>>>,
+    brought: Brought,
 }
 
 impl Team for Senders {
@@ -294,7 +296,7 @@ impl Working {
         if setup.messages.is_none() {
             region.stage().enter(phase::WARM);
         }
-        let line = HangUp(sockets.iter().map(|socket| socket.as_raw_fd()).collect());
+        let line = HangUp(sockets.iter().map(AsRawFd::as_raw_fd).collect());
         Ok((Working { line, pool, region, setup, client_less_server_ns, _sockets: sockets }, strangers))
     }
 

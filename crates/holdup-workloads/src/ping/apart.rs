@@ -172,13 +172,15 @@ fn edge(region: &Region, server: &Server<ServerSide>, is_open: bool) -> Result<E
     })
 }
 
+type Brought = Rc<RefCell<Option<(Box<Totals>, Clocks)>>>;
+
 /// The client here, and the server of the other host.
 struct Pair {
     region: Arc<Region>,
     pool: WorkerPool,
     server: Rc<Server<ServerSide>>,
     /// What the server said at its end, and the clocks after that.
-    brought: Rc<RefCell<Option<(Box<Totals>, Clocks)>>>,
+    brought: Brought,
 }
 
 impl Team for Pair {
