@@ -172,8 +172,16 @@ pub(super) fn messages_and_streams_go_from_one_host_to_another() {
         }
         assert!(trial.histograms.iter().any(|histogram| histogram.name == "latency"), "{file}");
     }
+    messages_came(&place);
+    // Its sshd, and no service any more.
+    let listening = std::fs::read_to_string(place.path("listen.txt")).unwrap();
+    assert_eq!(listening.lines().count(), 1, "{listening}");
+}
+
+/// What the runs of messenger brought.
+fn messages_came(place: &Sandbox) {
     for file in ["messenger-threads", "messenger-processes", "work"] {
-        let bundle = bundle(&place, &format!("{file}.holdup"));
+        let bundle = bundle(place, &format!("{file}.holdup"));
         let trial = only_trial(&bundle);
         assert_eq!(value(trial, "messages_sent"), value(trial, "messages_received"), "{file}");
         assert!(value(trial, "messages_per_s") > 0.0 && value(trial, "cpu_us_per_message") > 0.0, "{file}");
@@ -186,9 +194,6 @@ pub(super) fn messages_and_streams_go_from_one_host_to_another() {
             _ => assert!(matches!(metric(trial, "total_time_s"), Measured::Absent(_))),
         }
     }
-    // Its sshd, and no service any more.
-    let listening = std::fs::read_to_string(place.path("listen.txt")).unwrap();
-    assert_eq!(listening.lines().count(), 1, "{listening}");
 }
 
 /// A time between two clocks is above what they may be off, and no longer than a trial, or it is withheld.
