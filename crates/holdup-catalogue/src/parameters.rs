@@ -275,7 +275,7 @@ macro_rules! words {
     ($(#[$about:meta])* $name:ident { $($(#[$of_variant:meta])* $variant:ident,)* }) => {
         $(#[$about])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, strum::EnumString, strum::IntoStaticStr, strum::VariantNames)]
-        #[derive(serde::Serialize)]
+        #[derive(serde::Serialize, serde::Deserialize)]
         #[strum(serialize_all = "kebab-case")]
         #[serde(rename_all = "kebab-case")]
         pub enum $name { $($(#[$of_variant])* $variant,)* }

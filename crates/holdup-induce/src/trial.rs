@@ -36,7 +36,7 @@ impl WindowHooks for TrialWindow<'_> {
 pub fn prepare(id: &str, parameters: &Parameters) -> Result<Box<dyn Prepared>, Problem> {
     let workload = find(id).ok_or_else(|| Problem::usage(format!("workload {id}"), "there is none"))?;
     workload.prepare(PrepareContext {
-        client: None,
+        other_end: None,
         host: &Host::real(),
         parameters,
         combinations: std::slice::from_ref(parameters),

@@ -2,6 +2,7 @@
 
 use crate::board::phase;
 use crate::clock::{now_ns, thread_cpu_ns};
+use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A worker's account with the kernel at one moment. Written by the worker, once; all-zero bytes are one that was
@@ -22,7 +23,7 @@ pub struct Mark {
 const NO_SLICES: u64 = u64::MAX;
 
 /// The same as plain numbers.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Account {
     /// When it was taken, CLOCK_MONOTONIC.
     pub at_ns: u64,

@@ -6,6 +6,9 @@
 //! [`placement`] chooses the CPUs of the two sides of a workload, [`files`] makes room for open files,
 //! [`account`] asks the kernel about a worker, [`metrics`] turns counts into measurements.
 //!
+//! Where the ends of a workload are on two machines: [`peer`] is what they say to each other, [`service`] what answers,
+//! [`two_ends`] a session on either of two hosts, [`client_host`] the host that makes the load as the one under test sees it.
+//!
 //! Not in it: any workload. Those are in `holdup-workloads`, whose list is the catalogue.
 //!
 //! Start with `workload.rs`, then [`drive`].
@@ -20,12 +23,15 @@ pub mod files;
 pub mod fork;
 pub mod metrics;
 pub mod network;
+pub mod peer;
 pub mod placement;
 pub mod record;
+pub mod service;
+pub mod two_ends;
 pub mod worker_pool;
 mod workload;
 
 pub use client_host::ClientHost;
 pub use workload::{
-    Cancel, PostgresOptions, PrepareContext, Prepared, TrialContext, TrialResult, WindowHooks, Workload,
+    Cancel, OtherEnd, PostgresOptions, PrepareContext, Prepared, TrialContext, TrialResult, WindowHooks, Workload,
 };

@@ -12,6 +12,12 @@ pub struct NetworkSpec {
     mtu: Option<u32>,
 }
 
+impl Default for NetworkSpec {
+    fn default() -> Self {
+        NetworkSpec::HOST
+    }
+}
+
 impl NetworkSpec {
     /// The host's own.
     pub const HOST: NetworkSpec = NetworkSpec { topology: Topology::Host, mtu: None };

@@ -3,6 +3,7 @@
 use crate::ClientHost;
 use holdup_host::Host;
 use holdup_host::postgres::PostgresControl;
+use holdup_model::ends::ServiceAccess;
 use holdup_model::plan::{Level, MetricChoice};
 use holdup_model::trial::NamedHistogram;
 use holdup_model::{
@@ -53,6 +54,15 @@ impl PostgresOptions {
     }
 }
 
+/// The end of a workload that is on another host.
+#[derive(Clone, Copy)]
+pub enum OtherEnd<'a> {
+    /// This is the host under test, and that one makes the load.
+    Client(&'a Arc<dyn ClientHost>),
+    /// This host makes the load of that one.
+    Server(&'a ServiceAccess),
+}
+
 /// What a session gives a workload.
 pub struct PrepareContext<'a> {
     /// The host.
@@ -66,8 +76,8 @@ pub struct PrepareContext<'a> {
     pub metrics: &'a [MetricChoice],
     /// How to find or reach PostgreSQL.
     pub postgres: &'a PostgresOptions,
-    /// The host that makes the load, where that is another one.
-    pub client: Option<&'a Arc<dyn ClientHost>>,
+    /// The other end, where that is on another host.
+    pub other_end: Option<OtherEnd<'a>>,
     /// Where large temporary files go.
     pub workdir: PathBuf,
     /// Asks to end.
@@ -142,9 +152,16 @@ pub trait Workload: Sync {
     fn may_be_background(&self) -> bool {
         false
     }
-    /// Whether another host can make its load ([`PrepareContext::client`]).
+    /// Whether another host can make its load ([`PrepareContext::other_end`]).
     fn has_two_ends(&self) -> bool {
         false
+    }
+    /// Whether the ends of an arm may be on two hosts. Called like [`Workload::check`], where they are.
+    ///
+    /// # Errors
+    /// When they may not.
+    fn check_two_ends(&self, _host: &Host, _parameters: &Parameters) -> Result<(), Problem> {
+        Ok(())
     }
     /// Whether its window is as long as its work takes, not the plan's duration.
     fn ends_its_window(&self) -> bool {

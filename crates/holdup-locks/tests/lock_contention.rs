@@ -43,7 +43,7 @@ fn parameters(workers: u32, changes: &[(&str, Value)]) -> Parameters {
 
 fn prepare(parameters: &Parameters) -> Result<Box<dyn Prepared>, Problem> {
     find("lock-contention").expect("it is in the catalogue").prepare(PrepareContext {
-        client: None,
+        other_end: None,
         host: &Host::real(),
         parameters,
         combinations: std::slice::from_ref(parameters),

@@ -36,7 +36,7 @@ fn run(parameters: &Parameters, on_open: &mut dyn FnMut()) -> Result<(), Problem
 
 fn trial(parameters: &Parameters, on_open: &mut dyn FnMut()) -> Result<TrialResult, Problem> {
     let mut session = find("lock-contention").expect("it is in the catalogue").prepare(PrepareContext {
-        client: None,
+        other_end: None,
         host: &Host::real(),
         parameters,
         combinations: std::slice::from_ref(parameters),

@@ -10,6 +10,12 @@ use std::fmt;
 
 /// What facts of the client host begin with.
 pub const CLIENT_PREFIX: &str = "client.";
+/// What facts of both hosts together begin with.
+pub const ENDS_PREFIX: &str = "ends.";
+/// The fact how far the client's CLOCK_REALTIME is ahead of the server's, ms.
+pub const CLOCK_OFFSET: &str = "ends.clock_offset_ms";
+/// The fact how far that may be off, ms.
+pub const CLOCK_OFFSET_ERROR: &str = "ends.clock_offset_error_ms";
 
 /// `[hosts]` of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,6 +73,38 @@ pub struct ClientSession {
     pub combinations: Vec<Parameters>,
     /// The server that PostgreSQL loads connect to, with its password.
     pub postgres_url: Option<String>,
+    /// The service that other loads connect to.
+    pub service: Option<ServiceAccess>,
+}
+
+/// Where the host under test serves a load, and what it asks for first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServiceAccess {
+    /// Its address.
+    pub at: SocketAddr,
+    /// What who connects has to say.
+    pub token: Token,
+}
+
+/// A word that only those know who were given it. Empty where none is asked for.
+#[derive(Clone, Default, Serialize, Deserialize)]
+pub struct Token(pub String);
+
+/// In a time that does not depend on where two differ.
+impl PartialEq for Token {
+    fn eq(&self, other: &Self) -> bool {
+        let (own, other) = (self.0.as_bytes(), other.0.as_bytes());
+        own.len() == other.len() && own.iter().zip(other).fold(0, |differ, (a, b)| differ | (a ^ b)) == 0
+    }
+}
+
+impl Eq for Token {}
+
+/// What is printed of an order goes into messages.
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token")
+    }
 }
 
 /// Without passwords: what is printed of an order goes into messages.
@@ -137,8 +175,20 @@ mod tests {
             kind: "pgbench".to_owned(),
             combinations: Vec::new(),
             postgres_url: Some("postgresql://u:secret@h/d".to_owned()),
+            service: None,
         };
         let shown = format!("{:?}", ClientOrder::Prepare(Box::new(session)));
         assert_eq!(shown, "Prepare");
+        let access = ServiceAccess { at: ([127, 0, 0, 1], 1).into(), token: Token("secret".to_owned()) };
+        assert!(!format!("{access:?}").contains("secret"));
+    }
+
+    #[test]
+    fn only_the_same_token_is_the_same() {
+        let token = |text: &str| Token(text.to_owned());
+        assert_eq!(token("abcd"), token("abcd"));
+        for other in ["", "abc", "abce", "bbcd", "abcde"] {
+            assert_ne!(token("abcd"), token(other));
+        }
     }
 }

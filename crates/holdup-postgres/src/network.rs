@@ -2,10 +2,11 @@
 
 use crate::sql;
 use holdup_files::{Folder, random_name};
+use holdup_load::client_host;
 use holdup_model::Problem;
 use holdup_sql::Config;
 use std::io::{self, Write};
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr};
 
 /// The role that loads of the other host connect as.
 const ROLE: &str = "holdup_load";
@@ -25,13 +26,8 @@ impl Network {
     /// # Errors
     /// When it is no address of this host.
     pub(crate) fn new(server: IpAddr, client: IpAddr) -> Result<Self, Problem> {
-        let bound = TcpListener::bind((server, 0)).and_then(|listener| listener.local_addr());
-        let at = bound.map_err(|e| {
-            Problem::host(format!("PostgreSQL at {server}"), e.to_string()).hint(
-                "address in [hosts] is the name or address by which the client reaches the server; it must be one of the \
-                 server's own",
-            )
-        })?;
+        let listener = client_host::listen("PostgreSQL", server)?;
+        let at = listener.local_addr().map_err(|e| Problem::host(format!("PostgreSQL at {server}"), e.to_string()))?;
         // 80 random bits each.
         let random = || random_name().map_err(|e| Problem::host("a password", e.to_string()));
         Ok(Network { at, client, password: random()? + &random()? })

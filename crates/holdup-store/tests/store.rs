@@ -278,7 +278,9 @@ fn the_queries_of_the_documentation_give_what_they_say() {
     let mut store = server(&cluster, "postgres", "holdup");
     store.init().unwrap();
     let all = incoming(&bundles(made.path()));
-    all.iter().for_each(|bundle| drop(store.push(bundle).unwrap()));
+    for bundle in &all {
+        assert_eq!(store.push(bundle).unwrap(), Pushed::New);
+    }
     let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/store.md")).unwrap();
     let blocks = page.split("```sql\n").skip(1).filter_map(|rest| rest.split("```").next());
     let answers = blocks.filter(|block| block.contains("holdup.")).map(|block| {

@@ -47,7 +47,7 @@ fn ours(mode: &str, size: i64, workers: i64, seconds: u64) -> Option<Cost> {
     }
     let mut prepared = find("stream")?
         .prepare(PrepareContext {
-            client: None,
+            other_end: None,
             host: &Host::real(),
             parameters: &parameters,
             combinations: std::slice::from_ref(&parameters),

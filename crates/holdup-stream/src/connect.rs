@@ -22,6 +22,17 @@ const BACKLOG: i32 = 1024;
 /// How long one batch may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// Ends connections at both ends when it is dropped, so that workers that wait for the other machine end. One
+/// that has stopped to receive leaves a sender waiting for a minute (tcp(7), tcp_fin_timeout).
+#[derive(Debug)]
+pub struct HangUp(pub Vec<RawFd>);
+
+impl Drop for HangUp {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|socket| sockets::hang_up(*socket));
+    }
+}
+
 /// One connection; data goes one way.
 #[derive(Debug)]
 pub(crate) struct Ends {
@@ -102,8 +113,8 @@ fn tcp(flows: usize, client: &Endpoint, server: &Endpoint, options: &SocketOptio
 }
 
 /// A listener on an address, on a port of the kernel's choice.
-pub(crate) fn listen(address: IpAddr, options: &SocketOptions) -> io::Result<OwnedFd> {
-    let listener = sockets::open(SocketType::STREAM, options)?;
+pub fn listen(address: IpAddr, options: &SocketOptions) -> io::Result<OwnedFd> {
+    let listener = sockets::open(SocketType::STREAM, address, options)?;
     net::bind(&listener, &SocketAddr::new(address, 0))?;
     net::listen(&listener, BACKLOG)?;
     rustix::io::ioctl_fionbio(&listener, true)?;
@@ -111,8 +122,8 @@ pub(crate) fn listen(address: IpAddr, options: &SocketOptions) -> io::Result<Own
 }
 
 /// Connects; the kernel completes the handshake before accept(2) is called.
-pub(crate) fn call(target: SocketAddr, options: &SocketOptions) -> io::Result<OwnedFd> {
-    let socket = sockets::open(SocketType::STREAM, options)?;
+pub fn call(target: SocketAddr, options: &SocketOptions) -> io::Result<OwnedFd> {
+    let socket = sockets::open(SocketType::STREAM, target.ip(), options)?;
     sockets::wait_at_most(socket.as_fd(), None, Some(PATIENCE))?;
     net::connect(&socket, &target)?;
     sockets::wait_at_most(socket.as_fd(), None, None)?;
@@ -141,7 +152,7 @@ fn accept_batch(listener: &OwnedFd, called: Vec<OwnedFd>, pairs: &mut Pairs) -> 
 }
 
 /// Accepts the connections from these addresses, in their order. Returns how many others were turned away, too.
-pub(crate) fn accept_from(listener: &OwnedFd, from: &[SocketAddr]) -> io::Result<(Vec<OwnedFd>, u64)> {
+pub fn accept_from(listener: &OwnedFd, from: &[SocketAddr]) -> io::Result<(Vec<OwnedFd>, u64)> {
     let waiting: HashMap<SocketAddr, usize> = from.iter().enumerate().map(|(index, from)| (*from, index)).collect();
     let mut accepted: Vec<(usize, OwnedFd)> = Vec::with_capacity(from.len());
     let strangers = accept_all(listener, waiting, |index, socket| accepted.push((index, socket)))?;
@@ -182,7 +193,7 @@ fn udp(flows: usize, client: &Endpoint, server: &Endpoint, options: &SocketOptio
     let failed = |e: io::Error| failed("udp", &e);
     let bound = |place: &Endpoint| {
         let one = || {
-            let socket = sockets::open(SocketType::DGRAM, options)?;
+            let socket = sockets::open(SocketType::DGRAM, place.address(), options)?;
             net::bind(&socket, &SocketAddr::new(place.address(), 0))?;
             Ok(socket)
         };

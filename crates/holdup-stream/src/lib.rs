@@ -3,21 +3,18 @@
 //! [`setup`] reads parameters, [`connect`] makes all connections, [`trial`] leads the workers of both ends through a
 //! trial, [`worker`] and [`many`] are what they do, [`flow`] is one connection as they see it, [`counts`] is where they
 //! count, [`results`] makes metrics of it. [`profile`] reads profiles of uperf, and [`strand`]
-//! runs them. Between two machines [`peer`] is what they say to each other, [`apart`] a trial of which each runs one end, and
-//! [`service`] what answers on the other machine.
+//! runs them. [`apart`] is a trial of which two machines run one end each.
 
 pub mod apart;
-pub(crate) mod connect;
+pub mod connect;
 pub(crate) mod counts;
 pub(crate) mod flow;
 pub(crate) mod limit;
 pub(crate) mod many;
-pub mod peer;
 pub mod profile;
 pub mod results;
-pub mod service;
 pub mod setup;
-pub(crate) mod sockets;
+pub mod sockets;
 pub mod strand;
 pub mod trial;
 pub(crate) mod worker;

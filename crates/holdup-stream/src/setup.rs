@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 /// What all sockets are made with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct SocketOptions {
+pub struct SocketOptions {
     pub(crate) no_delay: bool,
     pub(crate) send_buffer: Option<u32>,
     pub(crate) receive_buffer: Option<u32>,

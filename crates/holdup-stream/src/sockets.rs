@@ -3,13 +3,14 @@
 use crate::setup::SocketOptions;
 use rustix::net::{self, AddressFamily, Shutdown, SocketFlags, SocketType, sockopt};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::time::Duration;
 
-/// Makes a socket and sets what was asked for.
-pub(crate) fn open(kind: SocketType, options: &SocketOptions) -> io::Result<OwnedFd> {
-    let socket = net::socket_with(AddressFamily::INET, kind, SocketFlags::CLOEXEC, None)?;
+/// Makes a socket for addresses like this one and sets what was asked for.
+pub(crate) fn open(kind: SocketType, address: IpAddr, options: &SocketOptions) -> io::Result<OwnedFd> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let socket = net::socket_with(family, kind, SocketFlags::CLOEXEC, None)?;
     set(socket.as_fd(), options)?;
     if kind == SocketType::STREAM && options.no_delay {
         sockopt::set_tcp_nodelay(&socket, true)?;
@@ -32,7 +33,7 @@ pub(crate) fn set(socket: BorrowedFd<'_>, options: &SocketOptions) -> io::Result
 ///
 /// # Errors
 /// What the kernel says, or that it is of another family.
-pub(crate) fn local_address(socket: BorrowedFd<'_>) -> io::Result<SocketAddr> {
+pub fn local_address(socket: BorrowedFd<'_>) -> io::Result<SocketAddr> {
     SocketAddr::try_from(net::getsockname(socket)?).map_err(|_| io::ErrorKind::InvalidData.into())
 }
 

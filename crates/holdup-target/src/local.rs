@@ -8,7 +8,7 @@ use holdup_host::{Host, facts, state};
 use holdup_kernels::Cache;
 use holdup_knobs::KnobContext;
 use holdup_knobs::journal::{self, Journal};
-use holdup_load::{PrepareContext, Prepared, TrialContext, TrialResult, Workload};
+use holdup_load::{OtherEnd, PrepareContext, Prepared, TrialContext, TrialResult, Workload};
 use holdup_model::bundle::CollectorState;
 use holdup_model::plan::{Level, MetricChoice};
 use holdup_model::profile;
@@ -97,6 +97,9 @@ pub(crate) fn ready(request: &SessionRequest<'_>) -> Result<Readiness, Problem> 
             let parameters = parameters_of(used, arm);
             if !seen.contains(&parameters) {
                 workload.check(request.host, &parameters)?;
+                if request.plan.hosts.is_some() {
+                    workload.check_two_ends(request.host, &parameters)?;
+                }
                 seen.push(parameters);
             }
         }
@@ -277,7 +280,7 @@ impl<'a> LocalSession<'a> {
         let combinations = self.combinations(used, workload, &key);
         let mut step = |text: &str| observer.event(Event::Step(text));
         let prepared = workload.prepare(PrepareContext {
-            client: self.request.client.as_ref(),
+            other_end: self.request.client.as_ref().map(OtherEnd::Client),
             host: self.request.host,
             parameters: &used.parameters,
             combinations: &combinations,

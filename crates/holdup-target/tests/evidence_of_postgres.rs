@@ -49,7 +49,7 @@ fn pgbench_is_seen_in_the_counters_and_in_the_wait_events() {
     parameters.set("clients", 8);
     let mut prepared = workload
         .prepare(PrepareContext {
-            client: None,
+            other_end: None,
             host: &host,
             parameters: &parameters,
             combinations: std::slice::from_ref(&parameters),

@@ -64,7 +64,7 @@ fn of_pgbench(collector: &'static str, script: &str) -> Collected {
     parameters.set("clients", 8);
     let mut prepared = workload
         .prepare(PrepareContext {
-            client: None,
+            other_end: None,
             host: &host,
             parameters: &parameters,
             combinations: std::slice::from_ref(&parameters),

@@ -70,7 +70,7 @@ fn regex(id: &str, primary: bool, regex: &str) -> MetricChoice {
 
 fn session(parameters: &Parameters, metrics: &[MetricChoice]) -> Result<Box<dyn Prepared>, Problem> {
     command().prepare(PrepareContext {
-        client: None,
+        other_end: None,
         host: &Host::real(),
         parameters,
         combinations: std::slice::from_ref(parameters),
@@ -371,7 +371,7 @@ fn inner_process_that_is_killed() {
         }
     };
     let context = PrepareContext {
-        client: None,
+        other_end: None,
         host: &Host::real(),
         parameters: &parameters,
         combinations: std::slice::from_ref(&parameters),

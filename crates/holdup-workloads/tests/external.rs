@@ -358,7 +358,7 @@ fn choice(id: &str) -> MetricChoice {
 
 fn session(parameters: &Parameters, primary: &str) -> Result<Box<dyn Prepared>, Problem> {
     external().prepare(PrepareContext {
-        client: None,
+        other_end: None,
         host: &Host::real(),
         parameters,
         combinations: std::slice::from_ref(parameters),

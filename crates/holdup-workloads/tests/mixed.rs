@@ -45,7 +45,7 @@ fn parameters(foreground: &str, background: &str, changes: &[(&str, Value)]) -> 
 
 fn run(parameters: &Parameters, combinations: &[Parameters], hooks: &mut Hooks) -> Result<TrialResult, Problem> {
     let mut prepared = find("mixed").expect("it is in the catalogue").prepare(PrepareContext {
-        client: None,
+        other_end: None,
         host: &Host::real(),
         parameters,
         combinations,

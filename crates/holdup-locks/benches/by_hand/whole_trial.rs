@@ -30,7 +30,7 @@ impl Trial {
         parameters.set("section", 0);
         parameters.set("think", 0);
         let prepared = find("lock-contention").expect("the catalogue has it").prepare(PrepareContext {
-            client: None,
+            other_end: None,
             host: &Host::real(),
             parameters: &parameters,
             combinations: std::slice::from_ref(&parameters),

@@ -8,15 +8,16 @@ use super::parameters::{Script, Settings, TableSize};
 use super::pool::BufferPool;
 use super::server::Server;
 use super::tables::{self, CreatedTables};
-use super::two_ends::{TwoEnds, route};
+use super::two_ends::TwoEnds;
 use crate::find::{Need, SearchPath};
 use crate::{Binaries, Cluster, ClusterOptions, External, PrivateDir, facts, private_dir, sql, sweep_stale};
 use holdup_catalogue::pgbench::BUILD;
 use holdup_files::{MOST_BYTES_OF_TEXT, read_input};
 use holdup_host::Host;
 use holdup_host::postgres::PostgresControl;
+use holdup_load::client_host::route;
 use holdup_load::drive::on_time;
-use holdup_load::{Cancel, PostgresOptions, PrepareContext, Prepared, TrialContext, TrialResult};
+use holdup_load::{Cancel, ClientHost, OtherEnd, PostgresOptions, PrepareContext, Prepared, TrialContext, TrialResult};
 use holdup_model::plan::Level;
 use holdup_model::trial::NamedHistogram;
 use holdup_model::{Fact, Problem, ProblemKind, Window};
@@ -24,6 +25,7 @@ use holdup_sql::Client;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How the folders of logs are called.
@@ -76,6 +78,14 @@ pub struct PgbenchSession {
     trials: u64,
 }
 
+/// The host that makes the load, where that is another one.
+fn client_of<'a>(context: &PrepareContext<'a>) -> Option<&'a Arc<dyn ClientHost>> {
+    match context.other_end {
+        Some(OtherEnd::Client(client)) => Some(client),
+        _ => None,
+    }
+}
+
 impl PgbenchSession {
     /// Finds or starts the server and makes the tables.
     ///
@@ -104,13 +114,13 @@ impl PgbenchSession {
                 (context.step)("making a PostgreSQL cluster");
                 let max_clients = uses.iter().map(|s| s.clients).max().unwrap_or(1);
                 let (workdir, cancel) = (context.workdir.clone(), context.cancel.clone());
-                let network = context.client.map(|client| route(&**client)).transpose()?;
+                let network = client_of(&context).map(|client| route(&**client)).transpose()?;
                 let options = ClusterOptions { bin, workdir, max_clients, network, cancel };
                 Server::Own(Cluster::create(&host, &options)?)
             }
         };
         let made = tables::prepare(&server, &uses, &context.cancel, context.step)?;
-        let ends = match (context.client, &server) {
+        let ends = match (client_of(&context), &server) {
             (Some(client), Server::Own(cluster)) => {
                 (context.step)("preparing the client host");
                 Some(TwoEnds::prepare(client, cluster, combinations)?)

@@ -2,12 +2,10 @@
 
 use super::parameters::{Settings, TableSize};
 use crate::Cluster;
-use holdup_load::client_host::{self, out_of_turn};
-use holdup_load::{ClientHost, TrialContext, TrialResult};
-use holdup_model::ends::{CLIENT_PREFIX, ClientAnswer, ClientOrder, ClientSession};
+use holdup_load::{ClientHost, TrialContext, TrialResult, client_host};
+use holdup_model::ends::ClientSession;
 use holdup_model::{Fact, Parameters, Problem};
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::sync::Arc;
 
 /// The sessions of the client host, one for each size of tables.
@@ -18,14 +16,6 @@ pub(crate) struct TwoEnds {
     pub(crate) facts: Vec<Fact>,
 }
 
-/// The address of this host for its client, and that of the client for this host.
-pub(crate) fn route(client: &dyn ClientHost) -> Result<(IpAddr, IpAddr), Problem> {
-    match client.ask(ClientOrder::Route { server: client.reached_as().to_owned() })? {
-        ClientAnswer::Route { server, client } => Ok((server, client)),
-        other => Err(out_of_turn(&other)),
-    }
-}
-
 impl TwoEnds {
     /// Lets the client host in, and has it make its sessions ready.
     pub(crate) fn prepare(
@@ -34,18 +24,19 @@ impl TwoEnds {
         combinations: &[Parameters],
     ) -> Result<Self, Problem> {
         let network = cluster.network().ok_or_else(|| Problem::internal("two ends", "the server has no address"))?;
-        match client.ask(ClientOrder::Connect(network.at))? {
-            ClientAnswer::Done => {}
-            other => return Err(out_of_turn(&other)),
-        }
+        client_host::connect(&**client, network.at)?;
         let mut sessions: BTreeMap<TableSize, (ClientSession, Option<u64>)> = BTreeMap::new();
         for parameters in combinations {
             let size = Settings::from(parameters)?.tables;
-            let number = u32::try_from(sessions.len()).unwrap_or(u32::MAX);
             let (session, _) = sessions.entry(size).or_insert_with(|| {
-                let postgres_url = Some(network.url(&size.database()));
-                let kind = "pgbench".to_owned();
-                (ClientSession { session: number, kind, combinations: Vec::new(), postgres_url }, None)
+                let session = ClientSession {
+                    session: client.next_session(),
+                    kind: "pgbench".to_owned(),
+                    combinations: Vec::new(),
+                    postgres_url: Some(network.url(&size.database())),
+                    service: None,
+                };
+                (session, None)
             });
             session.combinations.push(parameters.clone());
         }
@@ -65,13 +56,8 @@ impl TwoEnds {
         let missing = || Problem::internal("two ends", "the session was not prepared with these tables");
         let (session, since) = self.sessions.get_mut(&size).ok_or_else(missing)?;
         if *since != Some(generation) {
-            match self.client.ask(ClientOrder::Prepare(Box::new(session.clone())))? {
-                ClientAnswer::Facts(facts) => {
-                    let of_client = |fact: Fact| Fact { key: format!("{CLIENT_PREFIX}{}", fact.key), ..fact };
-                    self.facts = facts.into_iter().filter(|f| f.key.starts_with("pgbench.")).map(of_client).collect();
-                }
-                other => return Err(out_of_turn(&other)),
-            }
+            let facts = client_host::prepare(&*self.client, session.clone())?;
+            self.facts = facts.into_iter().filter(|fact| fact.key.starts_with("client.pgbench.")).collect();
             *since = Some(generation);
         }
         Ok(session.session)
@@ -83,7 +69,7 @@ impl TwoEnds {
         let size = Settings::from(trial.parameters)?.tables;
         let session = self.connect(size, cluster.generation())?;
         let subjects: Vec<_> = cluster.postmaster_pid().map(|pid| ("server".to_owned(), pid)).into_iter().collect();
-        let result = client_host::run(&*self.client, session, trial, &subjects);
+        let result = client_host::run(&*self.client, session, trial, Some(trial.duration_ns), &subjects);
         if result.is_err() {
             // Its connections may be those of a server that is gone.
             self.sessions.values_mut().for_each(|(_, since)| *since = None);

@@ -66,7 +66,7 @@ pub(crate) fn prepare_with(
     postgres: &PostgresOptions,
 ) -> Result<Box<dyn Prepared>, Problem> {
     let session = PgbenchSession::prepare(PrepareContext {
-        client: None,
+        other_end: None,
         host: &Host::real(),
         parameters: &uses[0],
         combinations: uses,

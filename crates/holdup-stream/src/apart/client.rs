@@ -1,71 +1,63 @@
 //! The client, which leads.
 
-use super::MOST_CONNECTIONS;
-use super::server::HangUp;
+use super::messages::{Answer, Begin, Counts, Order};
+use super::{MOST_CONNECTIONS, ServerSide};
+use crate::connect::{self, HangUp};
 use crate::counts::{Flows, Workers};
 use crate::limit::FileLimit;
-use crate::peer::stream::{Answer, Begin, Counts, Order};
-use crate::peer::{self, PeerAnswer, PeerClient, PeerOrder};
 use crate::profile::{Mode, Protocol};
 use crate::setup::Setup;
 use crate::trial::{Done, Edge, Side, gave_up};
-use crate::{connect, results, sockets};
+use crate::{results, sockets};
 use holdup_host::Host;
 use holdup_host::network::{Network, Options, Topology};
 use holdup_load::board::phase;
 use holdup_load::clock::now_ns;
 use holdup_load::drive::{self, Team};
+use holdup_load::peer::{self, Server};
 use holdup_load::worker_pool::{Sharing, WorkerPool};
 use holdup_load::{TrialContext, TrialResult};
 use holdup_model::Problem;
+use holdup_model::ends::ServiceAccess;
 use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
-/// How long the server may take to answer; its workers end within this, too.
-const LIMIT: Duration = Duration::from_secs(60);
-
-/// The peer of this host, connected to.
+/// Whether two machines can take part in what is asked for; `with` is what makes them two.
 ///
 /// # Errors
-/// Of kind `Host` when there is none, of kind `Usage` when it cannot take part in what is asked for.
-pub fn reach(setup: &Setup, host: &Host, cancel: &holdup_load::Cancel) -> Result<PeerClient, Problem> {
-    let refuse = |what: String, why: &str, hint: &str| Err(Problem::usage(what, why.to_owned()).hint(hint));
-    let with = |what: &str| format!("{what} with network peer");
+/// Of kind `Usage` when they cannot.
+pub fn check(setup: &Setup, with: &str) -> Result<(), Problem> {
+    let refuse =
+        |what: String, why: &str, hint: &str| Err(Problem::usage(format!("{what} with {with}"), why).hint(hint));
     if setup.protocol != Protocol::Tcp {
-        return refuse(
-            with(&format!("protocol {}", setup.protocol.word())),
-            "drops are not counted there",
-            "protocol = tcp",
-        );
+        let what = format!("protocol {}", setup.protocol.word());
+        return refuse(what, "drops are not counted there", "protocol = tcp");
     }
     if setup.profile.is_some() {
-        return refuse(with("a profile"), "profiles run on one host", "network = veth");
+        return refuse("a profile".to_owned(), "profiles run on one host", "leave it out");
     }
     if setup.placement.client.is_some() {
-        return refuse(with("placement"), "each machine places its own end", "placement = none");
+        return refuse("placement".to_owned(), "each machine places its own end", "placement = none");
     }
     if setup.connections > MOST_CONNECTIONS {
-        return refuse(with(&format!("{} connections", setup.connections)), "a listener holds 1000", "take fewer");
+        let what = format!("{} connections", setup.connections);
+        return refuse(what, "a listener holds 1000", "take fewer");
     }
-    let address = peer::of_this_host(host).ok_or_else(|| {
-        Problem::host("network peer", "this host has no peer").hint("[guest] peer = true boots two guests with a link")
-    })?;
-    PeerClient::connect(host, address, LIMIT, cancel)
+    Ok(())
 }
 
-fn ask(server: &Rc<RefCell<PeerClient>>, order: Order) -> Result<Answer, Problem> {
-    match server.borrow_mut().ask(&PeerOrder::Stream(order), LIMIT) {
-        Ok(PeerAnswer::Stream(Answer::Failed(why))) => Err(Problem::trial("the peer", why)),
-        Ok(PeerAnswer::Stream(answer)) => Ok(answer),
-        Ok(_) => Err(Problem::trial("the peer", "an answer came out of turn")),
-        // Another boot may do better.
-        Err(problem) => Err(problem.of_kind(holdup_model::ProblemKind::Trial)),
-    }
+/// The peer of this guest.
+///
+/// # Errors
+/// Of kind `Host` when it has none.
+pub fn peer_of(host: &Host) -> Result<ServiceAccess, Problem> {
+    peer::of_this_host(host).ok_or_else(|| {
+        Problem::host("network peer", "this host has no peer").hint("[guest] peer = true boots two guests with a link")
+    })
 }
 
 fn out_of_turn<T>(answer: &Answer) -> Result<T, Problem> {
@@ -81,25 +73,19 @@ fn client_sends(mode: Mode, index: usize) -> bool {
     }
 }
 
-/// Runs one trial.
+/// Runs one trial with a server.
 ///
 /// # Errors
-/// Of kind `Trial` when it is void, of kind `Host` when there is no peer, of kind `Interrupted` when it was cancelled.
-pub fn run(setup: &Setup, host: &Host, trial: TrialContext<'_>) -> Result<TrialResult, Problem> {
-    let server = reach(setup, host, &trial.cancel)?;
-    run_with(server, setup, host, trial)
-}
-
-/// The same with a server that is connected to already.
-pub(super) fn run_with(
-    server: PeerClient,
+/// Of kind `Trial` when it is void, of kind `Interrupted` when it was cancelled.
+pub fn run(
+    server: Server<ServerSide>,
     setup: &Setup,
     host: &Host,
     trial: TrialContext<'_>,
 ) -> Result<TrialResult, Problem> {
     let count = if setup.mode == Mode::Both { 2 * setup.connections } else { setup.connections };
     let _limit = FileLimit::raise(count as u64)?;
-    let server = Rc::new(RefCell::new(server));
+    let server = Rc::new(server);
     let sends: Vec<bool> = (0..count).map(|index| client_sends(setup.mode, index)).collect();
     let (sockets, strangers) = connected(setup, &server, &sends)?;
     let no_memory = |e: std::io::Error| Problem::trial(format!("{count} connections"), format!("no memory: {e}"));
@@ -144,7 +130,7 @@ pub(super) fn run_with(
 }
 
 /// Connects all, and lets the server work.
-fn connected(setup: &Setup, server: &Rc<RefCell<PeerClient>>, sends: &[bool]) -> Result<(Vec<OwnedFd>, u64), Problem> {
+fn connected(setup: &Setup, server: &Server<ServerSide>, sends: &[bool]) -> Result<(Vec<OwnedFd>, u64), Problem> {
     let begin = Begin {
         sends: sends.iter().map(|client| !client).collect(),
         size: setup.size,
@@ -155,11 +141,11 @@ fn connected(setup: &Setup, server: &Rc<RefCell<PeerClient>>, sends: &[bool]) ->
         send_buffer: setup.sockets.send_buffer,
         receive_buffer: setup.sockets.receive_buffer,
     };
-    let port = match ask(server, Order::Begin(begin))? {
+    let port = match server.ask(Order::Begin(begin))? {
         Answer::Listening(port) => port,
         other => return out_of_turn(&other),
     };
-    let target = SocketAddr::new(server.borrow().address().ip(), port);
+    let target = SocketAddr::new(server.address().ip(), port);
     let failed = |e: std::io::Error| Problem::trial("tcp connections", format!("{target} cannot be connected to: {e}"));
     let mut sockets = Vec::with_capacity(sends.len());
     let mut from = Vec::with_capacity(sends.len());
@@ -168,7 +154,7 @@ fn connected(setup: &Setup, server: &Rc<RefCell<PeerClient>>, sends: &[bool]) ->
         from.push(sockets::local_address(socket.as_fd()).map_err(failed)?);
         sockets.push(socket);
     }
-    match ask(server, Order::Work(from))? {
+    match server.ask(Order::Work(from))? {
         Answer::Working(strangers) => Ok((sockets, strangers)),
         other => out_of_turn(&other),
     }
@@ -203,9 +189,9 @@ impl Theirs {
 }
 
 /// Both sides' counts. The server's are taken to be of the middle between request and answer.
-fn edge(setup: &Setup, server: &Rc<RefCell<PeerClient>>, theirs: &Theirs, workers: &Workers) -> Result<Edge, Problem> {
+fn edge(setup: &Setup, server: &Server<ServerSide>, theirs: &Theirs, workers: &Workers) -> Result<Edge, Problem> {
     let asked_ns = now_ns();
-    let counts = match ask(server, Order::Read)? {
+    let counts = match server.ask(Order::Read)? {
         Answer::Edge(counts) => counts,
         other => return out_of_turn(&other),
     };
@@ -221,7 +207,7 @@ struct Apart {
     line: HangUp,
     pool: WorkerPool,
     workers: Arc<Workers>,
-    server: Rc<RefCell<PeerClient>>,
+    server: Rc<Server<ServerSide>>,
     theirs: Theirs,
 }
 
@@ -234,7 +220,7 @@ impl Team for Apart {
         // The client's senders stop first, so that the server's receivers come to an end while the answer is awaited.
         self.workers.stage().enter(phase::STOP);
         let Apart { mut line, pool, workers, server, theirs } = self;
-        match ask(&server, Order::End)? {
+        match server.ask(Order::End)? {
             Answer::Ended(counts) => theirs.take(&counts),
             other => return out_of_turn(&other),
         }

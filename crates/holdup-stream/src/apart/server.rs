@@ -1,26 +1,27 @@
 //! The server.
 
 use super::MOST_CONNECTIONS;
-use crate::connect;
+use super::messages::{Answer, Begin, Counts, Order};
+use crate::connect::{self, HangUp};
 use crate::counts::{Flows, Workers};
 use crate::limit::FileLimit;
-use crate::peer::stream::{Answer, Begin, Counts, Order};
 use crate::setup::SocketOptions;
 use crate::sockets;
 use crate::trial::{Side, gave_up};
 use holdup_host::Host;
 use holdup_host::network::{Network, Options, Topology};
 use holdup_load::board::phase;
+use holdup_load::peer::RemoteEnd;
 use holdup_load::worker_pool::{Sharing, WorkerPool};
 use holdup_model::Problem;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsFd as _, OwnedFd, RawFd};
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// The server of one trial, as far as it has come. Dropping it ends all of it.
 #[derive(Default)]
-pub(crate) struct ServerSide(State);
+pub struct ServerSide(State);
 
 #[derive(Default)]
 enum State {
@@ -28,16 +29,6 @@ enum State {
     Idle,
     Listening(Begin, OwnedFd, FileLimit),
     Working(Box<Working>),
-}
-
-/// Ends connections at both ends when it is dropped, so that workers that wait for the other machine end. One
-/// that has stopped to receive leaves a sender waiting for a minute (tcp(7), tcp_fin_timeout).
-pub(super) struct HangUp(pub(super) Vec<RawFd>);
-
-impl Drop for HangUp {
-    fn drop(&mut self) {
-        self.0.iter().for_each(|socket| sockets::hang_up(*socket));
-    }
 }
 
 struct Working {
@@ -52,33 +43,33 @@ struct Working {
     _limit: FileLimit,
 }
 
-impl ServerSide {
-    /// Carries out an order; `address` is the link's own.
-    pub(crate) fn carry_out(&mut self, host: &Host, address: IpAddr, order: Order) -> Answer {
+impl RemoteEnd for ServerSide {
+    type Order = Order;
+    type Answer = Answer;
+
+    fn carry_out(&mut self, host: &Host, address: IpAddr, order: Order) -> Result<Answer, Problem> {
         let state = std::mem::take(&mut self.0);
-        let result = match (order, state) {
-            (Order::Begin(begin), _) => listen(begin, address).map(|(state, port)| (state, Answer::Listening(port))),
+        let (state, answer) = match (order, state) {
+            (Order::Begin(begin), _) => {
+                let (state, port) = listen(begin, address)?;
+                (state, Answer::Listening(port))
+            }
             (Order::Work(from), State::Listening(begin, listener, limit)) => {
-                let made = Working::start(host, begin, &listener, &from, limit);
-                made.map(|(working, strangers)| (State::Working(Box::new(working)), Answer::Working(strangers)))
+                let (working, strangers) = Working::start(host, begin, &listener, &from, limit)?;
+                (State::Working(Box::new(working)), Answer::Working(strangers))
             }
             (Order::Read, State::Working(working)) => {
                 let answer = Answer::Edge(working.counts());
-                match gave_up(&working.workers, 0) {
-                    None => Ok((State::Working(working), answer)),
-                    Some(why) => Err(Problem::trial("a worker is gone", why)),
+                if let Some(why) = gave_up(&working.workers, 0) {
+                    return Err(Problem::trial("a worker is gone", why));
                 }
+                (State::Working(working), answer)
             }
-            (Order::End, State::Working(working)) => working.end().map(|counts| (State::Idle, Answer::Ended(counts))),
-            (order, _) => Err(Problem::internal("the peer", format!("{order:.40?} came out of turn"))),
+            (Order::End, State::Working(working)) => (State::Idle, Answer::Ended(working.end()?)),
+            (order, _) => return Err(Problem::internal("the peer", format!("{order:.40?} came out of turn"))),
         };
-        match result {
-            Ok((state, answer)) => {
-                self.0 = state;
-                answer
-            }
-            Err(problem) => Answer::Failed(format!("{}: {}", problem.what, problem.why)),
-        }
+        self.0 = state;
+        Ok(answer)
     }
 }
 

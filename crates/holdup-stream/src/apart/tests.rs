@@ -1,14 +1,15 @@
 //! Both machines are this one: the service of the server listens on the loopback interface.
 
 use super::ServerSide;
-use super::client::run_with;
-use crate::peer::PeerClient;
-use crate::peer::stream::{Answer, Begin, Order};
-use crate::service;
+use super::client::run as run_with;
+use super::messages::{Answer, Begin, Order};
 use crate::setup::Setup;
 use holdup_catalogue::stream;
 use holdup_host::Host;
+use holdup_load::peer::{PeerClient, RemoteEnd as _, Server};
+use holdup_load::service::{self, Admission};
 use holdup_load::{Cancel, TrialContext, TrialResult, WindowHooks};
+use holdup_model::ends::{ServiceAccess, Token};
 use holdup_model::{Measured, Parameters, Problem, Value, Window};
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::time::Duration;
@@ -39,19 +40,20 @@ fn setup(changes: &[(&str, Value)]) -> Setup {
 fn run(changes: &[(&str, Value)], stops: bool) -> Result<TrialResult, Problem> {
     let host = Host::real();
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
-    let address = listener.local_addr().expect("it is bound");
+    let access = ServiceAccess { at: listener.local_addr().expect("it is bound"), token: Token::default() };
     let stop = Cancel::default();
     std::thread::scope(|scope| {
-        let service = scope.spawn(|| service::serve(&Host::real(), &listener, &stop, &|_| {}));
+        let service = scope
+            .spawn(|| service::serve::<ServerSide>(&Host::real(), &listener, &Admission::default(), &stop, &|_| {}));
         let server =
-            PeerClient::connect(&host, address, Duration::from_secs(10), &Cancel::default()).expect("it answers");
+            PeerClient::connect(&host, &access, Duration::from_secs(10), &Cancel::default()).expect("it answers");
         let mut on_open = || {
             if stops {
                 stop.cancel();
             }
         };
         let result = run_with(
-            server,
+            Server::new(server),
             &setup(changes),
             &host,
             TrialContext {
@@ -119,7 +121,7 @@ fn orders_out_of_turn_or_bounds_are_refused_and_leave_nothing() {
         })
     };
     let refused = |server: &mut ServerSide, order: Order| match server.carry_out(&host, here, order) {
-        Answer::Failed(why) => why,
+        Err(problem) => problem.to_string(),
         other => panic!("{other:?}"),
     };
     let mut server = ServerSide::default();
@@ -129,7 +131,7 @@ fn orders_out_of_turn_or_bounds_are_refused_and_leave_nothing() {
     for (connections, workers, size) in [(0, 1, 1), (1001, 1, 1), (1, 2, 1), (1, 0, 1), (1, 1, 0)] {
         assert!(refused(&mut server, begin(connections, workers, size)).contains("from 1 to 1000"));
     }
-    assert!(matches!(server.carry_out(&host, here, begin(2, 1, 100)), Answer::Listening(_)));
+    assert!(matches!(server.carry_out(&host, here, begin(2, 1, 100)), Ok(Answer::Listening(_))));
     assert!(refused(&mut server, Order::Work(Vec::new())).contains("as many addresses"));
     assert!(refused(&mut server, Order::Read).contains("out of turn"), "the listener is gone");
 }

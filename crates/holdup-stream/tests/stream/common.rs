@@ -38,7 +38,7 @@ pub(crate) fn run_and(
 ) -> Result<TrialResult, Problem> {
     let parameters = parameters(changes);
     let mut prepared = find("stream").expect("it is in the catalogue").prepare(PrepareContext {
-        client: None,
+        other_end: None,
         host: &Host::real(),
         parameters: &parameters,
         combinations: std::slice::from_ref(&parameters),

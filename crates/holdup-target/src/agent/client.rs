@@ -5,7 +5,7 @@ use super::hosted::Hold;
 use super::{AgentRequest, Relay};
 use holdup_host::Host;
 use holdup_load::{
-    Cancel, ClientHost, PostgresOptions, PrepareContext, Prepared, TrialContext, TrialResult, WindowHooks,
+    Cancel, ClientHost, OtherEnd, PostgresOptions, PrepareContext, Prepared, TrialContext, TrialResult, WindowHooks,
 };
 use holdup_model::ends::{ClientAnswer, ClientMoment, ClientOrder, ClientResult, ClientSession};
 use holdup_model::plan::DEFAULT_MAX_STEAL_SHARE;
@@ -15,6 +15,7 @@ use holdup_watch::window::CollectorHooks;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -37,18 +38,25 @@ pub(super) struct Way {
 impl Way {
     pub(super) fn client(&self, reached_as: String) -> Arc<dyn ClientHost> {
         let (connection, answers) = (self.connection.clone(), Arc::clone(&self.answers));
-        Arc::new(Asked { way: Way { connection, answers, cancel: self.cancel.clone() }, reached_as })
+        let way = Way { connection, answers, cancel: self.cancel.clone() };
+        Arc::new(Asked { way, reached_as, sessions: AtomicU32::new(0) })
     }
 }
 
 struct Asked {
     way: Way,
     reached_as: String,
+    /// How many there were.
+    sessions: AtomicU32,
 }
 
 impl ClientHost for Asked {
     fn reached_as(&self) -> &str {
         &self.reached_as
+    }
+
+    fn next_session(&self) -> u32 {
+        self.sessions.fetch_add(1, Ordering::Relaxed)
     }
 
     fn ask(&self, order: ClientOrder) -> Result<ClientAnswer, Problem> {
@@ -189,8 +197,8 @@ impl Attending<'_> {
             parameters: session.combinations.first().unwrap_or(&none),
             combinations: &session.combinations,
             metrics: &[],
-            postgres: &self.postgres(session.postgres_url),
-            client: None,
+            postgres: &self.postgres(session.postgres_url.clone()),
+            other_end: session.service.as_ref().map(OtherEnd::Server),
             workdir: self.agent.workdir.clone(),
             cancel: self.cancel.clone(),
             step: &mut step,

@@ -4,18 +4,16 @@ use super::connection::{self, Connection};
 use super::{AgentRequest, hello};
 use holdup_host::Host;
 use holdup_load::Cancel;
+use holdup_load::peer::{self, Clocks, PeerClient};
+use holdup_load::service::{self, Admission};
 use holdup_model::guest::PEER_PORT;
 use holdup_model::wire::{Answer, Order};
 use holdup_model::{Fact, Guest, Plan, Problem};
-use holdup_stream::peer::{self, PeerClient};
-use holdup_stream::service;
+use holdup_stream::apart::ServerSide;
 use std::io::{Read, Write};
 use std::net::{IpAddr, TcpListener};
 use std::sync::mpsc::channel;
 use std::time::Duration;
-
-/// The shortest of this number of round trips is reported: the first ones wake CPUs and fill caches.
-const ROUND_TRIPS: u32 = 50;
 
 /// Serves the remote side of loads at an address, and announces that over a connection, until the other side sends `Off`
 /// or closes it.
@@ -42,7 +40,7 @@ pub fn serve_peer(
         let service = scope.spawn({
             let (listener, stop) = (&listener, &stop);
             move || {
-                let served = service::serve(request.host, listener, stop, &note);
+                let served = service::serve::<ServerSide>(request.host, listener, &Admission::default(), stop, &note);
                 if let Err(e) = &served {
                     note(&format!("it serves no more: {e}"));
                 }
@@ -71,26 +69,24 @@ fn limit(plan: &Plan) -> Duration {
 
 /// Asks the peer of this host, if it has one, whether it is there.
 pub(super) fn reach(host: &Host, plan: &Plan, cancel: &Cancel) -> Result<(), Problem> {
-    if let Some(address) = peer::of_this_host(host) {
-        PeerClient::connect(host, address, limit(plan), cancel)?.bye();
+    if let Some(access) = peer::of_this_host(host) {
+        let _reached = PeerClient::connect(host, &access, limit(plan), cancel)?;
     }
     Ok(())
 }
 
 /// The facts of the peer of this host; none where there is no peer.
 pub(super) fn facts(host: &Host, plan: &Plan, cancel: &Cancel) -> Result<Vec<Fact>, Problem> {
-    let Some(address) = peer::of_this_host(host) else { return Ok(Vec::new()) };
-    let mut server = PeerClient::connect(host, address, limit(plan), cancel)?;
+    let Some(access) = peer::of_this_host(host) else { return Ok(Vec::new()) };
+    let mut server = PeerClient::connect(host, &access, limit(plan), cancel)?;
     // It is asked once, so whether it stayed the same is not known.
     let of_peer = |fact: Fact| Fact { key: format!("peer.{}", fact.key), steady: false, ..fact };
     // What its kernel does not report, this one does not report either, with the reason.
     let mut all: Vec<Fact> = server.facts()?.into_iter().filter(|fact| fact.value.is_some()).map(of_peer).collect();
-    let trip = server.round_trip_ns(ROUND_TRIPS)?.to_string();
-    let source = format!("the shortest of {ROUND_TRIPS} orders and answers over the link");
-    all.push(Fact::read("peer.address", address.ip().to_string(), "/proc/cmdline"));
+    let trip = server.compare_clocks()?.round_trip_ns.to_string();
+    all.push(Fact::read("peer.address", access.at.ip().to_string(), "/proc/cmdline"));
     all.push(Fact::read("peer.cpus", server.hello().cpus.to_string(), "its hello"));
-    all.push(Fact::read("peer.round_trip_ns", trip, source));
-    server.bye();
+    all.push(Fact::read("peer.round_trip_ns", trip, Clocks::source()));
     Ok(all)
 }
 

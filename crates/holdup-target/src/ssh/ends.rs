@@ -1,13 +1,13 @@
 //! Trials with two ends: the client host beside the host under test.
 
-use super::host::{AtHost, Clock};
+use super::host::AtHost;
 use crate::asking::{self, CHECK_TIMEOUT, CLOSE_TIMEOUT, NoAnswer, OPEN_TIMEOUT, out_of_turn, trial_timeout};
 use crate::session::SessionRequest;
 use holdup_load::Cancel;
-use holdup_model::ends::{CLIENT_PREFIX, ClientAnswer, ClientOrder};
+use holdup_model::ends::{CLIENT_PREFIX, CLOCK_OFFSET, CLOCK_OFFSET_ERROR, ClientAnswer, ClientOrder};
 use holdup_model::progress::Silent;
 use holdup_model::wire::{Answer, Order};
-use holdup_model::{Fact, Hosts, Observer, Plan, Problem, ProblemKind, guest::HOST};
+use holdup_model::{ClockOffset, Fact, Hosts, Observer, Plan, Problem, ProblemKind, guest::HOST};
 use holdup_ssh::{Address, Ssh};
 use std::time::Duration;
 
@@ -63,6 +63,14 @@ pub(super) fn reached_as(hosts: &Hosts, server: &Address) -> Result<String, Prob
     }
 }
 
+/// How far the clocks of both hosts are apart, for a user.
+pub(super) fn clocks_in_words(facts: &[Fact]) -> Option<String> {
+    let ms = |key: &str| facts.iter().find(|fact| fact.key == key)?.value.as_ref()?.parse::<f64>().ok();
+    let (offset, error) = ms(CLOCK_OFFSET).zip(ms(CLOCK_OFFSET_ERROR))?;
+    let by = if offset < 0.0 { "behind" } else { "ahead of" };
+    Some(format!("clocks: the client's is {:.3} ms {by} the server's, known to within {error:.3} ms", offset.abs()))
+}
+
 impl Client {
     /// Opens a session on the client host of a plan.
     pub(super) fn open(
@@ -89,7 +97,7 @@ impl Client {
     }
 
     /// Its facts, with those of the clocks of both ends.
-    pub(super) fn facts(&self, server: Option<Clock>) -> Vec<Fact> {
+    pub(super) fn facts(&self, server: Option<ClockOffset>) -> Vec<Fact> {
         let of_client =
             |fact: &Fact| Fact { key: format!("{CLIENT_PREFIX}{}", fact.key), steady: false, ..fact.clone() };
         let mut all: Vec<Fact> = self.facts.iter().chain(&self.at.facts()).map(of_client).collect();
@@ -97,8 +105,8 @@ impl Client {
             let between = client.less(server);
             let ms = |ns: i64| format!("{:.3}", ns as f64 / 1e6);
             let source = "the client's clock less the server's, both against this machine's";
-            all.push(Fact::read("ends.clock_offset_ms", ms(between.offset_ns), source));
-            all.push(Fact::read("ends.clock_offset_error_ms", ms(between.error_ns), "the sum of both errors"));
+            all.push(Fact::read(CLOCK_OFFSET, ms(between.offset_ns), source));
+            all.push(Fact::read(CLOCK_OFFSET_ERROR, ms(between.error_ns), "the sum of both errors"));
         }
         all
     }

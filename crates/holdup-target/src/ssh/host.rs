@@ -8,7 +8,7 @@ use holdup_load::Cancel;
 use holdup_model::ends::ClientOrder;
 use holdup_model::progress::Silent;
 use holdup_model::wire::{self, Answer, Hello, Order};
-use holdup_model::{Event, Fact, Observer, Problem, ProblemKind};
+use holdup_model::{ClockOffset, Event, Fact, Observer, Problem, ProblemKind};
 use holdup_ssh::{Address, Lost, Remote, Ssh, SshOptions};
 use holdup_watch::unix_ns;
 use std::time::{Duration, Instant};
@@ -27,35 +27,9 @@ pub(crate) struct AtHost {
     dead_after: Duration,
     hello: Hello,
     /// Compared when a session opens.
-    clock: Option<Clock>,
+    clock: Option<ClockOffset>,
     /// The host that makes the load of this one.
     pub(super) client: Option<Client>,
-}
-
-/// How far the clock of a host is off.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Clock {
-    /// Its clock less this machine's, ns.
-    pub(crate) offset_ns: i64,
-    /// The true offset is at most this far from `offset_ns`, however the round trip was divided, ns.
-    pub(crate) error_ns: i64,
-}
-
-impl Clock {
-    /// How far this clock is ahead of another, both against the same third one.
-    pub(super) fn less(self, other: Clock) -> Clock {
-        Clock {
-            offset_ns: self.offset_ns.saturating_sub(other.offset_ns),
-            error_ns: self.error_ns.saturating_add(other.error_ns),
-        }
-    }
-
-    /// From a reading of a clock between two of this machine's.
-    fn of(before_ns: i64, there_ns: i64, after_ns: i64) -> Self {
-        let round_trip_ns = after_ns.saturating_sub(before_ns).max(0);
-        let error_ns = round_trip_ns / 2 + round_trip_ns % 2;
-        Clock { offset_ns: there_ns.saturating_sub(before_ns.saturating_add(round_trip_ns / 2)), error_ns }
-    }
 }
 
 impl From<Lost> for NoAnswer {
@@ -136,7 +110,7 @@ impl AtHost {
     }
 
     /// How far its clock is off, once it was compared.
-    pub(crate) fn clock(&self) -> Option<Clock> {
+    pub(crate) fn clock(&self) -> Option<ClockOffset> {
         self.clock
     }
 
@@ -147,7 +121,7 @@ impl AtHost {
     /// Compares its clock with this machine's, and says a large difference.
     pub(crate) fn compare_clocks(&mut self, cancel: &Cancel, observer: &mut dyn Observer) -> Result<(), NoAnswer> {
         let clock = compared(&mut Bare(&mut self.line), cancel)?;
-        let Clock { offset_ns, error_ns } = clock;
+        let ClockOffset { offset_ns, error_ns } = clock;
         self.clock = Some(clock);
         if offset_ns.abs() > CLOCKS_DIFFER_NS.saturating_add(error_ns) {
             let by = if offset_ns > 0 { "ahead of" } else { "behind" };
@@ -238,38 +212,19 @@ fn needs_root(why: &str) -> bool {
 }
 
 /// Compares the clocks.
-fn compared(line: &mut dyn Line, cancel: &Cancel) -> Result<Clock, NoAnswer> {
-    let mut best: Option<Clock> = None;
+fn compared(line: &mut dyn Line, cancel: &Cancel) -> Result<ClockOffset, NoAnswer> {
+    let mut best: Option<ClockOffset> = None;
     for _ in 0..CLOCK_READINGS {
         let (before_ns, begun) = (unix_ns(), Instant::now());
         match asking::ask(line, &Order::Clock, CLOCK_TIMEOUT, cancel, &mut Silent)? {
             Answer::Clock(there_ns) => {
                 // The wall clock here may be set meanwhile; the monotonic one is not.
                 let took_ns = i64::try_from(begun.elapsed().as_nanos()).unwrap_or(i64::MAX);
-                let read = Clock::of(before_ns, there_ns, before_ns.saturating_add(took_ns));
-                best = Some(best.filter(|best| best.error_ns <= read.error_ns).unwrap_or(read));
+                let read = ClockOffset::of(before_ns, there_ns, there_ns, before_ns.saturating_add(took_ns));
+                best = Some(read.better(best));
             }
             other => return Err(NoAnswer::Unreadable(out_of_turn(&other).why)),
         }
     }
     best.ok_or(NoAnswer::TooLong(POLL))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_true_offset_is_within_the_error_however_the_round_trip_was_divided() {
-        for (out_ns, back_ns) in [(0, 1_000), (1_000, 0), (400, 601), (1, 0)] {
-            for offset_ns in [-7_200_000_000_000, 0, 5] {
-                let sent_ns = 1_000_000;
-                let clock = Clock::of(sent_ns, sent_ns + out_ns + offset_ns, sent_ns + out_ns + back_ns);
-                assert!(
-                    (clock.offset_ns - offset_ns).abs() <= clock.error_ns,
-                    "{out_ns} {back_ns} {offset_ns} {clock:?}"
-                );
-            }
-        }
-    }
 }

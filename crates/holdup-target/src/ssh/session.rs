@@ -1,13 +1,13 @@
 //! A session on another host.
 
-use super::ends::Client;
+use super::ends::{self, Client};
 use super::host::AtHost;
 use crate::asking::{CLOSE_TIMEOUT, NoAnswer, OPEN_TIMEOUT, out_of_turn, trial_timeout};
 use crate::session::{Closed, Session, SessionRequest, TrialDraft};
 use holdup_load::Cancel;
 use holdup_model::progress::Silent;
 use holdup_model::wire::{Answer, Order, Work};
-use holdup_model::{Arm, Fact, Observer, Problem, ProblemKind, Trial, TrialSpec, TrialStatus};
+use holdup_model::{Arm, Event, Fact, Observer, Problem, ProblemKind, Trial, TrialSpec, TrialStatus};
 use holdup_watch::unix_ns;
 
 /// An open session there. When it is dropped the line ends, and the agent restores its host.
@@ -55,7 +55,13 @@ impl<'a> SshSession<'a> {
             Err(no) => return Err(lost(&host, &no)),
         };
         let of_client = host.client.as_ref().map(|client| client.facts(host.clock())).unwrap_or_default();
-        let environment = environment.into_iter().chain(host.facts()).chain(of_client).collect();
+        // Ends that reach each other have compared their clocks themselves, which is more exact.
+        let is_new = |fact: &Fact| environment.iter().all(|known| known.key != fact.key);
+        let of_client: Vec<Fact> = of_client.into_iter().filter(is_new).collect();
+        let environment: Vec<Fact> = environment.into_iter().chain(host.facts()).chain(of_client).collect();
+        if let Some(note) = ends::clocks_in_words(&environment) {
+            observer.event(Event::Note(&note));
+        }
         Ok(SshSession { request, host, environment, lost: false })
     }
 }

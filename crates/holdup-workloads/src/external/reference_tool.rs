@@ -51,6 +51,18 @@ impl ReferenceTools {
         }
     }
 
+    /// Refuses the tools where the ends are on two hosts.
+    ///
+    /// # Errors
+    /// When the parameters name one.
+    pub(crate) fn check_two_ends(self, parameters: &Parameters) -> Result<(), Problem> {
+        match tool(parameters)? {
+            None => Ok(()),
+            Some(tool) => Err(Problem::usage(format!("by {tool} with [hosts]"), "it is run on one host")
+                .hint("by = holdup, or leave [hosts] away")),
+        }
+    }
+
     /// Prepares holdup's own engine with `own` for the combinations in which it measures, and the tools for the others.
     ///
     /// # Errors
@@ -72,7 +84,7 @@ impl ReferenceTools {
         }
         let PrepareContext { host, parameters, metrics, postgres, workdir, cancel, step, .. } = context;
         let tools = External.prepare(PrepareContext {
-            client: None,
+            other_end: None,
             host,
             parameters: &Parameters::default(),
             combinations: &theirs,
@@ -86,7 +98,7 @@ impl ReferenceTools {
         let own = match combinations.is_empty() {
             true => None,
             false => Some(own(PrepareContext {
-                client: None,
+                other_end: None,
                 host,
                 parameters,
                 combinations,

@@ -1,8 +1,10 @@
 //! The engine of `messenger`: groups of senders and receivers.
 //!
 //! [`setup`] reads the parameters, [`wires`] makes what messages go through, [`message`] is what is sent, [`worker`]
-//! sends and receives, [`trial`] leads them, [`results`] turns counts into measurements.
+//! sends and receives, [`trial`] leads them, [`results`] turns counts into measurements. [`apart`] is a trial between two
+//! hosts.
 
+pub(crate) mod apart;
 mod message;
 mod reference_tool;
 mod results;

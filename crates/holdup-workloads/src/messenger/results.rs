@@ -1,14 +1,16 @@
 //! From counts to metrics.
 
 use crate::messenger::setup::Setup;
-use crate::messenger::trial::slots;
+use crate::messenger::trial::{count, slots};
 use crate::messenger::worker::Region;
 use holdup_load::TrialResult;
 use holdup_load::account::{self, Account};
 use holdup_load::metrics::{self, Row};
 use holdup_load::record;
+use holdup_load::two_ends::ClockError;
 use holdup_model::trial::NamedHistogram;
-use holdup_model::{Direction, Histogram, Measurement, Metric, Problem};
+use holdup_model::{Direction, Histogram, Measured, Measurement, Metric, Problem};
+use serde::{Deserialize, Serialize};
 use std::sync::atomic::Ordering;
 
 /// What all tasks had sent and received at one moment.
@@ -42,36 +44,92 @@ pub(crate) fn metrics() -> Vec<Metric> {
     metrics::table(METRICS)
 }
 
-/// What a trial brought. All tasks have ended.
-pub(crate) fn of(setup: &Setup, region: &Region, begin: Edge, end: Edge) -> Result<TrialResult, Problem> {
-    let count = |senders| slots(setup, region, senders).map(|s| s.messages.0.load(Ordering::Acquire)).sum::<u64>();
-    let (sent, received) = (count(true), count(false));
-    conserved(sent, received)?;
-    let done_ns = last_received_ns(setup, region);
-    let length_ns = done_ns.unwrap_or(end.at_ns).saturating_sub(begin.at_ns);
+/// What a trial leaves to be reckoned with. All tasks have ended.
+pub(crate) struct Done<'a> {
+    pub(crate) setup: &'a Setup,
+    pub(crate) begin: Edge,
+    pub(crate) end: Edge,
+    pub(crate) sent: Sent,
+    pub(crate) received: Received,
+    /// How far times from sender to receiver may be off, where the receivers are on another host.
+    pub(crate) apart: Option<ClockError>,
+}
+
+/// What the senders did.
+pub(crate) struct Sent {
+    messages: u64,
+    account: Account,
+}
+
+impl Sent {
+    /// What stands on the senders' board.
+    pub(crate) fn read(setup: &Setup, region: &Region) -> Self {
+        let account = account::between(slots(setup, region, true).map(|s| &s.marks));
+        Sent { messages: count(setup, region, true), account }
+    }
+}
+
+/// What the receivers did.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Received {
+    messages: u64,
+    account: Account,
+    /// When the last of them had all that it was to get, by the senders' clock; `None` when one did not get it.
+    all_received_ns: Option<u64>,
+    latencies: Histogram,
+    longest_ns: u64,
+    torn: u64,
+}
+
+impl Received {
+    /// What stands on the receivers' board.
+    pub(crate) fn read(setup: &Setup, region: &Region, sender_less_own_ns: i64) -> Self {
+        let all = || slots(setup, region, false);
+        Received {
+            messages: count(setup, region, false),
+            account: account::between(all().map(|s| &s.marks)),
+            all_received_ns: last_received_ns(setup, region).map(|ns| ns.wrapping_add_signed(sender_less_own_ns)),
+            latencies: record::together(all().map(|s| &s.latencies)),
+            longest_ns: all().map(|s| s.latencies.longest_ns()).max().unwrap_or(0),
+            torn: all().map(|s| s.torn.load(Ordering::Acquire)).sum(),
+        }
+    }
+}
+
+/// What a trial brought.
+pub(crate) fn of(done: &Done<'_>) -> Result<TrialResult, Problem> {
+    let Done { setup, begin, end, sent, received, apart } = done;
+    conserved(sent.messages, received.messages)?;
+    let length_ns = received.all_received_ns.unwrap_or(end.at_ns).saturating_sub(begin.at_ns);
     let in_window = end.received.saturating_sub(begin.received);
     if in_window == 0 {
         return Err(Problem::trial("the window", "no message was received in it").hint("take a longer duration"));
     }
-    let histogram = record::together(slots(setup, region, false).map(|s| &s.latencies));
-    let longest_ns = slots(setup, region, false).map(|s| s.latencies.longest_ns()).max().unwrap_or(0);
-    let torn = slots(setup, region, false).map(|s| s.torn.load(Ordering::Acquire)).sum();
+    let Received { latencies: histogram, longest_ns, torn, .. } = received;
+    let decided = |time: Measurement, unit_ns: f64| match apart {
+        Some(error) => error.decide(time, unit_ns),
+        None => time,
+    };
     let mut measurements = vec![Measurement::per_second("messages_per_s", in_window, length_ns)];
-    measurements.push(match (setup.messages, done_ns) {
-        (Some(_), Some(_)) => Measurement::new("total_time_s", length_ns as f64 / 1e9),
+    measurements.push(match (setup.messages, received.all_received_ns) {
+        (Some(_), Some(_)) => decided(Measurement::new("total_time_s", length_ns as f64 / 1e9), 1e9),
         (Some(_), None) => Measurement::absent("total_time_s", "the work was not done when the foreground had enough"),
         (None, _) => Measurement::absent("total_time_s", "messages = 0: they are sent until the window ends"),
     });
-    measurements.extend(latencies(setup, &histogram, longest_ns, torn));
-    measurements.push(Measurement::new("messages_sent", sent as f64));
-    measurements.push(Measurement::new("messages_received", received as f64));
-    let between = |senders| account::between(slots(setup, region, senders).map(|s| &s.marks));
-    measurements.extend(kernel_accounts(between(true), between(false)));
+    let latencies = latencies(setup, histogram, *longest_ns, *torn).into_iter().map(|time| decided(time, 1e3));
+    let latencies: Vec<Measurement> = latencies.collect();
+    let is_known = apart.is_none() || matches!(latencies[0].value, Measured::Value(_));
+    measurements.extend(latencies);
+    measurements.push(Measurement::new("messages_sent", sent.messages as f64));
+    measurements.push(Measurement::new("messages_received", received.messages as f64));
+    measurements.extend(kernel_accounts(sent.account, received.account));
     let histograms = match setup.sample_every {
-        Some(_) => vec![NamedHistogram { name: "latency".to_owned(), histogram }],
-        None => Vec::new(),
+        Some(_) if is_known => vec![NamedHistogram { name: "latency".to_owned(), histogram: histogram.clone() }],
+        _ => Vec::new(),
     };
-    Ok(TrialResult { measurements, histograms, notes: notes(setup, torn) })
+    let mut notes = notes(setup, *torn);
+    notes.extend(apart.map(|error| format!("times from sender to receiver are off by {error} at most")));
+    Ok(TrialResult { measurements, histograms, notes })
 }
 
 /// What was sent must have come, to the last message.

@@ -7,6 +7,8 @@ use holdup_load::files;
 use holdup_load::placement::Placement;
 use holdup_load::worker_pool::Sharing;
 use holdup_model::{Parameters, Problem};
+use holdup_stream::apart::MOST_CONNECTIONS;
+use serde::{Deserialize, Serialize};
 
 /// The most senders and receivers of all groups together.
 pub const MOST_TASKS: u64 = 16_384;
@@ -15,7 +17,7 @@ pub const MOST_TASKS: u64 = 16_384;
 pub const LARGEST_WHOLE: usize = 4096;
 
 /// One arm's parameters.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Setup {
     /// Groups.
     pub groups: usize,
@@ -33,7 +35,8 @@ pub struct Setup {
     pub messages: Option<u64>,
     /// One of n messages is timed; `None` for none.
     pub sample_every: Option<u64>,
-    /// Senders are the client side, receivers the server side.
+    /// Senders are the client side, receivers the server side. Each host has its own.
+    #[serde(skip)]
     pub placement: Placement,
 }
 
@@ -84,6 +87,31 @@ impl Setup {
             .hint("take a smaller size, senders = 1, or timing = off"));
         }
         files::fit(self.files())
+    }
+
+    /// Whether senders and receivers may be on two hosts.
+    ///
+    /// # Errors
+    /// Of kind `Usage` when they may not.
+    pub(crate) fn check_two_ends(&self) -> Result<(), Problem> {
+        let refuse =
+            |what: String, why: &str, hint: &str| Err(Problem::usage(format!("{what} with [hosts]"), why).hint(hint));
+        if self.transport != Transport::Tcp {
+            let what = format!("transport {}", self.transport.word());
+            return refuse(what, "it does not leave its host", "transport = tcp");
+        }
+        if self.placement != Placement::default() {
+            return refuse("placement".to_owned(), "each host places its own side", "placement = none");
+        }
+        let connections = self.groups * self.receivers;
+        if connections > MOST_CONNECTIONS {
+            return refuse(
+                format!("{connections} connections"),
+                "a listener holds 1000",
+                "take fewer groups or receivers",
+            );
+        }
+        Ok(())
     }
 
     /// Senders and receivers of all groups.

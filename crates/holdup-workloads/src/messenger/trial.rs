@@ -1,7 +1,7 @@
 //! One trial of `messenger`: the coordinator's side.
 
 use crate::messenger::message::Message;
-use crate::messenger::results::{self, Edge};
+use crate::messenger::results::{self, Done, Edge, Received, Sent};
 use crate::messenger::setup::Setup;
 use crate::messenger::wires::{self, Wires};
 use crate::messenger::worker::{self, Region, Task};
@@ -23,18 +23,14 @@ use std::sync::atomic::Ordering;
 /// Of kind `Trial` when it is void, of kind `Interrupted` when it was cancelled.
 pub(crate) fn run(setup: &Setup, trial: TrialContext<'_>) -> Result<TrialResult, Problem> {
     let tasks = setup.tasks();
-    let region = Region::new(tasks)
-        .map_err(|e| Problem::trial(format!("{tasks} tasks"), format!("no memory for their counts: {e}")))?;
-    let region = Arc::new(region);
+    let region = Arc::new(region(setup)?);
     region.head().expect((setup.groups * setup.receivers) as u32);
     let wires = files::with_room(setup.files(), || {
         wires::make(setup.transport, setup.groups, setup.receivers).map_err(|e| {
             Problem::trial(format!("{} files for {tasks} tasks", setup.files()), format!("they cannot be made: {e}"))
         })
     })?;
-    let jobs = jobs(setup, &region, wires, trial.seed);
-    let stop = region.clone();
-    let pool = WorkerPool::start(setup.sharing, "msg", jobs, move || stop.stage().enter(phase::STOP))?;
+    let pool = start(setup, &region, jobs(setup, &region, wires, trial.seed, 0))?;
     let team = Tasks { region: region.clone(), pool };
     let stage = region.stage();
     let reading = || edge(setup, &region);
@@ -42,31 +38,60 @@ pub(crate) fn run(setup: &Setup, trial: TrialContext<'_>) -> Result<TrialResult,
         Some(_) => drive::through_work(trial, stage, tasks, team, reading, |most| region.head().wait(most))?,
         None => drive::through(trial, stage, tasks, team, reading)?,
     };
-    results::of(setup, &region, begin, end)
+    let (sent, received) = (Sent::read(setup, &region), Received::read(setup, &region, 0));
+    results::of(&Done { setup, begin, end, sent, received, apart: None })
 }
 
-/// In each group the receivers come first: their slots are `0..receivers`, the senders' are behind.
-fn jobs(setup: &Setup, region: &Arc<Region>, wires: Vec<Wires>, seed: u64) -> Vec<worker_pool::Job> {
+/// The memory of one trial.
+///
+/// # Errors
+/// Of kind `Trial` when there is none.
+pub(super) fn region(setup: &Setup) -> Result<Region, Problem> {
+    let tasks = setup.tasks();
+    Region::new(tasks).map_err(|e| Problem::trial(format!("{tasks} tasks"), format!("no memory for their counts: {e}")))
+}
+
+/// Starts tasks.
+///
+/// # Errors
+/// Of kind `Trial` when they cannot be started.
+pub(super) fn start(setup: &Setup, region: &Arc<Region>, jobs: Vec<worker_pool::Job>) -> Result<WorkerPool, Problem> {
+    let stop = region.clone();
+    WorkerPool::start(setup.sharing, "msg", jobs, move || stop.stage().enter(phase::STOP))
+}
+
+/// The tasks of the ends that are here. In each group the receivers' slots come first, the senders' are behind.
+pub(super) fn jobs(
+    setup: &Setup,
+    region: &Arc<Region>,
+    wires: Vec<Wires>,
+    seed: u64,
+    sender_less_own_ns: i64,
+) -> Vec<worker_pool::Job> {
     let sender_cpus = setup.placement.client.clone().map(Arc::new);
     let receiver_cpus = setup.placement.server.clone().map(Arc::new);
     let mut jobs = Vec::with_capacity(setup.tasks());
-    for Wires { into, out } in wires {
+    for (group, Wires { into, out }) in wires.into_iter().enumerate() {
+        let first = group * (setup.senders + setup.receivers);
+        let is_apart = into.is_empty() || out.is_empty();
         let task = |index: usize, cpus: &Option<Arc<Vec<u32>>>| Task {
             region: region.clone(),
-            index,
+            index: first + index,
             message: Message::new(setup.size),
             cpus: cpus.clone(),
             sample_every: setup.sample_every,
+            sender_less_own_ns,
+            is_apart,
         };
         let expected = setup.messages.map(|messages| messages * setup.senders as u64);
-        for out in out {
-            let task = task(jobs.len(), &receiver_cpus);
+        for (index, out) in out.into_iter().enumerate() {
+            let task = task(index, &receiver_cpus);
             let file = out.as_raw_fd();
             jobs.push(worker_pool::Job::new(move || worker::receiver(task, &out, expected)).keeping([file]));
         }
-        for _ in 0..setup.senders {
-            let task = task(jobs.len(), &sender_cpus);
-            let seed = seed ^ (jobs.len() as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        for index in (0..setup.senders).filter(|_| !into.is_empty()) {
+            let task = task(setup.receivers + index, &sender_cpus);
+            let seed = seed ^ (task.index as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
             let files: Vec<_> = into.iter().map(AsRawFd::as_raw_fd).collect();
             let (into, rounds) = (into.clone(), setup.messages);
             jobs.push(worker_pool::Job::new(move || worker::sender(task, &into, rounds, seed)).keeping(files));
@@ -85,12 +110,16 @@ pub(super) fn slots<'a>(
     region.slots().enumerate().filter(move |(i, _)| (i % per_group >= receivers) == senders).map(|(_, slot)| slot)
 }
 
+/// Messages of the senders so far, or of the receivers.
+pub(super) fn count(setup: &Setup, region: &Region, senders: bool) -> u64 {
+    slots(setup, region, senders).map(|s| s.messages.0.load(Ordering::Acquire)).sum()
+}
+
 /// What was sent and received so far.
 fn edge(setup: &Setup, region: &Region) -> Edge {
-    let count = |senders| slots(setup, region, senders).map(|s| s.messages.0.load(Ordering::Acquire)).sum();
     let before = now_ns();
     // Received first: what is received was sent, also when more happens between the two readings.
-    let (received, sent) = (count(false), count(true));
+    let (received, sent) = (count(setup, region, false), count(setup, region, true));
     Edge { at_ns: before + (now_ns() - before) / 2, sent, received }
 }
 
@@ -101,7 +130,7 @@ struct Tasks {
 }
 
 /// Why a task gave up, if one did.
-fn gave_up(region: &Region) -> Option<String> {
+pub(super) fn gave_up(region: &Region) -> Option<String> {
     if !region.head().is_troubled() {
         return None;
     }
@@ -114,14 +143,19 @@ fn gave_up(region: &Region) -> Option<String> {
     })
 }
 
+/// Why one of the tasks failed.
+pub(super) fn failed(region: &Region, pool: &mut WorkerPool) -> Option<String> {
+    // A task that was killed is reported before those of its group whose peer is gone, which only follows from it.
+    let ended = pool.failed();
+    match gave_up(region) {
+        Some(why) if ended.as_ref().is_none_or(|ended| !ended.contains("killed")) => Some(why),
+        _ => ended,
+    }
+}
+
 impl Team for Tasks {
     fn failed(&mut self) -> Option<String> {
-        // A task that was killed is reported before those of its group whose peer is gone, which only follows from it.
-        let ended = self.pool.failed();
-        match gave_up(&self.region) {
-            Some(why) if ended.as_ref().is_none_or(|ended| !ended.contains("killed")) => Some(why),
-            _ => ended,
-        }
+        failed(&self.region, &mut self.pool)
     }
 
     fn finish(self, hurry: &dyn Fn() -> bool) -> Result<(), Problem> {

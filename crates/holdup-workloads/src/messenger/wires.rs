@@ -15,7 +15,7 @@ pub(crate) struct Wires {
     /// Where its senders write, one for each receiver. Threads share it, and the last one closes them.
     pub(crate) into: Arc<Vec<OwnedFd>>,
     /// Where its receivers read.
-    pub(crate) out: Vec<OwnedFd>,
+    pub(crate) out: Vec<Arc<OwnedFd>>,
 }
 
 /// Makes what `groups` groups of `receivers` receivers need.
@@ -30,7 +30,7 @@ pub(crate) fn make(transport: Transport, groups: usize, receivers: usize) -> io:
     };
     let mut group = || {
         let (into, out) = (0..receivers).map(|_| pair()).collect::<io::Result<(Vec<_>, Vec<_>)>>()?;
-        Ok(Wires { into: Arc::new(into), out })
+        Ok(Wires { into: Arc::new(into), out: out.into_iter().map(Arc::new).collect() })
     };
     (0..groups).map(|_| group()).collect()
 }

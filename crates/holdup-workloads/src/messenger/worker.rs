@@ -15,7 +15,8 @@ use std::time::Duration;
 /// What all tasks share.
 #[repr(C)]
 pub(crate) struct Head {
-    /// Receivers that have not yet got all that they are to get; the one that takes it to 0 wakes the coordinator.
+    /// Receivers that have not yet got all that they are to get; the one that takes it to 0 wakes the coordinator. Where
+    /// the receivers are on another host, senders that have not ended.
     left: CachePadded<AtomicU32>,
     /// Set once a task has given up, so that the coordinator need not look at each.
     troubled: CachePadded<AtomicU32>,
@@ -47,9 +48,9 @@ unsafe impl Shareable for Slot {}
 pub(crate) type Region = Board<Head, Slot>;
 
 impl Head {
-    /// Says how many receivers there are; before they start.
-    pub(crate) fn expect(&self, receivers: u32) {
-        self.left.0.store(receivers, Ordering::SeqCst);
+    /// Says how many there are; before they start.
+    pub(crate) fn expect(&self, tasks: u32) {
+        self.left.0.store(tasks, Ordering::SeqCst);
     }
 
     /// Whether a task has given up.
@@ -63,7 +64,7 @@ impl Head {
         }
     }
 
-    /// Sleeps until all receivers have all, at most for so long; returns whether they have.
+    /// Sleeps until none is left, at most for so long; returns whether none is.
     pub(crate) fn wait(&self, most: Duration) -> bool {
         let most =
             rustix::thread::futex::Timespec { tv_sec: most.as_secs() as i64, tv_nsec: most.subsec_nanos().into() };
@@ -87,6 +88,10 @@ pub(crate) struct Task {
     pub(crate) cpus: Option<Arc<Vec<u32>>>,
     /// One of n messages is timed; `None` for none.
     pub(crate) sample_every: Option<u64>,
+    /// The senders' clock less this one's, ns.
+    pub(crate) sender_less_own_ns: i64,
+    /// Whether the other side is on another host.
+    pub(crate) is_apart: bool,
 }
 
 impl Task {
@@ -122,6 +127,10 @@ pub(crate) fn sender(mut task: Task, into: &[OwnedFd], rounds: Option<u64>, seed
             return;
         }
         task.stage().wait_for_stop();
+    }
+    // Its connections are needed no more.
+    if task.is_apart {
+        task.region.head().one_has_all();
     }
 }
 
@@ -180,7 +189,7 @@ pub(crate) fn receiver(mut task: Task, out: &OwnedFd, expected: Option<u64>) {
 
 /// Returns whether all that was expected came.
 fn receive(task: &mut Task, out: &OwnedFd, expected: u64) -> Result<bool, Errno> {
-    let Task { region, index, message, sample_every, .. } = task;
+    let Task { region, index, message, sample_every, sender_less_own_ns, .. } = task;
     let (stage, slot) = (region.stage(), region.slot(*index));
     let timed = sample_every.is_some();
     let (mut received, mut seen) = (0, phase::IDLE);
@@ -193,7 +202,10 @@ fn receive(task: &mut Task, out: &OwnedFd, expected: u64) -> Result<bool, Errno>
         if timed {
             match message.read_stamp() {
                 Stamp::None => {}
-                Stamp::At(sent_ns) if now == phase::OPEN => slot.latencies.count(now_ns().saturating_sub(sent_ns)),
+                Stamp::At(sent_ns) if now == phase::OPEN => {
+                    let here_ns = now_ns().wrapping_add_signed(*sender_less_own_ns);
+                    slot.latencies.count(here_ns.saturating_sub(sent_ns));
+                }
                 Stamp::At(_) => {}
                 Stamp::Torn => drop(slot.torn.fetch_add(1, Ordering::Relaxed)),
             }
@@ -329,7 +341,15 @@ mod tests {
         rustix::io::write(&write, &[b'h'; 60]).expect("written");
         drop(write);
         let message = Message::new(20);
-        let task = Task { region: region.clone(), index: 0, message, cpus: None, sample_every: None };
+        let task = Task {
+            region: region.clone(),
+            index: 0,
+            message,
+            cpus: None,
+            sample_every: None,
+            sender_less_own_ns: 0,
+            is_apart: false,
+        };
         receiver(task, &read, None);
         let slot = region.slot(0);
         assert_eq!((slot.messages.0.load(Ordering::Relaxed), slot.errno.load(Ordering::Relaxed)), (3, 0));

@@ -60,7 +60,7 @@ impl Session {
                 .hint("make it two workloads of the plan"));
             }
             let prepared = workload.prepare(PrepareContext {
-                client: None,
+                other_end: None,
                 host: context.host,
                 parameters: &own(kind, context.parameters),
                 combinations: &combinations,

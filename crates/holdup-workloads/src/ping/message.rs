@@ -9,7 +9,7 @@
 //! Little endian. A number is cut to its lowest bits; the receiver takes the one nearest to what it expects.
 
 /// The smallest message that holds the full time.
-const WIDE: usize = 14;
+pub(crate) const WIDE: usize = 14;
 /// The smallest message that holds any time, and flags.
 pub(crate) const COMPACT: usize = 8;
 /// Where the time stands in a [`WIDE`] message.

@@ -2,6 +2,7 @@
 
 use holdup_files::read_input;
 use holdup_model::Problem;
+use serde::{Deserialize, Serialize};
 
 use std::path::Path;
 
@@ -11,7 +12,7 @@ const LARGEST_FILE: u64 = 256 << 20;
 const LATEST_S: f64 = 86_400.0;
 
 /// The messages of a file, from its first one on.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recorded {
     /// ns after the first one, and bytes.
     messages: Vec<(u64, u32)>,

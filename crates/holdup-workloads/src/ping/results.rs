@@ -1,16 +1,17 @@
 //! From counts to metrics.
 
-use crate::ping::message::COMPACT;
+use crate::ping::message::{COMPACT, WIDE};
 use crate::ping::order;
 use crate::ping::region::{CLIENT, Region, SERVER, Slot};
 use crate::ping::setup::Setup;
-use crate::ping::sockets::{self, Ends};
 use holdup_catalogue::ping::Mode;
 use holdup_load::TrialResult;
 use holdup_load::metrics::{self, Row};
 use holdup_load::record;
+use holdup_load::two_ends::ClockError;
 use holdup_model::trial::NamedHistogram;
 use holdup_model::{Direction, Histogram, Measured, Measurement, Metric, Problem};
+use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// All counts at one moment.
@@ -55,7 +56,12 @@ pub(crate) const METRICS: &[Row] = &[
     ("reply_timeouts", "1", Direction::Lower, "whole trial: answers no longer waited for after 200 ms"),
     ("duplicated", "1", Direction::Lower, "whole trial: messages and answers that came once more"),
     ("out_of_order", "1", Direction::Lower, "whole trial: messages and answers that came after a later one"),
-    ("lost_unaccounted", "1", Direction::Lower, "whole trial: neither received nor dropped; 0, or the trial is void"),
+    (
+        "lost_unaccounted",
+        "1",
+        Direction::Lower,
+        "whole trial: neither received nor dropped; on one host 0, or it is void",
+    ),
     ("strangers", "1", Direction::Lower, "whole trial: datagrams or connections of others"),
 ];
 
@@ -68,38 +74,96 @@ fn count(of: &AtomicU64) -> u64 {
     of.load(Ordering::Acquire)
 }
 
-/// What a trial brought. Both ends have ended.
-pub(crate) fn of(
-    setup: &Setup,
-    region: &Region,
-    ends: &Ends,
-    begin: &Edge,
-    end: &Edge,
-) -> Result<TrialResult, Problem> {
-    let (client, server) = (region.slot(CLIENT), region.slot(SERVER));
-    let totals = Totals::read(setup, client, server, ends)?;
-    totals.is_conserved()?;
+/// What a trial leaves to be reckoned with. Both ends have ended.
+pub(crate) struct Done<'a> {
+    pub(crate) setup: &'a Setup,
+    pub(crate) region: &'a Region,
+    pub(crate) begin: &'a Edge,
+    pub(crate) end: &'a Edge,
+    /// Datagrams that the kernel dropped at the client's socket and at the server's, modulo 2^32.
+    pub(crate) drops: [u32; 2],
+    /// Datagrams or connections of others.
+    pub(crate) strangers: u64,
+    /// From sending to receiving.
+    pub(crate) one_way: &'a Histogram,
+    /// What client and server used; `None` for one that did not see the edges of the window.
+    pub(crate) used: [Option<Used>; 2],
+    /// How far a one-way time may be off, where each end is on another host.
+    pub(crate) apart: Option<ClockError>,
+}
+
+/// What an end used between the moments when it saw the window open and close.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Used {
+    /// What was done meanwhile: delivered, or sent by a client whose server is on another host.
+    messages: u64,
+    cpu_ns: u64,
+}
+
+/// What an end used.
+pub(crate) fn used(slot: &Slot) -> Option<Used> {
+    let (begin, end) = slot.marks.both()?;
+    let cpu_ns = end.cpu_ns.saturating_sub(begin.cpu_ns);
+    Some(Used { messages: end.done.saturating_sub(begin.done), cpu_ns })
+}
+
+/// What a trial brought.
+pub(crate) fn of(done: &Done<'_>) -> Result<TrialResult, Problem> {
+    let Done { setup, begin, end, .. } = *done;
+    let client = done.region.slot(CLIENT);
+    let totals = Totals::read(done);
+    totals.is_conserved(done.may_lose_on_the_way())?;
     let delivered = end.delivered.saturating_sub(begin.delivered);
     if delivered == 0 {
         return Err(Problem::trial("the window", "no message was delivered in it").hint("take a longer duration"));
     }
     let rtt = record::together(std::iter::once(&client.latency));
-    let one_way = record::together(std::iter::once(&server.latency));
     let lag = record::together(std::iter::once(&client.lag));
     let mut measurements = rates(setup, begin, end);
     measurements.extend(round_trips(setup, &rtt, client.latency.longest_ns()));
-    measurements.extend(one_ways(setup, &one_way));
+    let one_ways = one_ways(done);
+    let is_one_way_known = matches!(one_ways[0].value, Measured::Value(_)) || done.apart.is_none();
+    measurements.extend(one_ways);
     measurements.push(send_lag(setup, &lag));
-    let ends_cpu = [cpu("client_cpu_ns_per_message", client), cpu("server_cpu_ns_per_message", server)];
+    // A client whose server is on another host counts what it sent.
+    let per_delivered = match done.apart {
+        None => 1.0,
+        Some(_) => end.sent.saturating_sub(begin.sent) as f64 / delivered as f64,
+    };
+    let ends_cpu = [
+        cpu("client_cpu_ns_per_message", done.used[CLIENT], per_delivered),
+        cpu("server_cpu_ns_per_message", done.used[SERVER], 1.0),
+    ];
     let both = both_cpu(&ends_cpu);
     measurements.extend(ends_cpu);
     measurements.push(both);
-    measurements.extend(totals.measurements(setup, ends));
+    measurements.extend(totals.measurements(setup, done.strangers));
     let named =
         |name: &str, histogram: &Histogram| NamedHistogram { name: name.to_owned(), histogram: histogram.clone() };
-    let latency = if setup.mode == Mode::Throughput { &one_way } else { &rtt };
-    let histograms = vec![named("latency", latency), named("one_way", &one_way)];
-    Ok(TrialResult { measurements, histograms, notes: notes(setup, begin, end) })
+    let one_way = is_one_way_known.then_some(done.one_way);
+    let latency = if setup.mode == Mode::Throughput { one_way } else { Some(&rtt) };
+    let latency = latency.map(|histogram| named("latency", histogram));
+    let histograms = latency.into_iter().chain(one_way.map(|histogram| named("one_way", histogram))).collect();
+    let mut notes = notes(setup, begin, end);
+    notes.extend(notes_of_two_hosts(done, &totals));
+    Ok(TrialResult { measurements, histograms, notes })
+}
+
+impl Done<'_> {
+    /// Whether messages may be lost where no socket counts them.
+    fn may_lose_on_the_way(&self) -> bool {
+        self.apart.is_some() && self.setup.protocol.may_lose()
+    }
+}
+
+fn notes_of_two_hosts(done: &Done<'_>, totals: &Totals) -> Vec<String> {
+    let Some(apart) = &done.apart else { return Vec::new() };
+    let mut notes = vec![format!("one-way times are off by {apart} at most")];
+    let lost = totals.unaccounted();
+    if lost > 0 {
+        notes.push(format!("{lost} messages and answers were lost between the hosts"));
+    }
+    notes
 }
 
 /// The counts of a whole trial, warm-up and end included.
@@ -119,33 +183,38 @@ struct Totals {
 }
 
 impl Totals {
-    fn read(setup: &Setup, client: &Slot, server: &Slot, ends: &Ends) -> Result<Self, Problem> {
+    fn read(done: &Done<'_>) -> Self {
+        let (client, server) = (done.region.slot(CLIENT), done.region.slot(SERVER));
         let (sent, received) = (count(&client.sent.0), count(&server.received.0));
         let (replies_sent, replies) = (count(&server.sent.0), count(&client.received.0));
-        let unknown = |e: std::io::Error| Problem::trial("drops of a socket", e.to_string());
-        let dropped = |end: &_, missing: u64| match setup.protocol.may_lose() {
-            true => sockets::drops(end).map(|drops| unwrapped(drops, missing)).map_err(unknown),
-            false => Ok(0),
+        let dropped = |end: usize, missing: u64| match done.setup.protocol.may_lose() {
+            true => unwrapped(done.drops[end], missing),
+            false => 0,
         };
-        Ok(Totals {
+        Totals {
             sent,
             received,
-            dropped: dropped(&ends.server, sent.saturating_sub(received))?,
+            dropped: dropped(SERVER, sent.saturating_sub(received)),
             not_sent: count(&client.not_sent) + count(&server.not_sent),
             asked: count(&client.asked),
             replies_sent,
             replies,
-            replies_dropped: dropped(&ends.client, replies_sent.saturating_sub(replies))?,
+            replies_dropped: dropped(CLIENT, replies_sent.saturating_sub(replies)),
             timeouts: count(&client.timeouts),
             again: count(&client.again) + count(&server.again),
             late: count(&client.late) + count(&server.late),
-        })
+        }
+    }
+
+    /// What neither came nor was dropped at a socket, messages and answers. Of totals that are conserved.
+    fn unaccounted(&self) -> u64 {
+        (self.sent - self.received - self.dropped) + (self.replies_sent - self.replies - self.replies_dropped)
     }
 
     /// Sent must be received and dropped together, in both directions.
-    fn is_conserved(&self) -> Result<(), Problem> {
+    fn is_conserved(&self, may_lose_on_the_way: bool) -> Result<(), Problem> {
         let check = |what: &str, sent: u64, received: u64, dropped: u64| {
-            if sent == received + dropped {
+            if sent == received + dropped || may_lose_on_the_way && sent > received + dropped {
                 return Ok(());
             }
             let why =
@@ -163,10 +232,8 @@ impl Totals {
         check("answers", self.replies_sent, self.replies, self.replies_dropped)
     }
 
-    fn measurements(&self, setup: &Setup, ends: &Ends) -> Vec<Measurement> {
+    fn measurements(&self, setup: &Setup, strangers: u64) -> Vec<Measurement> {
         let exact = |id: &str, n: u64| Measurement::new(id, n as f64);
-        let unaccounted =
-            (self.sent - self.received - self.dropped) + (self.replies_sent - self.replies - self.replies_dropped);
         let answers = |id: &str, n: u64| match setup.reply_every {
             0 => Measurement::absent(id, "nothing asks for an answer in mode throughput"),
             _ => exact(id, n),
@@ -185,8 +252,8 @@ impl Totals {
             answers("reply_timeouts", self.timeouts),
             order("duplicated", self.again),
             order("out_of_order", self.late),
-            exact("lost_unaccounted", unaccounted),
-            exact("strangers", ends.strangers()),
+            exact("lost_unaccounted", self.unaccounted()),
+            exact("strangers", strangers),
         ]
     }
 }
@@ -235,11 +302,17 @@ fn round_trips(setup: &Setup, rtt: &Histogram, longest_ns: u64) -> Vec<Measureme
     metrics::percentiles_us(ids, rtt).into_iter().chain([longest]).collect()
 }
 
-fn one_ways(setup: &Setup, one_way: &Histogram) -> [Measurement; 3] {
+fn one_ways(done: &Done<'_>) -> [Measurement; 3] {
     let ids = ["one_way_p50_us", "one_way_p99_us", "one_way_p999_us"];
-    let absent =
-        |id| Measurement::absent(id, format!("a message of {} bytes does not say when it was sent", setup.size));
-    if setup.size < COMPACT { ids.map(absent) } else { metrics::percentiles_us(ids, one_way) }
+    let size = done.setup.size;
+    let absent = |id| Measurement::absent(id, format!("a message of {size} bytes does not say when it was sent"));
+    match &done.apart {
+        None if size >= COMPACT => metrics::percentiles_us(ids, done.one_way),
+        Some(apart) if size >= WIDE => {
+            metrics::percentiles_us(ids, done.one_way).map(|one_way| apart.decide(one_way, 1e3))
+        }
+        _ => ids.map(absent),
+    }
 }
 
 fn send_lag(setup: &Setup, lag: &Histogram) -> Measurement {
@@ -250,12 +323,11 @@ fn send_lag(setup: &Setup, lag: &Histogram) -> Measurement {
 }
 
 /// CPU time of an end over the messages that were delivered between the same two moments, which are when this end saw
-/// the window open and close.
-fn cpu(id: &str, slot: &Slot) -> Measurement {
-    match slot.marks.both() {
-        Some((begin, end)) if end.done > begin.done => {
-            let messages = (end.done - begin.done) as f64;
-            Measurement::new(id, end.cpu_ns.saturating_sub(begin.cpu_ns) as f64 / messages)
+/// the window open and close; `per_delivered` is how much it did for each of them.
+fn cpu(id: &str, used: Option<Used>, per_delivered: f64) -> Measurement {
+    match used {
+        Some(used) if used.messages > 0 => {
+            Measurement::new(id, used.cpu_ns as f64 / used.messages as f64 * per_delivered)
         }
         Some(_) => {
             Measurement::absent(id, "no message was delivered between the moments when it saw the edges of the window")

@@ -6,7 +6,7 @@ use crate::ping::order::{Arrival, Order};
 use crate::ping::outbox::{Outbox, Sent};
 use crate::ping::playback::Recorded;
 use crate::ping::region::{CLIENT, Region, SERVER, Slot, ending};
-use crate::ping::sockets::{self, Ends};
+use crate::ping::sockets::{self, End};
 use holdup_load::board::phase;
 use holdup_load::clock::now_ns;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub(crate) type Failure = (u32, u64);
 /// All that the server needs, made before it starts.
 pub(crate) struct Server {
     pub(crate) region: Arc<Region>,
-    pub(crate) ends: Arc<Ends>,
+    pub(crate) end: Arc<End>,
     pub(crate) inbox: Inbox,
     pub(crate) outbox: Outbox,
     pub(crate) order: Order,
@@ -33,6 +33,8 @@ pub(crate) struct Server {
     /// Whether a message too short for flags asks for an answer.
     pub(crate) bare_answer: bool,
     pub(crate) cpus: Option<Vec<u32>>,
+    /// The client's clock less this one's, ns.
+    pub(crate) client_less_server_ns: i64,
     /// The next place in what was recorded.
     pub(crate) place: usize,
 }
@@ -104,7 +106,8 @@ impl Server {
     /// Counts the message that came, and answers it when it asks for it.
     #[inline]
     fn take(&mut self, slot: &Slot) -> Result<(), Failure> {
-        let arrived_ns = self.inbox.arrived_ns();
+        // By the clock that the message was stamped with.
+        let arrived_ns = self.inbox.arrived_ns().wrapping_add_signed(self.client_less_server_ns);
         let bytes = self.inbox.message();
         let length = bytes.len();
         if length != self.size && (self.recorded.is_none() || length > self.size) {
@@ -172,7 +175,7 @@ impl Server {
         if !client.has_sent_all() || self.inbox.left() > 0 {
             return false;
         }
-        let dropped = if self.may_lose { sockets::drops(&self.ends.server).unwrap_or(0) } else { 0 };
+        let dropped = if self.may_lose { sockets::drops(&*self.end).unwrap_or(0) } else { 0 };
         let missing = client.sent.0.load(Ordering::Acquire).wrapping_sub(slot.received.0.load(Ordering::Relaxed));
         missing as u32 == dropped
     }

@@ -9,6 +9,7 @@ use holdup_host::network::Topology;
 use holdup_load::network::NetworkSpec;
 use holdup_load::placement::Placement;
 use holdup_model::{Parameters, Problem};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::sync::Arc;
 
 /// The longest datagram over IPv4: 65535 bytes less the headers of IP and UDP (RFC 768, RFC 791).
@@ -24,8 +25,24 @@ fn largest(protocol: Protocol) -> usize {
     if protocol.is_stream() { LARGEST_IN_STREAM } else { LARGEST_DATAGRAM }
 }
 
-/// One arm's parameters.
+/// What is played back, which both ends share.
 #[derive(Debug, Clone)]
+pub struct Recording(pub Arc<Recorded>);
+
+impl Serialize for Recording {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(to)
+    }
+}
+
+impl<'de> Deserialize<'de> for Recording {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        Recorded::deserialize(from).map(|recorded| Recording(Arc::new(recorded)))
+    }
+}
+
+/// One arm's parameters.
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Setup {
     /// How the client sends.
     pub mode: Mode,
@@ -40,12 +57,14 @@ pub struct Setup {
     /// One of n messages is answered; 0 for none.
     pub reply_every: u64,
     /// What is played back.
-    pub recorded: Option<Arc<Recorded>>,
+    pub recorded: Option<Recording>,
     /// Threads or processes.
     pub sharing: Sharing,
-    /// Which CPUs.
+    /// Which CPUs. Each host has its own.
+    #[serde(skip)]
     pub placement: Placement,
     /// What lies between the ends.
+    #[serde(skip)]
     pub(crate) network: NetworkSpec,
     /// Bytes; 0 for the kernel's default.
     pub receive_buffer: usize,
@@ -66,11 +85,11 @@ impl Setup {
         let (mode, protocol) = (p.mode, p.protocol);
         let smallest = if matches!(mode, Mode::UnderLoad | Mode::Playback) { COMPACT } else { 1 };
         let recorded = match mode {
-            Mode::Playback => Some(Arc::new(recorded(&p, smallest)?)),
+            Mode::Playback => Some(Recording(Arc::new(recorded(&p, smallest)?))),
             _ => None,
         };
         let size = match &recorded {
-            Some(recorded) => recorded.largest(),
+            Some(Recording(recorded)) => recorded.largest(),
             None => size(&p, smallest)?,
         };
         Ok(Setup {
@@ -92,6 +111,27 @@ impl Setup {
             send_buffer: p.send_buffer as usize,
             polls: p.waiting == Waiting::Poll,
         })
+    }
+
+    /// Whether the two ends may be on two hosts.
+    ///
+    /// # Errors
+    /// Of kind `Usage` when they may not.
+    pub(crate) fn check_two_ends(&self) -> Result<(), Problem> {
+        let refuse =
+            |what: String, why: &str, hint: &str| Err(Problem::usage(format!("{what} with [hosts]"), why).hint(hint));
+        if !matches!(self.protocol, Protocol::Udp | Protocol::Tcp) {
+            let what = format!("protocol {}", self.protocol.word());
+            return refuse(what, "sockets of that kind are of one host", "protocol = udp or tcp");
+        }
+        if self.network != NetworkSpec::HOST {
+            let (what, why) = ("network".to_owned(), "the network is the one between the hosts");
+            return refuse(what, why, "leave network and mtu out");
+        }
+        if self.placement != Placement::default() {
+            return refuse("placement".to_owned(), "each host places its own end", "placement = none");
+        }
+        Ok(())
     }
 
     /// Whether small messages may be put together before they are sent (Nagle): only where nothing is answered.

@@ -10,13 +10,14 @@
 
 use crate::ping::setup::Setup;
 use holdup_catalogue::ping::Protocol;
-use holdup_host::network::{End, Endpoint, Network};
+use holdup_host::network::{self, Endpoint, Network};
 use holdup_model::Problem;
 use rustix::net::sockopt;
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType};
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
-use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The longest that an end waits inside the kernel before it looks whether it is to end.
@@ -25,6 +26,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_millis(20);
 const MEMINFO: usize = 9;
 /// Which of them is the count of drops: `SK_MEMINFO_DROPS`.
 const MEMINFO_DROPS: usize = 8;
+/// How long the two ends of a connection may take to find each other.
+const CONNECT: Duration = Duration::from_secs(10);
 /// How many connections of others are turned away before the two ends give up to find each other.
 const MOST_STRANGERS: usize = 1000;
 
@@ -41,25 +44,26 @@ pub(crate) enum Side {
 /// bound or used from (network_namespaces(7)), so this is all that a namespace changes.
 pub(crate) trait Namespaces {
     /// The address of an end.
-    fn address(&self, side: Side) -> Ipv4Addr;
-    /// Makes a socket of IPv4 there.
+    fn address(&self, side: Side) -> IpAddr;
+    /// Makes a socket there.
     ///
     /// # Errors
     /// The kernel's.
     fn socket(&self, side: Side, kind: SocketType) -> io::Result<OwnedFd>;
 }
 
-/// Both ends on the loopback interface of the own namespace.
+/// What is here is at this address of the own namespace.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Loopback;
+pub(crate) struct Here(pub(crate) IpAddr);
 
-impl Namespaces for Loopback {
-    fn address(&self, _side: Side) -> Ipv4Addr {
-        Ipv4Addr::LOCALHOST
+impl Namespaces for Here {
+    fn address(&self, _side: Side) -> IpAddr {
+        self.0
     }
 
     fn socket(&self, _side: Side, kind: SocketType) -> io::Result<OwnedFd> {
-        Ok(rustix::net::socket_with(AddressFamily::INET, kind, SocketFlags::CLOEXEC, None)?)
+        let family = if self.0.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        Ok(rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None)?)
     }
 }
 
@@ -70,51 +74,64 @@ pub(crate) struct InNetwork<'a>(pub(crate) &'a Network);
 impl InNetwork<'_> {
     fn place(&self, side: Side) -> &Endpoint {
         self.0.end(match side {
-            Side::Client => End::Client,
-            Side::Server => End::Server,
+            Side::Client => network::End::Client,
+            Side::Server => network::End::Server,
         })
     }
 }
 
 impl Namespaces for InNetwork<'_> {
-    fn address(&self, side: Side) -> Ipv4Addr {
-        match self.place(side).address() {
-            IpAddr::V4(address) => address,
-            // The networks that holdup makes have IPv4 addresses.
-            IpAddr::V6(_) => Ipv4Addr::UNSPECIFIED,
-        }
+    fn address(&self, side: Side) -> IpAddr {
+        self.place(side).address()
     }
 
     fn socket(&self, side: Side, kind: SocketType) -> io::Result<OwnedFd> {
-        self.place(side).within(|| Loopback.socket(side, kind)).map_err(|p| io::Error::other(p.why))?
+        let place = self.place(side);
+        place.within(|| Here(place.address()).socket(side, kind)).map_err(|p| io::Error::other(p.why))?
     }
 }
 
 /// Two sockets, connected to each other.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Ends {
     /// The one that sends.
-    pub(crate) client: OwnedFd,
+    pub(crate) client: Arc<End>,
     /// The one that receives and answers.
-    pub(crate) server: OwnedFd,
+    pub(crate) server: Arc<End>,
+}
+
+/// One of them.
+#[derive(Debug)]
+pub(crate) struct End {
+    socket: OwnedFd,
     /// See the head of this file. UDP only.
-    guards: Vec<OwnedFd>,
-    /// Strangers that came before the guards stood.
+    guard: Option<OwnedFd>,
+    /// Strangers that came before the guard stood, or before the own connection.
     early: u64,
 }
 
-impl Ends {
-    /// The same sockets once more, for a test that does something to them.
-    #[cfg(test)]
-    pub(crate) fn again(&self) -> Self {
-        let again = |socket: &OwnedFd| socket.try_clone().expect("a file more");
-        Ends { client: again(&self.client), server: again(&self.server), guards: Vec::new(), early: 0 }
+impl AsFd for End {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
     }
+}
 
-    /// How many datagrams (UDP) or connections (TCP) came from others than the two ends.
+impl End {
+    /// How many datagrams (UDP) or connections (TCP) came from others than the other end.
     pub(crate) fn strangers(&self) -> u64 {
         let of_guard = |guard: &OwnedFd| empty(guard) + u64::from(drops(guard).unwrap_or(0));
-        self.early + self.guards.iter().map(of_guard).sum::<u64>()
+        self.early + self.guard.as_ref().map_or(0, of_guard)
+    }
+
+    /// Connects it to the other end, at this address; what others have sent to it before is counted and dropped.
+    pub(crate) fn join(&mut self, other: SocketAddr, setup: &Setup) -> io::Result<()> {
+        rustix::net::connect(&self.socket, &other)?;
+        // With it a full queue of a network device is an error of the sender's and not a silent loss: net/ipv4/udp.c
+        // udp_send_skb drops ENOBUFS without it.
+        report_errors(&self.socket, other.is_ipv4())?;
+        made_as_asked(&self.socket, setup)?;
+        self.early += empty(&self.socket);
+        Ok(())
     }
 }
 
@@ -124,91 +141,135 @@ impl Ends {
 /// Of kind `Host` when the kernel does not give what is asked for.
 pub(crate) fn endpoints(setup: &Setup, namespaces: &dyn Namespaces) -> Result<Ends, Problem> {
     let refused = |e: io::Error| Problem::host(format!("protocol {}", setup.protocol.word()), e.to_string());
-    let ends = match setup.protocol {
+    let (client, server) = match setup.protocol {
         Protocol::Udp => udp(namespaces, setup).map_err(refused)?,
         Protocol::Tcp => tcp(namespaces, setup).map_err(refused)?,
         Protocol::UnixDatagram => pair(SocketType::DGRAM).map_err(refused)?,
         Protocol::UnixStream => pair(SocketType::STREAM).map_err(refused)?,
     };
-    for end in [&ends.client, &ends.server] {
-        buffers(end, setup)?;
-        patience(end).map_err(refused)?;
-    }
-    Ok(ends)
+    [&client, &server].into_iter().try_for_each(|end| made_ready(end, setup))?;
+    Ok(Ends { client: Arc::new(client), server: Arc::new(server) })
 }
 
-fn pair(kind: SocketType) -> io::Result<Ends> {
+/// The buffers as an arm wants them, and waits that end soon.
+///
+/// # Errors
+/// Of kind `Host` when the kernel does not give what is asked for.
+pub(crate) fn made_ready(end: &End, setup: &Setup) -> Result<(), Problem> {
+    buffers(&end.socket, setup)?;
+    patience(&end.socket).map_err(|e| Problem::host("the timeout of a socket", e.to_string()))
+}
+
+fn pair(kind: SocketType) -> io::Result<(End, End)> {
     let (client, server) = rustix::net::socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?;
-    Ok(Ends { client, server, guards: Vec::new(), early: 0 })
+    let end = |socket| End { socket, guard: None, early: 0 };
+    Ok((end(client), end(server)))
 }
 
-fn udp(namespaces: &dyn Namespaces, setup: &Setup) -> io::Result<Ends> {
-    // The guards are bound first: the kernel looks through the sockets of a port from the latest on.
-    let guarded = |side: Side| -> io::Result<(OwnedFd, OwnedFd, SocketAddrV4)> {
-        let guard = namespaces.socket(side, SocketType::DGRAM)?;
-        let end = namespaces.socket(side, SocketType::DGRAM)?;
-        for socket in [&guard, &end] {
-            sockopt::set_socket_reuseaddr(socket, true)?;
-        }
-        rustix::net::bind(&guard, &SocketAddrV4::new(namespaces.address(side), 0))?;
-        let at = own_address(&guard)?;
-        rustix::net::bind(&end, &at)?;
-        for socket in [&guard, &end] {
-            sockopt::set_socket_reuseaddr(socket, false)?;
-        }
-        Ok((guard, end, at))
-    };
-    let (client_guard, client, client_at) = guarded(Side::Client)?;
-    let (server_guard, server, server_at) = guarded(Side::Server)?;
-    rustix::net::connect(&client, &server_at)?;
-    rustix::net::connect(&server, &client_at)?;
-    for end in [&client, &server] {
-        // With it a full queue of a network device is an error of the sender's and not a silent loss: net/ipv4/udp.c
-        // udp_send_skb drops ENOBUFS without it.
-        report_errors(end)?;
-        buffers(end, setup).map_err(|p| io::Error::other(p.to_string()))?;
+fn udp(namespaces: &dyn Namespaces, setup: &Setup) -> io::Result<(End, End)> {
+    let (mut client, mut server) = (datagram(namespaces, Side::Client)?, datagram(namespaces, Side::Server)?);
+    client.join(own_address(&server)?, setup)?;
+    server.join(own_address(&client)?, setup)?;
+    Ok((client, server))
+}
+
+/// A socket for datagrams with its guard, not joined to the other end yet.
+///
+/// # Errors
+/// The kernel's.
+pub(crate) fn datagram(namespaces: &dyn Namespaces, side: Side) -> io::Result<End> {
+    // The guard is bound first: the kernel looks through the sockets of a port from the latest on.
+    let guard = namespaces.socket(side, SocketType::DGRAM)?;
+    let socket = namespaces.socket(side, SocketType::DGRAM)?;
+    for socket in [&guard, &socket] {
+        sockopt::set_socket_reuseaddr(socket, true)?;
     }
-    let early = empty(&client) + empty(&server);
-    Ok(Ends { client, server, guards: vec![client_guard, server_guard], early })
+    rustix::net::bind(&guard, &SocketAddr::new(namespaces.address(side), 0))?;
+    rustix::net::bind(&socket, &own_address(&guard)?)?;
+    for socket in [&guard, &socket] {
+        sockopt::set_socket_reuseaddr(socket, false)?;
+    }
+    Ok(End { socket, guard: Some(guard), early: 0 })
 }
 
-/// Sets IP_RECVERR (ip(7)), for which rustix has no call.
-fn report_errors(socket: &OwnedFd) -> io::Result<()> {
+/// Sets IP_RECVERR (ip(7)) or IPV6_RECVERR (ipv6(7)), for which rustix has no call.
+fn report_errors(socket: &OwnedFd, is_ipv4: bool) -> io::Result<()> {
     let on: libc::c_int = 1;
     let length = size_of_val(&on) as libc::socklen_t;
+    let (level, name) =
+        if is_ipv4 { (libc::IPPROTO_IP, libc::IP_RECVERR) } else { (libc::IPPROTO_IPV6, libc::IPV6_RECVERR) };
     // SAFETY: the kernel reads one int.
-    let set = unsafe {
-        libc::setsockopt(socket.as_raw_fd(), libc::IPPROTO_IP, libc::IP_RECVERR, (&raw const on).cast(), length)
-    };
+    let set = unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, (&raw const on).cast(), length) };
     if set == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-fn tcp(namespaces: &dyn Namespaces, setup: &Setup) -> io::Result<Ends> {
+fn tcp(namespaces: &dyn Namespaces, setup: &Setup) -> io::Result<(End, End)> {
+    let listener = listen(namespaces, setup)?;
+    let client = call(namespaces, setup, own_address(&listener)?)?;
+    let server = accept(&listener, own_address(&client)?, setup)?;
+    Ok((stream_end(client, setup, 0)?, server))
+}
+
+/// Listens for one connection.
+///
+/// # Errors
+/// The kernel's.
+pub(crate) fn listen(namespaces: &dyn Namespaces, setup: &Setup) -> io::Result<OwnedFd> {
     let listener = namespaces.socket(Side::Server, SocketType::STREAM)?;
-    rustix::net::bind(&listener, &SocketAddrV4::new(namespaces.address(Side::Server), 0))?;
-    rustix::net::listen(&listener, 16)?;
-    let client = namespaces.socket(Side::Client, SocketType::STREAM)?;
-    rustix::net::bind(&client, &SocketAddrV4::new(namespaces.address(Side::Client), 0))?;
+    rustix::net::bind(&listener, &SocketAddr::new(namespaces.address(Side::Server), 0))?;
     // Buffers are set before the connection is made, because they decide its window (tcp(7)).
-    for socket in [&listener, &client] {
-        buffers(socket, setup).map_err(|p| io::Error::other(p.to_string()))?;
-    }
-    rustix::net::connect(&client, &own_address(&listener)?)?;
-    let client_at = own_address(&client)?;
+    made_as_asked(&listener, setup)?;
+    rustix::net::listen(&listener, 16)?;
+    sockopt::set_socket_timeout(&listener, sockopt::Timeout::Recv, Some(CONNECT))?;
+    Ok(listener)
+}
+
+/// Connects to a listener.
+///
+/// # Errors
+/// The kernel's.
+pub(crate) fn call(namespaces: &dyn Namespaces, setup: &Setup, to: SocketAddr) -> io::Result<OwnedFd> {
+    let client = namespaces.socket(Side::Client, SocketType::STREAM)?;
+    rustix::net::bind(&client, &SocketAddr::new(namespaces.address(Side::Client), 0))?;
+    made_as_asked(&client, setup)?;
+    sockopt::set_socket_timeout(&client, sockopt::Timeout::Send, Some(CONNECT))?;
+    rustix::net::connect(&client, &to)?;
+    Ok(client)
+}
+
+/// Takes the connection that comes from this address; others are turned away.
+///
+/// # Errors
+/// The kernel's, or that too many others come.
+pub(crate) fn accept(listener: &OwnedFd, client: SocketAddr, setup: &Setup) -> io::Result<End> {
     for early in 0..MOST_STRANGERS {
-        let (server, from) = rustix::net::acceptfrom_with(&listener, SocketFlags::CLOEXEC)?;
-        if from.is_some_and(|from| SocketAddrV4::try_from(from).is_ok_and(|from| from == client_at)) {
-            for end in [&client, &server] {
-                sockopt::set_tcp_nodelay(end, !setup.coalesces())?;
-            }
-            return Ok(Ends { client, server, guards: Vec::new(), early: early as u64 });
+        let (server, from) = rustix::net::acceptfrom_with(listener, SocketFlags::CLOEXEC)?;
+        if from.is_some_and(|from| SocketAddr::try_from(from).is_ok_and(|from| from == client)) {
+            return stream_end(server, setup, early as u64);
         }
     }
     Err(io::Error::other(format!("{MOST_STRANGERS} others connected before the own end")))
 }
 
-fn own_address(socket: &OwnedFd) -> io::Result<SocketAddrV4> {
-    SocketAddrV4::try_from(rustix::net::getsockname(socket)?).map_err(|_| io::Error::other("the address is not IPv4"))
+/// One end of a connection.
+///
+/// # Errors
+/// The kernel's.
+pub(crate) fn stream_end(socket: OwnedFd, setup: &Setup, early: u64) -> io::Result<End> {
+    sockopt::set_tcp_nodelay(&socket, !setup.coalesces())?;
+    Ok(End { socket, guard: None, early })
+}
+
+/// The own address of a socket.
+///
+/// # Errors
+/// What the kernel says, or that it is of another family.
+pub(crate) fn own_address(socket: &impl AsFd) -> io::Result<SocketAddr> {
+    SocketAddr::try_from(rustix::net::getsockname(socket)?).map_err(|_| io::ErrorKind::InvalidData.into())
+}
+
+fn made_as_asked(socket: &OwnedFd, setup: &Setup) -> io::Result<()> {
+    buffers(socket, setup).map_err(|p| io::Error::other(p.to_string()))
 }
 
 /// Sets the buffers that the arm asks for; the kernel keeps twice as much for its own book-keeping (socket(7)).

@@ -10,20 +10,21 @@ use crate::ping::inbox::Inbox;
 use crate::ping::order::Order;
 use crate::ping::outbox::Outbox;
 use crate::ping::region::{CLIENT, ENDS, Region, SERVER, Slot, ending};
-use crate::ping::results::{self, Edge};
+use crate::ping::results::{self, Done, Edge, used};
 use crate::ping::schedule::Schedule;
 use crate::ping::server::Server;
-use crate::ping::setup::Setup;
-use crate::ping::sockets::{self, Ends};
+use crate::ping::setup::{Recording, Setup};
+use crate::ping::sockets::{self, End, Ends};
 use holdup_catalogue::ping::Mode;
 use holdup_load::board::phase;
 use holdup_load::clock::now_ns;
 use holdup_load::drive::{self, Team};
+use holdup_load::record;
 use holdup_load::worker_pool::{Job, WorkerPool};
 use holdup_load::{TrialContext, TrialResult};
 use holdup_model::Problem;
 use std::io;
-use std::os::fd::AsRawFd as _;
+use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -38,14 +39,46 @@ const NAMES: [&str; ENDS] = ["the client", "the server"];
 pub(crate) fn run(setup: &Setup, ends: Ends, trial: TrialContext<'_>) -> Result<TrialResult, Problem> {
     let unknown = |e: io::Error| Problem::host("drops of a socket", e.to_string());
     if setup.protocol.may_lose() {
-        sockets::drops(&ends.server).map_err(unknown)?;
+        sockets::drops(&*ends.server).map_err(unknown)?;
     }
     let region = Region::new(ENDS).map_err(|e| Problem::trial("ping", format!("no memory for its counts: {e}")))?;
-    let (region, ends) = (Arc::new(region), Arc::new(ends));
-    let pair = Pair::start(setup, &region, &ends)?;
+    let region = Arc::new(region);
+    // In the order of their slots.
+    let jobs = vec![client_job(setup, &region, &ends.client, false), server_job(setup, &region, &ends.server, 0)];
+    let pair = Pair { region: region.clone(), pool: start(setup, &region, jobs)? };
     let edge = || edge(setup, &region, &ends);
     let (begin, end) = drive::through(trial, region.stage(), ENDS, pair, edge)?;
-    results::of(setup, &region, &ends, &begin, &end)
+    let drops = |of: &End| if setup.protocol.may_lose() { sockets::drops(of) } else { Ok(0) };
+    let unknown = |e: io::Error| Problem::trial("drops of a socket", e.to_string());
+    results::of(&Done {
+        setup,
+        region: &region,
+        begin: &begin,
+        end: &end,
+        drops: [drops(&ends.client).map_err(unknown)?, drops(&ends.server).map_err(unknown)?],
+        strangers: ends.client.strangers() + ends.server.strangers(),
+        one_way: &record::together(std::iter::once(&region.slot(SERVER).latency)),
+        used: [CLIENT, SERVER].map(|end| used(region.slot(end))),
+        apart: None,
+    })
+}
+
+/// Starts ends.
+///
+/// # Errors
+/// Of kind `Trial` when they cannot be started.
+pub(crate) fn start(setup: &Setup, region: &Arc<Region>, jobs: Vec<Job>) -> Result<WorkerPool, Problem> {
+    let stop = region.clone();
+    WorkerPool::start(setup.sharing, "ping", jobs, move || stop.stage().enter(phase::STOP))
+}
+
+/// Waits until ends have ended, of which one may have given up.
+///
+/// # Errors
+/// Of kind `Trial` when one did not end well.
+pub(crate) fn finish(region: &Region, pool: WorkerPool, hurry: &dyn Fn() -> bool) -> Result<(), Problem> {
+    pool.finish(hurry).map_err(|problem| Problem { why: named(&problem.why), ..problem })?;
+    gave_up(region).map_or(Ok(()), |why| Err(Problem::trial("the end of the trial", why)))
 }
 
 /// The two ends at work. Dropping ends both.
@@ -54,26 +87,12 @@ struct Pair {
     pool: WorkerPool,
 }
 
-impl Pair {
-    fn start(setup: &Setup, region: &Arc<Region>, ends: &Arc<Ends>) -> Result<Self, Problem> {
-        let (client, server) = (client(setup, region, ends), server(setup, region, ends));
-        // In the order of their slots.
-        let jobs = vec![
-            Job::new(move || client.run()).keeping([ends.client.as_raw_fd()]),
-            Job::new(move || server.run()).keeping([ends.server.as_raw_fd()]),
-        ];
-        let stop = region.clone();
-        let pool = WorkerPool::start(setup.sharing, "ping", jobs, move || stop.stage().enter(phase::STOP))?;
-        Ok(Pair { region: region.clone(), pool })
-    }
-
-    /// Why an end gave up, if one did.
-    fn gave_up(region: &Region) -> Option<String> {
-        let mut broken = region.slots().zip(NAMES).filter(|(slot, _)| slot.has_broken()).collect::<Vec<_>>();
-        // That the other end is gone explains least.
-        broken.sort_by_key(|(slot, _)| slot.ending.load(Ordering::Acquire) == ending::CLOSED);
-        broken.first().map(|(slot, name)| format!("{name} gave up: {}", why(slot)))
-    }
+/// Why an end gave up, if one did.
+pub(crate) fn gave_up(region: &Region) -> Option<String> {
+    let mut broken = region.slots().zip(NAMES).filter(|(slot, _)| slot.has_broken()).collect::<Vec<_>>();
+    // That the other end is gone explains least.
+    broken.sort_by_key(|(slot, _)| slot.ending.load(Ordering::Acquire) == ending::CLOSED);
+    broken.first().map(|(slot, name)| format!("{name} gave up: {}", why(slot)))
 }
 
 fn why(slot: &Slot) -> String {
@@ -92,24 +111,19 @@ fn why(slot: &Slot) -> String {
 
 impl Team for Pair {
     fn failed(&mut self) -> Option<String> {
-        let reason = Self::gave_up(&self.region);
+        let reason = gave_up(&self.region);
         let reason = reason.or_else(|| self.pool.failed().map(|early| named(&early)));
         // An end that gave up between the two looks has said so before it ended.
-        reason.map(|reason| Self::gave_up(&self.region).unwrap_or(reason))
+        reason.map(|reason| gave_up(&self.region).unwrap_or(reason))
     }
 
     fn finish(self, hurry: &dyn Fn() -> bool) -> Result<(), Problem> {
-        let Pair { region, pool } = self;
-        pool.finish(hurry).map_err(|problem| Problem { why: named(&problem.why), ..problem })?;
-        match Pair::gave_up(&region) {
-            Some(why) => Err(Problem::trial("the end of the trial", why)),
-            None => Ok(()),
-        }
+        finish(&self.region, self.pool, hurry)
     }
 }
 
 /// What a pool says of its worker 0 or 1, said of an end.
-fn named(early: &str) -> String {
+pub(crate) fn named(early: &str) -> String {
     let ends = [
         ("worker 0", NAMES[CLIENT]),
         ("thread 0", NAMES[CLIENT]),
@@ -120,17 +134,18 @@ fn named(early: &str) -> String {
     found.unwrap_or_else(|| early.to_owned())
 }
 
-fn client(setup: &Setup, region: &Arc<Region>, ends: &Arc<Ends>) -> Client {
+/// The end that sends.
+pub(crate) fn client_job(setup: &Setup, region: &Arc<Region>, end: &Arc<End>, is_apart: bool) -> Job {
     let stream = setup.protocol.is_stream();
-    let fd = ends.client.as_raw_fd();
-    Client {
+    let fd = end.as_fd().as_raw_fd();
+    let client = Client {
         region: region.clone(),
-        ends: ends.clone(),
+        end: end.clone(),
         inbox: Inbox::new(fd, stream, setup.size),
         outbox: Outbox(fd),
         order: Order::of_size(setup.size),
         schedule: match &setup.recorded {
-            Some(recorded) => Schedule::of_recorded(recorded.clone()),
+            Some(Recording(recorded)) => Schedule::of_recorded(recorded.clone()),
             None => Schedule::of_rate(setup.rate, setup.burst, setup.size),
         },
         message: vec![0; setup.size],
@@ -141,29 +156,34 @@ fn client(setup: &Setup, region: &Arc<Region>, ends: &Arc<Ends>) -> Client {
         polls: setup.polls,
         closed_loop: setup.mode == Mode::PingPong,
         open_loop: setup.is_open_loop(),
+        is_apart,
         cpus: setup.placement.client.clone(),
         state: State::default(),
-    }
+    };
+    Job::new(move || client.run()).keeping([fd])
 }
 
-fn server(setup: &Setup, region: &Arc<Region>, ends: &Arc<Ends>) -> Server {
+/// The end that receives and answers.
+pub(crate) fn server_job(setup: &Setup, region: &Arc<Region>, end: &Arc<End>, client_less_server_ns: i64) -> Job {
     let stream = setup.protocol.is_stream();
-    let fd = ends.server.as_raw_fd();
-    Server {
+    let fd = end.as_fd().as_raw_fd();
+    let server = Server {
         region: region.clone(),
-        ends: ends.clone(),
+        end: end.clone(),
         inbox: Inbox::new(fd, stream, setup.size),
         outbox: Outbox(fd),
         order: Order::of_size(setup.size),
         size: setup.size,
-        recorded: setup.recorded.clone(),
+        recorded: setup.recorded.as_ref().map(|Recording(recorded)| recorded.clone()),
         stream,
         may_lose: setup.protocol.may_lose(),
         polls: setup.polls,
         bare_answer: setup.mode == Mode::PingPong,
         cpus: setup.placement.server.clone(),
+        client_less_server_ns,
         place: 0,
-    }
+    };
+    Job::new(move || server.run()).keeping([fd])
 }
 
 /// Reads the counts of both ends and the kernel's.
@@ -180,21 +200,21 @@ fn edge(setup: &Setup, region: &Region, ends: &Ends) -> Edge {
         delivered,
         delivered_bytes,
         answered: count(&client.received.0),
-        dropped: if setup.protocol.may_lose() { sockets::drops(&ends.server).unwrap_or(0) } else { 0 },
+        dropped: if setup.protocol.may_lose() { sockets::drops(&*ends.server).unwrap_or(0) } else { 0 },
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ping::sockets::{Loopback, endpoints};
+    use crate::ping::sockets::{Here, endpoints};
     use crate::testing::Hooks;
     use holdup_catalogue::ping;
     use holdup_host::Host;
     use holdup_load::Cancel;
     use holdup_model::{Measurement, Value};
     use rustix::net::{SendFlags, Shutdown};
-    use std::net::{SocketAddrV4, UdpSocket};
+    use std::net::{Ipv4Addr, UdpSocket};
 
     /// Runs a trial, in whose window something is done to its ends.
     fn disturbed(changes: &[(&str, Value)], disturb: &mut dyn FnMut(&Ends)) -> Result<Vec<Measurement>, Problem> {
@@ -203,8 +223,8 @@ mod tests {
             parameters.set(name, value.clone());
         }
         let setup = Setup::read(&parameters, &Host::real()).expect("valid");
-        let ends = endpoints(&setup, &Loopback).expect("the loopback interface is up");
-        let outside = ends.again();
+        let ends = endpoints(&setup, &Here(Ipv4Addr::LOCALHOST.into())).expect("the loopback interface is up");
+        let outside = ends.clone();
         let trial = TrialContext {
             parameters: &parameters,
             warmup_ns: 5_000_000,
@@ -273,7 +293,7 @@ mod tests {
         let stranger = UdpSocket::bind("127.0.0.1:0").expect("a port");
         let measurements = disturbed(&changes, &mut |ends| {
             for end in [&ends.client, &ends.server] {
-                let at = SocketAddrV4::try_from(rustix::net::getsockname(end).expect("bound")).expect("IPv4");
+                let at = sockets::own_address(end).expect("bound");
                 for _ in 0..1_000 {
                     stranger.send_to(&[7; 14], at).expect("sent");
                 }

@@ -1,8 +1,11 @@
 //! Groups of senders and receivers that exchange short messages.
 
 use crate::messenger;
+use crate::messenger::apart::{self, ServerSide};
 use crate::messenger::setup::Setup;
 use holdup_host::Host;
+use holdup_load::peer::Server;
+use holdup_load::two_ends;
 use holdup_load::{PrepareContext, Prepared, TrialContext, TrialResult, Workload};
 use holdup_model::plan::MetricChoice;
 use holdup_model::{Meta, Metric, Parameter, Parameters, Problem};
@@ -26,6 +29,8 @@ const META: Meta = Meta {
            timed, at random distances.\n\n\
            Sent and received are counted one by one and must be equal at the end: senders stop, receivers read until \
            no task writes any more. A trial that lost a message is void.\n\n\
+           With [hosts] the receivers are on the host under test and the senders on another one, over TCP. Latency and \
+           total_time_s need both clocks then, and are given only where they exceed what their comparison may be off.\n\n\
            Limits: pipes and socket pairs measure their own locks and copies as well as the scheduler. Switches and \
            CPU time are each task's own accounts, taken when it first sees that the window is open or closed. Over \
            tcp, several senders share a connection, as in hackbench; the kernel may then cut a message in two, and \
@@ -57,6 +62,15 @@ impl Workload for Messenger {
         true
     }
 
+    fn has_two_ends(&self) -> bool {
+        true
+    }
+
+    fn check_two_ends(&self, host: &Host, parameters: &Parameters) -> Result<(), Problem> {
+        crate::messenger::REFERENCE_TOOLS.check_two_ends(parameters)?;
+        Setup::read(parameters, host)?.check_two_ends()
+    }
+
     /// Nothing is made for a session, so all uses share one.
     fn session_key(&self, _parameters: &Parameters) -> String {
         String::new()
@@ -68,6 +82,10 @@ impl Workload for Messenger {
     }
 
     fn prepare(&self, context: PrepareContext<'_>) -> Result<Box<dyn Prepared>, Problem> {
+        let has_fixed_work = |parameters: &Parameters| !matches!(parameters.integer("messages"), Ok(None | Some(0)));
+        if let Some(session) = two_ends::prepare(META.id, &context, has_fixed_work, run_apart)? {
+            return Ok(session);
+        }
         crate::messenger::REFERENCE_TOOLS.prepare(context, |context| {
             for parameters in context.combinations {
                 Setup::read(parameters, context.host)?;
@@ -75,6 +93,11 @@ impl Workload for Messenger {
             Ok(Box::new(Session { host: context.host.clone() }))
         })
     }
+}
+
+/// The client of two hosts.
+fn run_apart(server: Server<ServerSide>, host: &Host, trial: TrialContext<'_>) -> Result<TrialResult, Problem> {
+    apart::run(server, &Setup::read(trial.parameters, host)?, trial)
 }
 
 struct Session {

@@ -1,11 +1,14 @@
 //! Messages between two ends: ping-pong, under load, one way, played back.
 
+use crate::ping::apart::{self, ServerSide};
 use crate::ping::results;
 use crate::ping::setup::Setup;
 use crate::ping::sockets::{self, InNetwork};
 use crate::ping::trial;
 use holdup_host::Host;
 use holdup_host::network::Topology;
+use holdup_load::peer::Server;
+use holdup_load::two_ends;
 use holdup_load::{PrepareContext, Prepared, TrialContext, TrialResult, Workload};
 use holdup_model::plan::MetricChoice;
 use holdup_model::{ClosedLoop, Meta, Metric, Parameter, Parameters, Problem, Semantics, Think};
@@ -36,6 +39,9 @@ const META: Meta = Meta {
            is known modulo 4.29 s; shorter ones have no one-way time, and below 4 bytes no order. Over \
            TCP small messages are put together (Nagle) in `throughput` only. One message is one system call at the \
            sender; at the receiver as well with datagrams, while a read of a stream takes all that is there.\n\n\
+           With [hosts] the server is on the host under test and the client on another one, over UDP or TCP. Arrivals are \
+           placed by the client's clock, and one-way times are given only where they exceed what the comparison of both \
+           clocks may be off. Datagrams that the network lost are counted and do not make a trial void.\n\n\
            Limits: what the kernel does to deliver over loopback runs in the sender's context, so it is part of the \
            client's CPU time. CPU times are over what was delivered between the moments when the end itself saw the \
            window open and close. A rate that the client cannot keep is reason in a note.",
@@ -80,6 +86,15 @@ impl Workload for Ping {
         true
     }
 
+    fn has_two_ends(&self) -> bool {
+        true
+    }
+
+    fn check_two_ends(&self, host: &Host, parameters: &Parameters) -> Result<(), Problem> {
+        crate::ping::REFERENCE_TOOLS.check_two_ends(parameters)?;
+        Setup::read(parameters, host)?.check_two_ends()
+    }
+
     /// Nothing is prepared, so all uses share that.
     fn session_key(&self, _parameters: &Parameters) -> String {
         String::new()
@@ -91,6 +106,9 @@ impl Workload for Ping {
     }
 
     fn prepare(&self, context: PrepareContext<'_>) -> Result<Box<dyn Prepared>, Problem> {
+        if let Some(session) = two_ends::prepare(META.id, &context, |_| false, run_apart)? {
+            return Ok(session);
+        }
         crate::ping::REFERENCE_TOOLS.prepare(context, |context| {
             for parameters in context.combinations {
                 // Made and closed again, so that what cannot be had is reported before the first trial.
@@ -101,6 +119,11 @@ impl Workload for Ping {
             Ok(Box::new(Session { host: context.host.clone() }))
         })
     }
+}
+
+/// The client of two hosts.
+fn run_apart(server: Server<ServerSide>, host: &Host, trial: TrialContext<'_>) -> Result<TrialResult, Problem> {
+    apart::run(server, &Setup::read(trial.parameters, host)?, trial)
 }
 
 struct Session {

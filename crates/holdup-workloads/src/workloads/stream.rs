@@ -3,6 +3,9 @@
 use crate::external::reference_tool::{ReferenceTools, carry};
 use holdup_host::Host;
 use holdup_host::network::Topology;
+use holdup_load::network::NetworkSpec;
+use holdup_load::peer::Server;
+use holdup_load::two_ends;
 use holdup_load::{PostgresOptions, PrepareContext, Prepared, TrialContext, TrialResult, Workload};
 use holdup_model::plan::MetricChoice;
 use holdup_model::{Availability, Meta, Metric, Parameter, Parameters, Problem};
@@ -37,6 +40,8 @@ const META: Meta = Meta {
            CPU seconds per 10^9 bytes are those of the workers between the edges of the window, by their own clocks, \
            with what the kernel did in their name, mostly also on behalf of the other end: on one host the softirq that \
            delivers runs in the sender. What ksoftirqd did belongs to no worker.\n\n\
+           With [hosts] one end of each connection is on the host under test, and the end that connects on another one, over \
+           TCP; the time of a transfer is not measured then.\n\n\
            With a `profile`, which is read as uperf reads it, connections, protocol, size, mode, workers, sharing and rate \
            are those of the profile.",
     references: &[
@@ -67,6 +72,20 @@ impl Workload for Stream {
         true
     }
 
+    fn has_two_ends(&self) -> bool {
+        true
+    }
+
+    fn check_two_ends(&self, host: &Host, parameters: &Parameters) -> Result<(), Problem> {
+        REFERENCE_TOOLS.check_two_ends(parameters)?;
+        let setup = Setup::read(parameters, host)?;
+        if setup.is_apart || setup.network != NetworkSpec::HOST {
+            return Err(Problem::usage("network with [hosts]", "the network is the one between the hosts")
+                .hint("leave network and mtu out"));
+        }
+        apart::check(&setup, "[hosts]")
+    }
+
     fn session_key(&self, _parameters: &Parameters) -> String {
         String::new()
     }
@@ -89,12 +108,16 @@ impl Workload for Stream {
     }
 
     fn prepare(&self, context: PrepareContext<'_>) -> Result<Box<dyn Prepared>, Problem> {
+        if let Some(session) = two_ends::prepare(META.id, &context, |_| false, run_apart)? {
+            return Ok(session);
+        }
         REFERENCE_TOOLS.prepare(context, |context| {
             let mut seen = Vec::new();
             for parameters in context.combinations {
                 let setup = Setup::read(parameters, context.host)?;
                 if setup.is_apart {
-                    apart::reach(&setup, context.host, &context.cancel)?.bye();
+                    apart::check(&setup, "network peer")?;
+                    let _reached = two_ends::reach(context.host, &apart::peer_of(context.host)?, &context.cancel)?;
                     continue;
                 }
                 if let Some(path) = &setup.profile {
@@ -111,6 +134,11 @@ impl Workload for Stream {
     }
 }
 
+/// The client of two hosts.
+fn run_apart(server: Server<apart::ServerSide>, host: &Host, trial: TrialContext<'_>) -> Result<TrialResult, Problem> {
+    apart::run(server, &Setup::read(trial.parameters, host)?, host, trial)
+}
+
 struct Session {
     host: Host,
 }
@@ -119,7 +147,10 @@ impl Prepared for Session {
     fn run(&mut self, trial: TrialContext<'_>) -> Result<TrialResult, Problem> {
         let setup = Setup::read(trial.parameters, &self.host)?;
         match &setup.profile {
-            _ if setup.is_apart => apart::run(&setup, &self.host, trial),
+            _ if setup.is_apart => {
+                let server = two_ends::reach(&self.host, &apart::peer_of(&self.host)?, &trial.cancel)?;
+                apart::run(Server::new(server), &setup, &self.host, trial)
+            }
             None => trial::run(&setup, &self.host, trial),
             Some(path) => pass::run(&setup, path, &self.host, trial),
         }

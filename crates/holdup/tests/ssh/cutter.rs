@@ -3,13 +3,15 @@
 use holdup_model::frame::{Decoder, Received, encode};
 use holdup_model::wire::{self, Answer, Order};
 use std::io::{Read, Write};
+use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// The environment variable that makes this program the cutter: `HOW:AT:FILE`. `close` ends the connection in place of the
-/// message AT, `silent` lets nothing through from there on. Heartbeats do not count. FILE has the number of messages so far.
+/// The environment variable that makes this program the cutter: `HOW:AT:FILE:HOST`. `close` ends the connection in place of the
+/// message AT, `silent` lets nothing through from there on. Heartbeats do not count. FILE has the number of messages so far. Lines
+/// to hosts other than HOST are left alone.
 pub(crate) const CUTTER: &str = "HOLDUP_TEST_CUTTER";
 
 /// What a connection is refused with after the cut.
@@ -35,9 +37,14 @@ impl Counted {
 }
 
 pub(crate) fn run(asked: &str) -> ExitCode {
-    let mut parts = asked.splitn(3, ':');
-    let mut part = || parts.next().expect("HOW:AT:FILE").to_owned();
+    let mut parts = asked.splitn(4, ':');
+    let mut part = || parts.next().expect("HOW:AT:FILE:HOST").to_owned();
     let counted = Counted { how: part(), at: part().parse().expect("a number"), file: part().into() };
+    let host = part();
+    if !std::env::args().any(|word| word == host) {
+        let other = Command::new("ssh").args(std::env::args_os().skip(1)).exec();
+        panic!("ssh: {other}");
+    }
     if counted.number() >= counted.at {
         eprintln!("{IS_CUT}");
         return ExitCode::from(255);

@@ -12,11 +12,15 @@ ip addr add 10.99.0.1/24 dev br0
 ip link set br0 up
 ssh-keygen -q -t ed25519 -N '' -f "$D/user_key"
 n=2
+# The client has another CLOCK_MONOTONIC, as hosts have that were booted at other times.
+T='-T --monotonic 100000'
+unshare $T true 2> /dev/null || T=
 for h in srv cli; do
     ip netns add $h
     ip link add v$h type veth peer name e0 netns $h
     ip link set v$h master br0 up
     ip -n $h addr add 10.99.0.$n/24 dev e0
+    ip -n $h addr add fd99::$n/64 dev e0 nodad
     ip -n $h link set e0 up
     ip -n $h link set lo up
     mkdir -p "$D/$h/home" "$D/$h/state"
@@ -44,7 +48,9 @@ Host $h
  GlobalKnownHostsFile /dev/null
  HostKeyAlias the-$h
 C
-    ip netns exec $h unshare -m --propagation private sh -c \
+    U=
+    [ $h = srv ] || U=$T
+    ip netns exec $h unshare -m $U --propagation private sh -c \
         "mount -t tmpfs -o mode=700 none /run/holdup; exec /usr/sbin/sshd -D -e -f '$D/$h/sshd_config'" 2> "$D/$h/log" &
     sshds="$sshds $!"
     n=$((n + 1))

@@ -112,7 +112,7 @@ fn cut(place: &Sandbox, config: &str, how: &str, at: u32) -> Option<(i32, String
     let output = place
         .holdup(&plan("ssh:host", &out, &["--dead-after", "3s"]))
         .env("HOLDUP_SSH", ssh)
-        .env(cutter::CUTTER, format!("{how}:{at}:{}", count.display()))
+        .env(cutter::CUTTER, format!("{how}:{at}:{}:host", count.display()))
         .output()
         .unwrap();
     let (_, err) = texts(&output);
@@ -505,8 +505,12 @@ mod listed {
         hosts_are_compared_and_sessions_go_round_them,
         a_fleet_is_checked_and_recorded_in_one_table,
         pgbench_on_one_host_loads_a_server_on_another,
+        messages_and_streams_go_from_one_host_to_another,
+        a_queue_between_the_hosts_shows_in_the_one_way_times,
+        strangers_are_not_served,
         ends_that_cannot_be_are_refused_with_a_way_out,
         an_end_that_disappears_makes_the_trial_void_and_both_are_restored,
+        a_line_of_two_ends_that_is_cut_at_any_message_leaves_both_hosts_as_they_were,
         sessions_run_on_two_hosts_at_the_same_time,
     );
 

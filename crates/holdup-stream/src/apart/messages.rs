@@ -55,8 +55,6 @@ pub enum Answer {
     Edge(Counts),
     /// All workers have ended.
     Ended(Counts),
-    /// It cannot be done; everything of it is gone.
-    Failed(String),
 }
 
 /// What the server counted.

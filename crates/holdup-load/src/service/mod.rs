@@ -1,12 +1,13 @@
 //! The server's side: a service that carries out orders on the machine where it runs.
 
-use crate::apart::ServerSide;
+use crate::Cancel;
+use crate::clock::{now_ns, unix_less_monotonic_ns};
 use crate::peer::channel::{Channel, End};
-use crate::peer::{PeerAnswer, PeerHello, PeerOrder};
+use crate::peer::{PeerAnswer, PeerHello, PeerOrder, RemoteEnd};
 use holdup_host::Host;
-use holdup_load::Cancel;
+use holdup_model::ends::Token;
 use std::io::{self, ErrorKind};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -17,6 +18,15 @@ const HELLO_LIMIT: Duration = Duration::from_secs(10);
 /// Connections that are served at the same time; one is what a session needs.
 const MOST_CONNECTIONS: usize = 16;
 
+/// Who is served.
+#[derive(Debug, Clone, Default)]
+pub struct Admission {
+    /// The only address that may connect; `None` on a link between two machines alone.
+    pub from: Option<IpAddr>,
+    /// What who connects has to say.
+    pub token: Token,
+}
+
 /// Serves a listener until it is asked to stop, each connection in its own thread. Returns when the last of them
 /// has ended, which they do within some milliseconds then.
 ///
@@ -24,7 +34,13 @@ const MOST_CONNECTIONS: usize = 16;
 ///
 /// # Errors
 /// When the listener itself cannot be used. What a connection brings is no error of the service.
-pub fn serve(host: &Host, listener: &TcpListener, stop: &Cancel, log: &(dyn Fn(&str) + Sync)) -> io::Result<()> {
+pub fn serve<E: RemoteEnd>(
+    host: &Host,
+    listener: &TcpListener,
+    admission: &Admission,
+    stop: &Cancel,
+    log: &(dyn Fn(&str) + Sync),
+) -> io::Result<()> {
     listener.set_nonblocking(true)?;
     let open = AtomicUsize::new(0);
     std::thread::scope(|scope| {
@@ -46,6 +62,10 @@ pub fn serve(host: &Host, listener: &TcpListener, stop: &Cancel, log: &(dyn Fn(&
                     continue;
                 }
             };
+            if admission.from.is_some_and(|only| from.ip().to_canonical() != only) {
+                log(&format!("{from}: refused: it is another host"));
+                continue;
+            }
             if open.fetch_add(1, Ordering::SeqCst) >= MOST_CONNECTIONS {
                 open.fetch_sub(1, Ordering::SeqCst);
                 turn_away(stream);
@@ -54,7 +74,7 @@ pub fn serve(host: &Host, listener: &TcpListener, stop: &Cancel, log: &(dyn Fn(&
             }
             let open = &open;
             let work = move || {
-                if let Some(line) = one(host, stream, from, stop) {
+                if let Some(line) = one::<E>(host, stream, from, admission, stop) {
                     log(&line);
                 }
                 open.fetch_sub(1, Ordering::SeqCst);
@@ -71,46 +91,76 @@ pub fn serve(host: &Host, listener: &TcpListener, stop: &Cancel, log: &(dyn Fn(&
 fn turn_away(stream: TcpStream) {
     let why = format!("{MOST_CONNECTIONS} connections are open, and no more are served");
     if let Ok(mut channel) = Channel::new(stream) {
-        let _gone = channel.send(&PeerAnswer::Refused(why));
+        let _gone = channel.send(&PeerAnswer::<()>::Refused(why));
     }
 }
 
 /// One connection; returns the line to log at its end.
-fn one(host: &Host, stream: TcpStream, from: SocketAddr, stop: &Cancel) -> Option<String> {
+fn one<E: RemoteEnd>(
+    host: &Host,
+    stream: TcpStream,
+    from: SocketAddr,
+    admission: &Admission,
+    stop: &Cancel,
+) -> Option<String> {
     // Dropped after the channel: the client has its end at that moment, however long workers take to end.
-    let mut server = ServerSide::default();
+    let mut server = E::default();
     let mut channel = match Channel::new(stream) {
         Ok(channel) => channel,
         Err(e) => return Some(format!("{from}: {e}")),
     };
-    match converse(host, &mut channel, &mut server, stop) {
+    match converse(host, &mut channel, &mut server, &admission.token, stop) {
         Ok(()) | Err(End::Cancelled) => None,
         Err(end) => {
             // Who sends garbage may not read the answer, but one of another version will.
-            let _gone = channel.send(&PeerAnswer::Refused(end.to_string()));
+            let _gone = channel.send(&PeerAnswer::<()>::Refused(end.to_string()));
             Some(format!("{from}: {end}"))
         }
     }
 }
 
-fn converse(host: &Host, channel: &mut Channel, server: &mut ServerSide, stop: &Cancel) -> Result<(), End> {
-    match channel.receive(Some(HELLO_LIMIT), stop)? {
-        PeerOrder::Hello(hello) if hello.version == env!("CARGO_PKG_VERSION") => {
-            channel.send(&PeerAnswer::Hello(PeerHello::of(host, hello.nonce)))?;
+fn converse<E: RemoteEnd>(
+    host: &Host,
+    channel: &mut Channel,
+    server: &mut E,
+    token: &Token,
+    stop: &Cancel,
+) -> Result<(), End> {
+    // The token comes first: of another connection nothing but a hello is read.
+    let first = match channel.receive::<PeerOrder<()>>(Some(HELLO_LIMIT), stop) {
+        // It looked whether the port is open.
+        Err(End::Closed) => return Ok(()),
+        first => first?,
+    };
+    match first {
+        PeerOrder::Hello(_, given) if given != *token => {
+            return Err(End::fault("its token is not the one of this run"));
         }
-        PeerOrder::Hello(hello) => {
+        PeerOrder::Hello(hello, _) if hello.version == env!("CARGO_PKG_VERSION") => {
+            channel.send(&PeerAnswer::<()>::Hello(PeerHello::of(host, hello.nonce)))?;
+        }
+        PeerOrder::Hello(hello, _) => {
             let why = format!("holdup {} asks, this is {}", hello.version.escape_debug(), env!("CARGO_PKG_VERSION"));
             return Err(End::Fault(why));
         }
         _ => return Err(End::fault("an order came before the hello")),
     }
     loop {
-        let answer = match channel.receive(None, stop)? {
-            PeerOrder::Echo => PeerAnswer::Echo,
+        let order = channel.receive::<PeerOrder<E::Order>>(None, stop)?;
+        let received_ns = now_ns().cast_signed();
+        let answer = match order {
+            PeerOrder::Clock => PeerAnswer::Clock {
+                received_ns,
+                unix_less_monotonic_ns: unix_less_monotonic_ns(),
+                sent_back_ns: now_ns().cast_signed(),
+            },
             PeerOrder::Facts => PeerAnswer::Facts(holdup_host::facts(host)),
-            PeerOrder::Stream(order) => PeerAnswer::Stream(server.carry_out(host, channel.address(), order)),
+            PeerOrder::Work(order) => match server.carry_out(host, channel.address(), order) {
+                Ok(answer) => PeerAnswer::Work(answer),
+                Err(problem) => PeerAnswer::Failed(format!("{}: {}", problem.what, problem.why)),
+            },
             PeerOrder::Bye => return Ok(()),
-            PeerOrder::Hello(_) => return Err(End::fault("a second hello came")),
+            PeerOrder::Hello(..) => return Err(End::fault("a second hello came")),
         };
         channel.send(&answer)?;
     }

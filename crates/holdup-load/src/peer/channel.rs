@@ -1,7 +1,7 @@
 //! Messages over one connection.
 
 use super::MOST_MESSAGE_BYTES;
-use holdup_load::Cancel;
+use crate::Cancel;
 use holdup_model::frame::{Decoder, Received, encode};
 use holdup_model::wire;
 use serde::Serialize;

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   client                                       server
-//!   Hello { version, nonce, release, cpus }  →
+//!   Hello { version, nonce, release, cpus }, token  →
 //!                                            ←   Hello { version, the same nonce, release, cpus }
 //!   an order                                 →
 //!                                            ←   its answer
@@ -12,18 +12,19 @@
 //!
 //! Over TCP, in [checksummed frames](holdup_model::frame) of CBOR (RFC 8949), not packed: the link is fast, and an
 //! emulated CPU is not. Each connection is served alone, one order at a time. A connection that brings anything
-//! else is ended with a reason; the service continues. There is no password: the service is for a link that holdup made
-//! itself, and is bound to the address of that link.
+//! else is ended with a reason; the service continues. Between guests there is no token: the service is for a link that
+//! holdup made itself, and is bound to the address of that link. Between hosts it is random, and only one address may connect.
 
 pub(crate) mod channel;
 mod client;
-pub mod stream;
 
-pub use client::PeerClient;
+pub use client::{Clocks, PeerClient, Server};
 
 use holdup_host::Host;
-use holdup_model::Fact;
+use holdup_model::ends::{ServiceAccess, Token};
 use holdup_model::guest::{PEER_PORT, PEER_WORD};
+use holdup_model::{Fact, Problem};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, SocketAddr};
 
@@ -57,39 +58,69 @@ impl PeerHello {
     }
 }
 
-/// From the client.
+/// What a workload's server does for its client.
+pub trait RemoteEnd: Default {
+    /// From the client.
+    type Order: Serialize + DeserializeOwned;
+    /// To it.
+    type Answer: Serialize + DeserializeOwned;
+    /// Carries out an order; `address` is the own one of the connection. Dropping the end ends all that it does.
+    ///
+    /// # Errors
+    /// When it cannot be done; everything of it is gone then.
+    fn carry_out(&mut self, host: &Host, address: IpAddr, order: Self::Order) -> Result<Self::Answer, Problem>;
+}
+
+/// From the client; `O` is what a [`RemoteEnd`] does.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub enum PeerOrder {
+pub enum PeerOrder<O> {
     /// The first message. Answer: [`PeerAnswer::Hello`].
-    Hello(PeerHello),
-    /// Nothing but an answer. Answer: [`PeerAnswer::Echo`].
-    Echo,
+    Hello(PeerHello, Token),
+    /// Read the clocks. Answer: [`PeerAnswer::Clock`].
+    Clock,
     /// Report the facts of the machine. Answer: [`PeerAnswer::Facts`].
     Facts,
-    /// One end of a trial of `stream`. Answer: [`PeerAnswer::Stream`].
-    Stream(stream::Order),
+    /// Take part in a trial. Answer: [`PeerAnswer::Work`] or [`PeerAnswer::Failed`].
+    Work(O),
     /// End the connection. No answer.
     Bye,
 }
 
 /// From the server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub enum PeerAnswer {
+pub enum PeerAnswer<A> {
     /// The first message.
     Hello(PeerHello),
-    /// To [`PeerOrder::Echo`].
-    Echo,
+    /// To [`PeerOrder::Clock`]: CLOCK_MONOTONIC, ns.
+    Clock {
+        /// When the order was there.
+        received_ns: i64,
+        /// When the answer was made.
+        sent_back_ns: i64,
+        /// CLOCK_REALTIME less CLOCK_MONOTONIC, ns.
+        unix_less_monotonic_ns: i64,
+    },
     /// To [`PeerOrder::Facts`].
     Facts(Vec<Fact>),
-    /// To [`PeerOrder::Stream`].
-    Stream(stream::Answer),
+    /// To [`PeerOrder::Work`].
+    Work(A),
+    /// To [`PeerOrder::Work`]: it could not be done, and everything of it is gone.
+    Failed(String),
     /// The connection is ended, for this reason.
     Refused(String),
 }
 
 /// Where this host's peer takes orders: what the kernel's command line says. `None` on a host without a peer.
-pub fn of_this_host(host: &Host) -> Option<SocketAddr> {
+pub fn of_this_host(host: &Host) -> Option<ServiceAccess> {
     let line = host.read_text("/proc/cmdline").ok()?;
     let word = line.split_whitespace().filter_map(|word| word.strip_prefix(PEER_WORD)).next_back()?;
-    Some(SocketAddr::new(word.parse::<IpAddr>().ok()?, PEER_PORT))
+    let at = SocketAddr::new(word.parse::<IpAddr>().ok()?, PEER_PORT);
+    Some(ServiceAccess { at, token: Token::default() })
+}
+
+/// Random bytes, at most 256: getrandom(2) gives so few in one piece.
+pub(crate) fn random<const N: usize>() -> std::io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+    Ok(bytes)
 }
