@@ -4,6 +4,7 @@ use crate::arm::Arm;
 use crate::ends::Hosts;
 use crate::guest::{Guest, is_chosen_at_boot};
 use crate::metric::Direction;
+use crate::nodes::Nodes;
 use crate::profile::Profile;
 use crate::semantics::Semantics;
 use crate::value::{Parameters, Value};
@@ -44,6 +45,9 @@ pub struct Plan {
     /// The two ends of each trial, where they are on two hosts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hosts: Option<Hosts>,
+    /// What the nodes of a cluster must have that run it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<Nodes>,
     /// Combinations of levels that are not run.
     #[serde(default)]
     pub exclude: Vec<Exclusion>,
@@ -308,6 +312,7 @@ impl Plan {
             target: target.to_owned(),
             guest: None,
             hosts: None,
+            nodes: None,
             exclude: Vec::new(),
             published: Vec::new(),
         }

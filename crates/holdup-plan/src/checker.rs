@@ -64,6 +64,7 @@ impl<'a> Checker<'a> {
     pub(crate) fn plan(&mut self, file: &str, draft: &Draft) -> Plan {
         let (hosts, of_hosts) = self.hosts(draft).unzip();
         let target = self.target(draft, of_hosts);
+        let nodes = self.nodes(draft);
         let guest = self.guest(draft);
         let workloads = self.workloads(draft);
         let mut factors = self.factors(draft, &workloads);
@@ -91,6 +92,7 @@ impl<'a> Checker<'a> {
             target,
             guest,
             hosts,
+            nodes,
             exclude: Vec::new(),
             published: Vec::new(),
         };

@@ -21,6 +21,7 @@ pub(crate) const KEYS: &[&str] = &[
     "design",
     "guest",
     "hosts",
+    "nodes",
     "metric",
     "collect",
     "published",
@@ -47,6 +48,7 @@ pub(crate) struct Draft {
     pub(crate) design: Vec<Entry>,
     pub(crate) guest: Vec<Entry>,
     pub(crate) hosts: Vec<Entry>,
+    pub(crate) nodes: Vec<Entry>,
     /// Each is a table.
     pub(crate) exclude: Vec<Node>,
     /// Each is a table.
@@ -59,8 +61,20 @@ pub(crate) struct Draft {
 impl Draft {
     /// Puts another draft under this one: what this one says wins, lists of tables are appended.
     fn merge_under(&mut self, other: Draft) {
-        let Draft { head, workloads, factors, settings, design, guest, hosts, exclude, metrics, published, collect } =
-            other;
+        let Draft {
+            head,
+            workloads,
+            factors,
+            settings,
+            design,
+            guest,
+            hosts,
+            nodes,
+            exclude,
+            metrics,
+            published,
+            collect,
+        } = other;
         for (mine, others) in [
             (&mut self.head, head),
             (&mut self.factors, factors),
@@ -68,6 +82,7 @@ impl Draft {
             (&mut self.design, design),
             (&mut self.guest, guest),
             (&mut self.hosts, hosts),
+            (&mut self.nodes, nodes),
             (&mut self.collect, collect),
         ] {
             for entry in others {
@@ -175,6 +190,7 @@ impl Files<'_> {
             "design" => draft.design = Tables(self.complaints).table(&key, node),
             "guest" => draft.guest = Tables(self.complaints).table(&key, node),
             "hosts" => draft.hosts = Tables(self.complaints).table(&key, node),
+            "nodes" => draft.nodes = Tables(self.complaints).table(&key, node),
             "collect" => draft.collect = Tables(self.complaints).table(&key, node),
             _ => {
                 let wrong = Wrong::new("a plan has no such key").hint(did_you_mean(&key, KEYS));

@@ -23,6 +23,7 @@ mod guest;
 mod hosts;
 mod metrics;
 mod node;
+mod nodes;
 mod order;
 mod overrides;
 mod profile;
@@ -70,7 +71,7 @@ pub struct Inputs<'a> {
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Overrides {
     /// `--set KEY=V[,V…]` as (key, values): a parameter of the workloads that have it, `WORKLOAD.parameter`, a key of
-    /// the design (`blocks` or `design.blocks`) or of the guest (`guest.cpus`) or of its hosts (`hosts.server`), `name`, `question`, `target`, a factor or a fixed setting. Several
+    /// the design (`blocks` or `design.blocks`) or of the guest (`guest.cpus`) or of its hosts (`hosts.server`) or nodes (`nodes.cpus`), `name`, `question`, `target`, a factor or a fixed setting. Several
     /// values make an axis or a factor; `\,` is a comma in a value.
     pub set: Vec<(String, String)>,
     /// `--vary KEY=V1,V2`: adds or replaces a factor, or an axis when the key is a workload's parameter.

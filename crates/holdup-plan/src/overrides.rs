@@ -7,6 +7,7 @@ use crate::errors::{Complaints, Wrong};
 use crate::guest::GUEST_KEYS;
 use crate::hosts::HOSTS_KEYS;
 use crate::node::{Data, Node};
+use crate::nodes::NODES_KEYS;
 use crate::source::Location;
 use crate::words::{Meaning, Words, did_you_mean, shown};
 use crate::workloads::WORKLOAD_KEYS;
@@ -39,6 +40,7 @@ enum Target<'a> {
     Head(&'a str),
     Guest(&'a str),
     Hosts(&'a str),
+    Nodes(&'a str),
     /// Workloads by their number, and the parameter.
     Parameter(Vec<usize>, &'a Parameter),
     NegativeControl(usize),
@@ -63,6 +65,7 @@ impl<'a> Apply<'a> {
                 Ok([node]) => put(&mut self.draft.guest, name, node),
                 Err(nodes) => put(&mut self.draft.guest, name, Node::new(place, Data::List(nodes))),
             },
+            Target::Nodes(name) => put(&mut self.draft.nodes, name, Node::new(place, Data::List(nodes))),
             Target::Hosts(name) => put(&mut self.draft.hosts, name, Node::new(place, Data::List(nodes))),
             Target::Head(name) => one(nodes).into_iter().for_each(|n| put(&mut self.draft.head, name, n)),
             Target::NegativeControl(at) => {
@@ -82,7 +85,12 @@ impl<'a> Apply<'a> {
         let Some((place, nodes, target)) = self.read(flag, key, values) else { return };
         let what = format!("key `{}`", shown(key));
         match target {
-            Target::Design(_) | Target::Head(_) | Target::Guest(_) | Target::Hosts(_) | Target::NegativeControl(_) => {
+            Target::Design(_)
+            | Target::Head(_)
+            | Target::Guest(_)
+            | Target::Hosts(_)
+            | Target::Nodes(_)
+            | Target::NegativeControl(_) => {
                 let wrong = Wrong::new("it is the same for all arms and cannot be varied")
                     .hint(format!("--set {}=VALUE sets it", shown(key)));
                 self.complaints.add(&place, what, wrong);
@@ -135,6 +143,9 @@ impl<'a> Apply<'a> {
         }
         if let Some(name) = key.strip_prefix("hosts.").and_then(|key| HOSTS_KEYS.iter().find(|k| **k == key)) {
             return Some(Target::Hosts(name));
+        }
+        if let Some(name) = key.strip_prefix("nodes.").and_then(|key| NODES_KEYS.iter().find(|k| **k == key)) {
+            return Some(Target::Nodes(name));
         }
         if let Some(target) = self.of_one_workload(key) {
             return Some(target);
@@ -193,6 +204,9 @@ impl<'a> Apply<'a> {
         }
         if let Some(key) = key.strip_prefix("hosts.") {
             return did_you_mean(key, HOSTS_KEYS);
+        }
+        if let Some(key) = key.strip_prefix("nodes.") {
+            return did_you_mean(key, NODES_KEYS);
         }
         match key.rsplit_once('.') {
             // `select-only.client`: the parameter is what may be mistyped, or the workload.

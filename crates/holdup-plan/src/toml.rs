@@ -37,7 +37,7 @@ pub fn profile_toml(name: &str, summary: &str, knobs: &[(String, String)]) -> St
 
 /// The TOML that reads back as the draft in any environment.
 pub(crate) fn write(draft: &Draft) -> String {
-    let Draft { head, workloads, factors, settings, design, guest, hosts, exclude, metrics, published, collect } =
+    let Draft { head, workloads, factors, settings, design, guest, hosts, nodes, exclude, metrics, published, collect } =
         draft;
     let mut document = DocumentMut::new();
     for entry in head {
@@ -60,6 +60,7 @@ pub(crate) fn write(draft: &Draft) -> String {
         ("design", design),
         ("guest", guest),
         ("hosts", hosts),
+        ("nodes", nodes),
         ("collect", collect),
     ];
     for (key, entries) in parts {

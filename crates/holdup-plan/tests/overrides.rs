@@ -394,6 +394,33 @@ fn overrides_apply_to_every_plan_of_the_corpus() {
 }
 
 #[test]
+fn what_nodes_must_have_is_absolute_and_in_plain_words() {
+    let with = |text: &str, set: &[(&str, &str)]| {
+        let overrides = Overrides { set: pairs(set), ..Overrides::default() };
+        let text = format!("{text}\n[[workload]]\nkind = \"pgbench\"\n");
+        check_with("valid", "plans/p.toml", &text, &overrides).map_err(|e| e.to_string())
+    };
+    assert_eq!(with("", &[]).expect("a plan").nodes, None);
+    let written = "[nodes]\narch = \"x86_64\"\ncpus = 16\nmemory = \"64GB\"\nfeatures = [\"milan\", \"nvme\"]";
+    let nodes =
+        with(written, &[("nodes.cpus", "32"), ("nodes.features", "genoa")]).expect("a plan").nodes.expect("nodes");
+    assert_eq!((nodes.arch.as_deref(), nodes.cpus, nodes.memory_bytes), (Some("x86_64"), Some(32), Some(64 << 30)));
+    assert_eq!(nodes.features, ["genoa"]);
+    for (set, says) in [
+        (("nodes.cpus", "2x cpus"), "it cannot be relative to one"),
+        (("nodes.memory", "50% memory"), "it cannot be relative to one"),
+        (("nodes.cpus", "1,2"), "it takes one value"),
+        (("nodes.cpus", "0"), "nodes.cpus=0"),
+        (("nodes.arch", "x86_64,aarch64"), "holdup runs on one architecture"),
+        (("nodes.features", "milan|genoa"), "it is no name of a feature"),
+        (("nodes.feature", "milan"), "did you mean `features`"),
+    ] {
+        let said = with("", &[set]).expect_err(says);
+        assert!(said.contains(says), "{says}: {said}");
+    }
+}
+
+#[test]
 fn two_ends_make_the_target_and_are_two_hosts() {
     let text = "[[workload]]\nkind = \"pgbench\"\n";
     let with = |set: &[(&str, &str)], target: Option<&str>| {

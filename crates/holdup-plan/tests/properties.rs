@@ -70,6 +70,7 @@ prop_compose! {
             target: if names.is_some() { "qemu" } else { "local" }.to_owned(),
             guest: names.map(|_| Guest::default()),
             hosts: None,
+            nodes: None,
             exclude: Vec::new(),
             published: Vec::new(),
         }

@@ -35,9 +35,7 @@ impl Span {
 pub fn cut(schedule: &Schedule, is_simulated: bool, most: u32) -> Vec<Span> {
     let trials = u32::try_from(schedule.trials.len()).unwrap_or(u32::MAX);
     if is_simulated {
-        let parts = most.clamp(1, trials.max(1));
-        let end = |part: u32| (u64::from(trials) * u64::from(part) / u64::from(parts)) as u32;
-        return (0..parts).map(|part| Span { first: end(part), end: end(part + 1) }).collect();
+        return even(trials, most);
     }
     let mut spans = Vec::new();
     let mut first = 0;
@@ -47,6 +45,13 @@ pub fn cut(schedule: &Schedule, is_simulated: bool, most: u32) -> Vec<Span> {
         first = end;
     }
     spans
+}
+
+/// At most this many parts of the same size.
+pub fn even(trials: u32, most: u32) -> Vec<Span> {
+    let parts = most.clamp(1, trials.max(1));
+    let end = |part: u32| (u64::from(trials) * u64::from(part) / u64::from(parts)) as u32;
+    (0..parts).map(|part| Span { first: end(part), end: end(part + 1) }).collect()
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! What is to be done about a part, by what is known of it.
 
+use crate::folder::LOGS;
 use crate::queue::{State, Task};
-use crate::script::{NO_FOLDER, NO_WORKING_FOLDER};
+use crate::script::{NO_COMMENT, NO_FOLDER, NO_SCRATCH, NO_WORKING_FOLDER, NOT_STAGED, STAGE_WAIT_S};
 use holdup_model::Problem;
 use std::time::Duration;
 
@@ -12,6 +13,8 @@ pub(crate) struct View<'a> {
     pub(crate) task: Option<&'a Task>,
     /// Why it could not be run, as it said itself.
     pub(crate) problem: Option<Problem>,
+    /// Why what it needs could not be brought to its node, or the part be fetched from there.
+    pub(crate) trouble: Option<&'a Problem>,
     /// The exit code of its task, if it failed.
     pub(crate) exit_code: Option<u32>,
     /// How often it was submitted since holdup follows.
@@ -78,7 +81,13 @@ pub(crate) fn decide(view: &View<'_>) -> Act {
         State::Lost(word) => again(view, format!("{word}{on}")),
         State::Failed => failed(view, &part, &on),
         State::Completed if view.ended < GRACE => Act::Wait,
-        State::Completed => again(view, format!("its task ended{on}, and its bundle is not in {}", view.folder)),
+        State::Completed => again(
+            view,
+            match view.trouble {
+                Some(trouble) => format!("its task ended{on}, and what it made could not be fetched: {trouble}"),
+                None => format!("its task ended{on}, and what it made is not in {}", view.folder),
+            },
+        ),
     }
 }
 
@@ -94,15 +103,31 @@ fn failed(view: &View<'_>, part: &str, on: &str) -> Act {
                 "shared storage",
                 format!("the node{on} does not see {folder} as this host does").replace("node on", "node"),
             )
-            .hint("name a folder that all nodes have, such as one in your home there: --state DIR"),
+            .hint(
+                "name a folder that all nodes have, such as one in your home there: --state DIR; or have the jobs bring \
+                 what they need: --stage",
+            ),
         ),
         Some(NO_WORKING_FOLDER) => Act::FailAll(
             Problem::host(
                 "shared storage",
                 format!("the node{on} does not have the folder in which holdup was started").replace("node on", "node"),
             )
-            .hint("start holdup in a folder that all nodes have"),
+            .hint("start holdup in a folder that all nodes have, or have the jobs bring what they need: --stage"),
         ),
+        Some(NO_SCRATCH) => Act::FailAll(
+            Problem::host("--stage", format!("the node{on} lacks the folder for it").replace("node on", "node"))
+                .hint("name a folder of the nodes that all can write to: --stage=DIR"),
+        ),
+        Some(NO_COMMENT) => Act::FailAll(
+            Problem::host("--stage", format!("scontrol cannot change the comment of a job{on}"))
+                .hint("nodes need Slurm's scontrol on the PATH for it; with a folder that all nodes have: --state DIR"),
+        ),
+        Some(NOT_STAGED) => {
+            let why = view.trouble.map_or("holdup did not follow the run".to_owned(), Problem::to_string);
+            let what = format!("nothing was brought to it{on} in {} min: {why}", STAGE_WAIT_S / 60);
+            Act::Fail(Problem::host(part, what).hint("sbcast and srun on this host must reach the nodes"))
+        }
         code => {
             let code = code.map_or("by a signal".to_owned(), |code| format!("with {code}"));
             again(view, format!("its task ended {code}{on}"))
@@ -114,7 +139,7 @@ fn again(view: &View<'_>, why: String) -> Act {
     if view.submitted < MOST_SUBMISSIONS {
         return Act::Submit(why);
     }
-    let log = format!("{}/log/part-{}.txt", view.folder, view.number);
+    let log = format!("{}/{LOGS}/part-{}.txt", view.folder, view.number);
     Act::Fail(
         Problem::host(
             format!("part {}", view.number),
@@ -129,7 +154,7 @@ mod tests {
     use super::*;
 
     fn task(state: State) -> Task {
-        Task { job: 1, state, reason: String::new(), node: "n1".to_owned() }
+        Task { job: 1, node: "n1".to_owned(), ..Task::new(state) }
     }
 
     fn view(task: Option<&Task>, submitted: u32) -> View<'_> {
@@ -137,6 +162,7 @@ mod tests {
             number: 3,
             task,
             problem: None,
+            trouble: None,
             exit_code: None,
             submitted,
             ended: Duration::from_secs(60),
@@ -174,6 +200,18 @@ mod tests {
         assert!(
             matches!(decide(&seen), Act::FailAll(p) if p.why == "the node n1 does not see /shared/x as this host does")
         );
+    }
+
+    #[test]
+    fn a_node_to_which_nothing_could_be_brought_says_why() {
+        let failed = task(State::Failed);
+        let trouble = Problem::host("sbcast", "n1 cannot be reached");
+        let seen = View { exit_code: Some(NOT_STAGED), trouble: Some(&trouble), ..view(Some(&failed), 1) };
+        assert!(
+            matches!(decide(&seen), Act::Fail(p) if p.why.contains("on n1 in 10 min: sbcast: n1 cannot be reached"))
+        );
+        let seen = View { exit_code: Some(NO_SCRATCH), ..view(Some(&failed), 1) };
+        assert!(matches!(decide(&seen), Act::FailAll(p) if p.why == "the node n1 lacks the folder for it"));
     }
 
     #[test]

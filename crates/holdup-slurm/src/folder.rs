@@ -1,12 +1,13 @@
 //! The folder of a run: what nodes read, and where their parts come to be.
 
 use crate::job::Job;
-use crate::script::script;
+use crate::script::{STAGED, script, staged_script};
 use holdup_files::{Folder, private_folder};
 use holdup_model::Problem;
 use rustix::fs::{FlockOperation, flock};
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// The folder of a run. Only its user can enter it.
@@ -14,15 +15,27 @@ use std::path::{Path, PathBuf};
 pub struct RunFolder {
     folder: Folder,
     path: PathBuf,
+    /// What the names of parts end with.
+    ending: &'static str,
 }
 
 const JOB: &str = "job.json";
 const SCRIPT: &str = "job.sh";
 const PROGRAM: &str = "holdup";
 const MACHINE: &str = "machine.toml";
+const PARTIAL: &str = "partial.txt";
 const LOCK: &str = "lock";
 const PARTS: &str = "parts";
-const LOGS: &str = "log";
+/// The folder of what parts wrote for people.
+pub(crate) const LOGS: &str = "log";
+
+/// What is kept of a part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kept {
+    Part,
+    Problem,
+    Log,
+}
 
 /// The most bytes of a description: a plan with all that it includes.
 const MOST_BYTES: u64 = 64 << 20;
@@ -60,15 +73,22 @@ impl RunFolder {
             let mut to = folder.create_file(PROGRAM, 0o700)?;
             io::copy(&mut from, &mut to)?;
             to.sync_all()?;
-            folder.replace_synced(SCRIPT, script(&path, &job.working_folder).as_bytes(), 0o700)?;
+            let script = match &job.stage {
+                Some(stage) => staged_script(stage),
+                None => script(&path, &job.working_folder),
+            };
+            folder.replace_synced(SCRIPT, script.as_bytes(), 0o700)?;
             if let Some(text) = machine {
                 folder.replace_synced(MACHINE, text.as_bytes(), 0o600)?;
+            }
+            if job.stage.is_some() {
+                folder.replace_synced(STAGED, b"", 0o600)?;
             }
             // Last: with it the folder is a run's.
             folder.replace_synced(JOB, &json, 0o600)
         };
         made().map_err(wrong)?;
-        Ok(RunFolder { folder, path })
+        Ok(RunFolder { folder, path, ending: job.ending() })
     }
 
     /// Opens the folder of a run.
@@ -90,7 +110,7 @@ impl RunFolder {
             return Err(Problem::host(what(), why)
                 .hint(format!("continue it with the program that began it: {}", path.join(PROGRAM).display())));
         }
-        Ok((RunFolder { folder, path }, job))
+        Ok((RunFolder { folder, path, ending: job.ending() }, job))
     }
 
     /// Holds the run, as long as the file is open: two that follow one run would submit its parts twice.
@@ -121,9 +141,50 @@ impl RunFolder {
         self.folder.stat(MACHINE).is_ok().then(|| self.path.join(MACHINE))
     }
 
-    /// The bundle of a part.
+    /// The names of all that a node needs.
+    pub(crate) fn needed(&self) -> Vec<&'static str> {
+        [JOB, MACHINE, PROGRAM].into_iter().filter(|name| self.folder.stat(name).is_ok()).collect()
+    }
+
+    /// The folder and the name of what is kept of a part.
+    pub(crate) fn name(&self, kept: Kept, number: u32) -> (&'static str, String) {
+        match kept {
+            Kept::Part => (PARTS, self.part_name(number)),
+            Kept::Problem => (PARTS, problem_name(number)),
+            Kept::Log => (LOGS, log_name(number)),
+        }
+    }
+
+    /// Receives what is kept of a part from a task: under another name until it is whole. Whether there was something.
+    pub(crate) fn receive(
+        &self,
+        kept: Kept,
+        number: u32,
+        task: u32,
+        get: impl FnOnce(File) -> Result<bool, Problem>,
+    ) -> Result<bool, Problem> {
+        let wrong = |e: io::Error| Problem::host(format!("part {number}"), format!("it cannot be kept ({e})"));
+        let (below, name) = self.name(kept, number);
+        let folder = self.folder.folder(below).map_err(wrong)?;
+        let partial = format!(".{task}");
+        folder.remove(&partial).map_err(wrong)?;
+        let file = folder.create_file(&partial, 0o600).map_err(wrong)?;
+        let got = file.try_clone().map_err(wrong).and_then(get);
+        let kept = match got {
+            Ok(true) => file.sync_all().and_then(|()| folder.rename(&partial, &name)).and_then(|()| folder.sync()),
+            _ => folder.remove(&partial),
+        };
+        kept.map_err(wrong)?;
+        got
+    }
+
+    /// What a part made.
     pub fn part(&self, number: u32) -> PathBuf {
-        self.path.join(PARTS).join(part_name(number))
+        self.path.join(PARTS).join(self.part_name(number))
+    }
+
+    fn part_name(&self, number: u32) -> String {
+        format!("part-{number:04}.{}", self.ending)
     }
 
     /// The bundle of a part while it is being written, by an attempt of this name.
@@ -141,7 +202,8 @@ impl RunFolder {
 
     /// The numbers of the parts that are there.
     pub fn whole(&self) -> Vec<u32> {
-        let number = |name: String| name.strip_prefix("part-")?.strip_suffix(".holdup")?.parse().ok();
+        let number =
+            |name: String| name.strip_prefix("part-")?.strip_suffix(self.ending)?.strip_suffix('.')?.parse().ok();
         self.names_of_parts().into_iter().filter_map(number).collect()
     }
 
@@ -157,7 +219,7 @@ impl RunFolder {
     pub fn keep(&self, number: u32, partial: &Path) -> Result<(), Problem> {
         let name = partial.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let kept = self.folder.folder(PARTS).and_then(|folder| {
-            folder.rename(&name, &part_name(number))?;
+            folder.rename(&name, &self.part_name(number))?;
             folder.sync()
         });
         kept.map_err(|e| Problem::host(format!("part {number}"), format!("cannot be put in its place ({e})")))
@@ -168,7 +230,7 @@ impl RunFolder {
     /// # Errors
     /// When it cannot be renamed.
     pub fn put_aside(&self, number: u32) -> Result<(), Problem> {
-        let name = part_name(number);
+        let name = self.part_name(number);
         let put = self.folder.folder(PARTS).and_then(|folder| folder.rename(&name, &format!("{name}.damaged")));
         put.map_err(|e| Problem::host(format!("part {number}"), format!("it is damaged and cannot be put aside ({e})")))
     }
@@ -191,6 +253,20 @@ impl RunFolder {
         let _there = self.folder.folder(PARTS).and_then(|folder| folder.remove(problem_name(number)));
     }
 
+    /// Notes that the bundle is of this run with parts missing, so that a whole one may take its place.
+    ///
+    /// # Errors
+    /// When it cannot be noted.
+    pub fn note_partial(&self, bundle: &Path) -> io::Result<()> {
+        self.folder.replace_synced(PARTIAL, identity(bundle)?.as_bytes(), 0o600)
+    }
+
+    /// Whether a bundle is the one that was noted, untouched since.
+    pub fn is_partial(&self, bundle: &Path) -> bool {
+        let noted = self.folder.read_own(PARTIAL, MOST_BYTES_OF_TEXT).ok();
+        noted.is_some_and(|noted| identity(bundle).is_ok_and(|identity| identity.into_bytes() == noted))
+    }
+
     /// Removes the folder with all that is in it.
     ///
     /// # Errors
@@ -201,8 +277,15 @@ impl RunFolder {
     }
 }
 
-fn part_name(number: u32) -> String {
-    format!("part-{number:04}.holdup")
+/// What differs when a file is replaced or written to.
+fn identity(path: &Path) -> io::Result<String> {
+    let found = path.symlink_metadata()?;
+    Ok(format!("{}:{} {} {}.{:09}", found.dev(), found.ino(), found.size(), found.mtime(), found.mtime_nsec()))
+}
+
+/// The name of what a part wrote for people.
+fn log_name(number: u32) -> String {
+    format!("part-{number}.txt")
 }
 
 fn partial_begin(number: u32) -> String {

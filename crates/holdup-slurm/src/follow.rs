@@ -5,10 +5,20 @@ use crate::decide::{Act, View, decide};
 use crate::folder::RunFolder;
 use crate::job::Job;
 use crate::queue::{State, Task};
+use crate::stage::Courier;
 use holdup_model::{Event, Observer, Problem};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::{Duration, Instant};
+
+/// A part that is handed on.
+#[derive(Debug, Clone, Copy)]
+pub enum Piece<'a> {
+    /// It is in this file.
+    Whole(&'a Path),
+    /// It is missing for good, for this reason.
+    Missing(&'a Problem),
+}
 
 /// What became of a part that was handed on.
 pub enum Collected {
@@ -32,32 +42,36 @@ pub struct Follow<'a> {
 
 /// The shortest and the longest time between two looks at the queue: one question for all tasks.
 const LOOKS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(15));
+/// The longest time where nodes wait for what is brought to them.
+const STAGED_LOOKS: Duration = Duration::from_secs(4);
 /// The time between two looks at the folder: a part that is whole need not wait for the next question to the queue.
 const GLANCES: Duration = Duration::from_secs(1);
 /// How long Slurm may be silent.
 const SILENCE: Duration = Duration::from_secs(600);
 
 /// Follows a run until all its parts were handed on, in the order of the schedule; submits what was never submitted and what
-/// was lost.
+/// was lost. Parts that cannot be run are handed on as missing when all others are there; gives why, if there are any.
 ///
 /// # Errors
-/// When the user interrupts it (then its jobs continue), parts cannot be run, Slurm cannot be asked for ten minutes, or a
+/// When the user interrupts it (then its jobs continue), no part can be run, Slurm cannot be asked for ten minutes, or a
 /// part cannot be handed on.
 pub fn follow(
     request: &Follow<'_>,
     observer: &mut dyn Observer,
-    collect: &mut dyn FnMut(u32, &Path) -> Result<Collected, Problem>,
-) -> Result<(), Problem> {
+    collect: &mut dyn FnMut(u32, Piece<'_>) -> Result<Collected, Problem>,
+) -> Result<Option<Problem>, Problem> {
     let mut state = Following::new(request);
     loop {
         state.look(observer)?;
+        if state.whole.is_empty() && state.is_given_up() {
+            return Err(state
+                .why_missing(state.parts)
+                .unwrap_or_else(|| Problem::internal("the run", "it has no parts")));
+        }
         if state.hand_on(observer, collect)? {
-            return Ok(());
+            return Ok(state.why_missing(state.next));
         }
         state.submit(observer)?;
-        if let Some(problem) = state.given_up() {
-            return Err(problem);
-        }
         state.rest()?;
     }
 }
@@ -79,6 +93,8 @@ struct Following<'a> {
     last_word: Instant,
     pause: Duration,
     said: String,
+    /// Where the jobs bring what they need.
+    courier: Option<Courier<'a>>,
 }
 
 impl<'a> Following<'a> {
@@ -98,6 +114,7 @@ impl<'a> Following<'a> {
             last_word: Instant::now(),
             pause: LOOKS.0,
             said: String::new(),
+            courier: request.job.stage.as_ref().map(|_| Courier::new(request.slurm, request.folder, request.job)),
         }
     }
 
@@ -113,6 +130,11 @@ impl<'a> Following<'a> {
             Err(problem) => {
                 observer.event(Event::Step(&format!("{}: {}; asked again", problem.what, problem.why)));
                 return Ok(());
+            }
+        }
+        if let Some(courier) = &mut self.courier {
+            for (number, problem) in courier.serve(&self.tasks) {
+                observer.event(Event::Note(&format!("part {number}: {}: {}; tried again", problem.what, problem.why)));
             }
         }
         // After the queue: a part that ends between both looks is seen as running and whole.
@@ -140,7 +162,10 @@ impl<'a> Following<'a> {
                 }
                 Act::FailAll(problem) => {
                     self.request.slurm.cancel(&self.name)?;
-                    return Err(problem);
+                    let missing = (0..self.parts).filter(|number| !self.whole.contains(number));
+                    self.failed.extend(missing.map(|number| (number, problem.clone())));
+                    self.to_submit.clear();
+                    break;
                 }
             }
         }
@@ -152,8 +177,7 @@ impl<'a> Following<'a> {
     fn note_cancelled(&mut self, cancelled: &BTreeSet<u32>) {
         for (number, job) in self.jobs.iter().filter(|(_, job)| cancelled.contains(job)) {
             if self.tasks.get(number).is_none_or(|known| known.job < *job) {
-                let (reason, node) = (String::new(), String::new());
-                self.tasks.insert(*number, Task { job: *job, state: State::Cancelled, reason, node });
+                self.tasks.insert(*number, Task { job: *job, ..Task::new(State::Cancelled) });
             }
         }
     }
@@ -172,6 +196,7 @@ impl<'a> Following<'a> {
             number,
             task,
             problem: failed.and_then(|_| self.request.folder.problem(number)),
+            trouble: self.courier.as_ref().and_then(|courier| courier.trouble(number)),
             exit_code: failed.and_then(|task| self.request.slurm.exit_code(task.job, number)),
             submitted: self.submitted.get(&number).copied().unwrap_or_default(),
             ended: self.ended.get(&number).map_or(Duration::ZERO, Instant::elapsed),
@@ -197,17 +222,24 @@ impl<'a> Following<'a> {
         }
     }
 
-    /// Hands on the parts that are whole, as far as none before them is missing. Whether that was all.
+    /// Hands on the parts that are whole, as far as none before them is missing that may still come. Whether that was all.
     fn hand_on(
         &mut self,
         observer: &mut dyn Observer,
-        collect: &mut dyn FnMut(u32, &Path) -> Result<Collected, Problem>,
+        collect: &mut dyn FnMut(u32, Piece<'_>) -> Result<Collected, Problem>,
     ) -> Result<bool, Problem> {
-        while self.next < self.parts && self.whole.contains(&self.next) {
+        let is_given_up = self.is_given_up();
+        while self.next < self.parts {
             if (self.request.is_cancelled)() {
                 return Err(Problem::interrupted("following the jobs"));
             }
-            match collect(self.next, &self.request.folder.part(self.next))? {
+            let path = self.request.folder.part(self.next);
+            let piece = match self.failed.get(&self.next) {
+                _ if self.whole.contains(&self.next) => Piece::Whole(&path),
+                Some(problem) if is_given_up => Piece::Missing(problem),
+                _ => break,
+            };
+            match collect(self.next, piece)? {
                 Collected::Whole => self.next += 1,
                 Collected::Decides => {
                     observer.event(Event::Note("every headline has its verdict: what still runs is cancelled"));
@@ -249,17 +281,21 @@ impl<'a> Following<'a> {
         Ok(())
     }
 
-    /// Why the run cannot be completed, once no part is under way any more.
-    fn given_up(&self) -> Option<Problem> {
-        let (_, first) = self.failed.first_key_value()?;
-        let live = (0..self.parts).filter(|number| !self.whole.contains(number) && !self.failed.contains_key(number));
-        (live.count() == 0).then(|| {
-            let others = match self.failed.len() - 1 {
-                0 => String::new(),
-                more => format!(" (and {more} more parts)"),
-            };
-            Problem { why: format!("{}{others}", first.why), ..first.clone() }
-        })
+    /// Whether some parts are missing for good, and no other is under way.
+    fn is_given_up(&self) -> bool {
+        let mut missing = (0..self.parts).filter(|number| !self.whole.contains(number));
+        !self.failed.is_empty() && missing.all(|number| self.failed.contains_key(&number))
+    }
+
+    /// Why parts before this one are missing for good, if any are. Those after it may not be needed.
+    fn why_missing(&self, end: u32) -> Option<Problem> {
+        let mut missing = self.failed.range(..end).filter(|(number, _)| !self.whole.contains(number));
+        let (_, first) = missing.next()?;
+        let others = match missing.count() {
+            0 => String::new(),
+            more => format!(" (and {more} more parts)"),
+        };
+        Some(Problem { why: format!("{}{others}", first.why), ..first.clone() })
     }
 
     fn rest(&mut self) -> Result<(), Problem> {
@@ -277,7 +313,9 @@ impl<'a> Following<'a> {
                 }
             }
         }
-        self.pause = (self.pause * 3 / 2).min(LOOKS.1);
+        // Nodes wait for what is brought to them.
+        let most = if self.courier.is_some() { STAGED_LOOKS } else { LOOKS.1 };
+        self.pause = (self.pause * 3 / 2).min(most);
         Ok(())
     }
 }

@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The format of squeue that [`tasks`] reads: job, index of the task, state, reason, nodes. `|` is in none of them.
-pub(crate) const SQUEUE_FORMAT: &str = "%F|%K|%T|%r|%N";
+/// The format of squeue that [`tasks`] reads: array job, index of the task, state, reason, nodes, the task's number as a job,
+/// comment. `|` may be in the last alone.
+pub(crate) const SQUEUE_FORMAT: &str = "%F|%K|%T|%r|%N|%A|%k";
 /// The fields of sacct that [`accounted`] reads.
 pub(crate) const SACCT_FIELDS: &str = "JobID,State,NodeList";
 /// The format of sinfo that [`partitions`] reads: partition, CPUs by state, CPUs and memory of a node, time limit.
@@ -64,23 +65,70 @@ pub struct Task {
     pub reason: String,
     /// Its node; empty before it has one.
     pub node: String,
+    /// Its number as a job, by which steps are added to it; 0 where that is not known.
+    pub id: u32,
+    /// Where it is with what is brought to it, if anything is.
+    pub mark: Option<Mark>,
+}
+
+/// What a task that shares no storage with this host says in the comment of its job.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Mark {
+    /// It waits for what it needs, in this folder of its node.
+    Waits(String),
+    /// Its part has ended with this exit code, and waits in this folder to be fetched.
+    Ended(u32, String),
+}
+
+/// What the comment of such a task begins with.
+pub(crate) const MARK: &str = "holdup";
+
+impl Mark {
+    fn of(comment: &str) -> Option<Mark> {
+        let said = comment.strip_prefix(MARK)?.strip_prefix(':')?;
+        let mark = match said.split_once(':')? {
+            ("waits", folder) => Mark::Waits(folder.to_owned()),
+            ("ended", rest) => {
+                let (code, folder) = rest.split_once(':')?;
+                Mark::Ended(code.parse().ok()?, folder.to_owned())
+            }
+            _ => return None,
+        };
+        // Anybody who may change the job may change its comment.
+        mark.folder().starts_with('/').then_some(mark)
+    }
+
+    /// The folder on the node.
+    pub(crate) fn folder(&self) -> &str {
+        match self {
+            Mark::Waits(folder) | Mark::Ended(_, folder) => folder,
+        }
+    }
+}
+
+impl Task {
+    /// A task of which nothing is known but its state.
+    pub(crate) fn new(state: State) -> Task {
+        Task { job: 0, state, reason: String::new(), node: String::new(), id: 0, mark: None }
+    }
 }
 
 /// The tasks by their index, of the last job that has each. A line that is no task is left out.
 pub fn tasks(squeue: &str) -> BTreeMap<u32, Task> {
     let mut all = BTreeMap::new();
     for line in squeue.lines() {
-        let fields: Vec<&str> = line.trim().split('|').collect();
-        let [job, index, state, reason, node] = fields.as_slice() else { continue };
+        let fields: Vec<&str> = line.trim().splitn(7, '|').collect();
+        let [job, index, state, reason, node, id, comment] = fields.as_slice() else { continue };
         let (Ok(job), Ok(index)) = (job.parse(), index.parse()) else { continue };
         let reason = if *reason == "None" { String::new() } else { (*reason).to_owned() };
-        keep(&mut all, index, Task { job, state: State::of(state), reason, node: (*node).to_owned() });
+        let (state, mark) = (State::of(state), Mark::of(comment));
+        keep(&mut all, index, Task { job, state, reason, node: (*node).to_owned(), id: id.parse().unwrap_or(0), mark });
     }
     all
 }
 
 /// The jobs whose tasks were cancelled before they began: squeue has one line for all of them then, without their indices.
-pub(crate) fn cancelled_waiting(squeue: &str) -> BTreeSet<u32> {
+pub fn cancelled_waiting(squeue: &str) -> BTreeSet<u32> {
     let job = |line: &str| {
         let fields: Vec<&str> = line.trim().split('|').collect();
         let [job, "N/A", state, ..] = fields.as_slice() else { return None };
@@ -90,14 +138,14 @@ pub(crate) fn cancelled_waiting(squeue: &str) -> BTreeSet<u32> {
 }
 
 /// The same of `sacct --allocations --parsable2 --noheader`.
-pub(crate) fn accounted(sacct: &str) -> BTreeMap<u32, Task> {
+pub fn accounted(sacct: &str) -> BTreeMap<u32, Task> {
     let mut all = BTreeMap::new();
     for line in sacct.lines() {
         let fields: Vec<&str> = line.trim().split('|').collect();
         let [id, state, node] = fields.as_slice() else { continue };
         let Some((job, index)) = id.split_once('_') else { continue };
         let (Ok(job), Ok(index)) = (job.parse(), index.parse()) else { continue };
-        keep(&mut all, index, Task { job, state: State::of(state), reason: String::new(), node: (*node).to_owned() });
+        keep(&mut all, index, Task { job, node: (*node).to_owned(), ..Task::new(State::of(state)) });
     }
     all
 }
@@ -109,32 +157,36 @@ fn keep(all: &mut BTreeMap<u32, Task>, index: u32, task: Task) {
 }
 
 /// The exit code in `scontrol show job --oneliner`: `ExitCode=66:0`, where the second number is a signal.
-pub(crate) fn exit_code(scontrol: &str) -> Option<u32> {
+pub fn exit_code(scontrol: &str) -> Option<u32> {
     let found = scontrol.split_whitespace().find_map(|word| word.strip_prefix("ExitCode="))?;
     found.split_once(':')?.0.parse().ok()
 }
 
 /// What sinfo says of a partition and one kind of its nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Nodes {
-    pub(crate) partition: String,
-    pub(crate) is_default: bool,
+pub struct Usable {
+    /// The name of the partition.
+    pub partition: String,
+    /// Whether it is the one of jobs that name none.
+    pub is_default: bool,
     /// CPUs that jobs can have: idle, and allocated.
-    pub(crate) usable_cpus: u32,
-    pub(crate) node_cpus: u32,
-    pub(crate) node_memory_mb: u64,
+    pub usable_cpus: u32,
+    /// CPUs of a node.
+    pub node_cpus: u32,
+    /// Memory of a node, MB.
+    pub node_memory_mb: u64,
     /// The longest time of a job, minutes; `None` for no limit.
-    pub(crate) limit_minutes: Option<u64>,
+    pub limit_minutes: Option<u64>,
 }
 
 /// The lines of `sinfo --exact`.
-pub(crate) fn partitions(sinfo: &str) -> Vec<Nodes> {
+pub fn partitions(sinfo: &str) -> Vec<Usable> {
     let line = |line: &str| {
         let fields: Vec<&str> = line.trim().split('|').collect();
         let [partition, cpus, node_cpus, memory, limit] = fields.as_slice() else { return None };
         let states: Vec<u32> = cpus.split('/').map_while(|count| count.parse().ok()).collect();
         let [allocated, idle, _other, _total] = states.as_slice() else { return None };
-        Some(Nodes {
+        Some(Usable {
             partition: partition.trim_end_matches('*').to_owned(),
             is_default: partition.ends_with('*'),
             usable_cpus: allocated.saturating_add(*idle),
@@ -144,6 +196,43 @@ pub(crate) fn partitions(sinfo: &str) -> Vec<Nodes> {
         })
     };
     sinfo.lines().filter_map(line).collect()
+}
+
+/// What scontrol says of a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    /// Its name.
+    pub name: String,
+    /// Its architecture; `None` for one that never was up.
+    pub arch: Option<String>,
+    /// Its CPUs.
+    pub cpus: u32,
+    /// Its memory for jobs, MB.
+    pub memory_mb: u64,
+    /// The features that it has now.
+    pub features: Vec<String>,
+    /// The partitions that it is in.
+    pub partitions: Vec<String>,
+}
+
+/// The lines of `scontrol show node --oneliner`. What follows `OS=` has spaces, and none of the words that are looked for.
+pub fn nodes(scontrol: &str) -> Vec<Node> {
+    let line = |line: &str| {
+        let field = |name: &str| line.split_whitespace().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+        let list = |name: &str| {
+            let words = field(name).filter(|text| *text != "(null)").unwrap_or_default().split(',');
+            words.filter(|word| !word.is_empty()).map(str::to_owned).collect::<Vec<_>>()
+        };
+        Some(Node {
+            name: field("NodeName")?.to_owned(),
+            arch: field("Arch").map(str::to_owned),
+            cpus: field("CPUTot")?.parse().ok()?,
+            memory_mb: field("RealMemory")?.parse().ok()?,
+            features: list("ActiveFeatures"),
+            partitions: list("Partitions"),
+        })
+    };
+    scontrol.lines().filter_map(line).collect()
 }
 
 /// A time as Slurm prints it, `[days-]hours:minutes:seconds` or `minutes:seconds`, in minutes; `None` for `infinite`.
@@ -167,19 +256,28 @@ mod tests {
     #[test]
     fn tasks_of_several_submissions_are_those_of_the_last() {
         let seen = tasks(
-            "2|0|COMPLETED|None|n1\n2|1|FAILED|NonZeroExitCode|n2\n7|1|PENDING|Resources|\n1|N/A|RUNNING|None|n1\n",
+            "2|0|COMPLETED|None|n1|2|(null)\n2|1|FAILED|NonZeroExitCode|n2|3|\n7|1|PENDING|Resources||7|(null)\n1|N/A|RUNNING|None|n1|1|(null)\n",
         );
         assert_eq!(seen.len(), 2);
         assert_eq!(seen[&0].state, State::Completed);
-        let again = Task { job: 7, state: State::Pending, reason: "Resources".to_owned(), node: String::new() };
+        let again = Task { job: 7, reason: "Resources".to_owned(), id: 7, ..Task::new(State::Pending) };
         assert_eq!(seen[&1], again);
     }
 
     #[test]
     fn a_line_without_an_index_is_of_all_tasks_that_were_cancelled_before_they_began() {
-        let squeue =
-            "1|N/A|CANCELLED|Resources|\n1|0|CANCELLED|None|n1\n2|1|CANCELLED|None|n1\n3|N/A|PENDING|Priority|\n";
+        let squeue = "1|N/A|CANCELLED|Resources||1|\n1|0|CANCELLED|None|n1|2|\n2|1|CANCELLED|None|n1|3|\n3|N/A|PENDING|Priority||4|\n";
         assert_eq!(cancelled_waiting(squeue), BTreeSet::from([1]));
+    }
+
+    #[test]
+    fn what_a_task_says_of_itself_stands_in_its_comment() {
+        let mark = |comment: &str| tasks(&format!("2|0|RUNNING|None|n1|5|{comment}\n"))[&0].mark.clone();
+        assert_eq!(mark("holdup:waits:/tmp/a:b|c"), Some(Mark::Waits("/tmp/a:b|c".to_owned())));
+        assert_eq!(mark("holdup:ended:3:/tmp/x"), Some(Mark::Ended(3, "/tmp/x".to_owned())));
+        for other in ["(null)", "", "holdup:ended:x:/tmp", "holdup:waits:etc", "for holdup:waits:/tmp"] {
+            assert_eq!(mark(other), None, "{other}");
+        }
     }
 
     #[test]
@@ -203,6 +301,19 @@ mod tests {
     }
 
     #[test]
+    fn nodes_have_what_a_plan_asks_for() {
+        let seen = nodes(
+            "NodeName=n1 Arch=x86_64 CoresPerSocket=1 CPUAlloc=0 CPUTot=16 AvailableFeatures=milan,nvme ActiveFeatures=milan \
+             OS=Linux 6.1.0 #1 SMP RealMemory=2000 State=IDLE Partitions=main,short \n\
+             NodeName=n2 CPUTot=2 ActiveFeatures=(null) RealMemory=1 State=DOWN Partitions=main \nNodeName=n3 CPUTot=x\n",
+        );
+        assert_eq!(seen.len(), 2);
+        assert_eq!((seen[0].arch.as_deref(), seen[0].cpus, seen[0].memory_mb), (Some("x86_64"), 16, 2000));
+        assert_eq!((seen[0].features.as_slice(), seen[0].partitions.len()), (&["milan".to_owned()][..], 2));
+        assert_eq!((&seen[1].arch, seen[1].features.len()), (&None, 0));
+    }
+
+    #[test]
     fn partitions_have_their_default_and_what_jobs_can_have() {
         let seen = partitions("main*|1/3/0/4|1|2000|infinite\nshort|0/2/2/4|2+|2000+|1:00\n");
         assert!(seen[0].is_default && seen[0].partition == "main" && seen[0].usable_cpus == 4);
@@ -214,13 +325,13 @@ mod tests {
         fn any_text_is_read_without_a_panic(text in "[0-9A-Z_|:/+*=%\\[\\] \\n-]{0,200}", any in ".{0,80}") {
             for text in [&text, &any] {
                 let (_, _, _, _) = (tasks(text), accounted(text), partitions(text), cancelled_waiting(text));
-                let (_, _) = (exit_code(text), minutes_of(text));
+                let (_, _, _) = (exit_code(text), minutes_of(text), nodes(text));
             }
         }
 
         #[test]
         fn a_task_that_squeue_prints_is_found(job in 1_u32.., index in 0_u32..1000, node in "[a-z0-9-]{0,12}") {
-            let seen = tasks(&format!("{job}|{index}|NODE_FAIL|NodeDown|{node}\n"));
+            let seen = tasks(&format!("{job}|{index}|NODE_FAIL|NodeDown|{node}|7|\n"));
             prop_assert_eq!(&seen[&index].state, &State::Lost("NODE_FAIL".to_owned()));
             prop_assert_eq!(&seen[&index].node, &node);
         }

@@ -135,6 +135,7 @@ fn plan() -> Plan {
         target: "local".to_owned(),
         guest: None,
         hosts: None,
+        nodes: None,
         exclude: Vec::new(),
         published: Vec::new(),
     }

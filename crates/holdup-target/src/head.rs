@@ -32,7 +32,9 @@ pub(crate) fn number_of(text: &str) -> u64 {
 }
 
 /// Options with a value that say where something is computed and put, and not what.
-const OF_PLACE: [&str; 6] = ["--out", "-o", "--on", "--state", "--parts", "--slurm-option"];
+const OF_PLACE: [&str; 7] = ["--out", "-o", "--on", "--state", "--parts", "--slurm-option", "--stage-file"];
+/// One whose value may be left away.
+const STAGE: &str = "--stage";
 
 /// The command line without what says where trials run and the bundle is: the same simulation, or import, is the same
 /// under any name and on any machine. Words after `--` are those of a program.
@@ -42,6 +44,7 @@ pub(crate) fn without_place(command: &[String]) -> Vec<String> {
     let mut kept = Vec::new();
     while let Some(word) = words.next() {
         match word.split_once('=').unwrap_or((word, "")) {
+            (STAGE, _) => {}
             (option, _) if !OF_PLACE.contains(&option) => kept.push(word.to_owned()),
             _ if word.contains('=') => {}
             _ => drop(words.next()),

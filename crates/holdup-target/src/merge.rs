@@ -5,8 +5,9 @@ use crate::run::{RunOutcome, RunRequest, find_target};
 use holdup_bundle::{Reader, Writer};
 use holdup_model::bundle::{BundleData, BundleHead, Ending};
 use holdup_model::plan::StopRule;
-use holdup_model::{EnvironmentReading, Problem, Trial};
+use holdup_model::{EnvironmentReading, Problem, Trial, TrialSpec};
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// When and under which name a run of parts was begun.
@@ -16,6 +17,8 @@ pub struct Begun {
     pub run_id: String,
     /// ns since 1970.
     pub unix_ns: i64,
+    /// Whether the bundle takes the place of one: of the same run, with trials missing.
+    pub replaces: bool,
 }
 
 /// What became of a part that was added.
@@ -52,6 +55,11 @@ pub struct Merger<'a> {
     seq: u32,
     done: u32,
     void: u32,
+    /// Trials that are missing and come before the first part that is there, each with the reason.
+    ahead: Vec<(TrialSpec, Problem)>,
+    /// How many trials are missing, and why the first of them is.
+    missing: usize,
+    why_missing: Option<Problem>,
     /// How the run ends that the parts so far make up.
     ending: Ending,
 }
@@ -64,7 +72,7 @@ impl<'a> Merger<'a> {
     pub fn new(request: &'a RunRequest<'a>, begun: Begun) -> Result<Self, Problem> {
         let target = find_target(&request.plan.target)?;
         let clock = if target.is_simulated() { Clock::Simulated } else { Clock::Host };
-        if request.out.symlink_metadata().is_ok() {
+        if !begun.replaces && request.out.symlink_metadata().is_ok() {
             return Err(holdup_bundle::taken(request.out));
         }
         let name = request.out.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -84,6 +92,9 @@ impl<'a> Merger<'a> {
             seq: 0,
             done: 0,
             void: 0,
+            ahead: Vec::new(),
+            missing: 0,
+            why_missing: None,
             ending: Ending::Complete,
         })
     }
@@ -100,6 +111,9 @@ impl<'a> Merger<'a> {
         }
         if self.writer.is_none() {
             self.begin(&reader).map_err(NotAdded::Unwritable)?;
+            for (spec, problem) in std::mem::take(&mut self.ahead) {
+                self.missing_trial(&spec, &problem).map_err(NotAdded::Unwritable)?;
+            }
         }
         for seq in 0..reader.trials() {
             let trial = reader.trial(seq).map_err(NotAdded::Damaged)?;
@@ -116,23 +130,54 @@ impl<'a> Merger<'a> {
         Ok(Added::Whole)
     }
 
+    /// Notes that trials are missing, which come next in the schedule: each is in the bundle as void, with the reason.
+    ///
+    /// # Errors
+    /// When the bundle cannot be written.
+    pub fn miss(&mut self, trials: &[TrialSpec], problem: &Problem) -> Result<(), Problem> {
+        self.missing += trials.len();
+        self.why_missing.get_or_insert_with(|| problem.clone());
+        for spec in trials {
+            match self.writer {
+                Some(_) => self.missing_trial(spec, problem)?,
+                // What a bundle begins with is known from a part.
+                None => self.ahead.push((*spec, problem.clone())),
+            }
+        }
+        Ok(())
+    }
+
+    fn missing_trial(&mut self, spec: &TrialSpec, problem: &Problem) -> Result<(), Problem> {
+        let TrialSpec { session, boot, block, position, arm, .. } = *spec;
+        let (started_unix_ns, ended_unix_ns) = (self.clock.unix_ns(), self.clock.unix_ns());
+        let never = crate::local::never_begun(problem);
+        self.write(Trial { session, boot, block, position, arm, started_unix_ns, ended_unix_ns, ..never })
+    }
+
     /// Ends the bundle and puts it in its place.
     ///
     /// # Errors
     /// When it cannot be written, no part was added, or another bundle took its place.
-    pub fn finish(self) -> Result<RunOutcome, Problem> {
+    pub fn finish(mut self) -> Result<RunOutcome, Problem> {
         let out = self.request.out;
+        if let Some(Problem { what, why, .. }) = &self.why_missing {
+            let (missing, all) = (self.missing, self.request.schedule.trials.len());
+            self.ending = Ending::Failed { reason: format!("{missing} of {all} trials are missing: {what}: {why}") };
+        }
         let Some(writer) = self.writer else {
             return Err(Problem::internal(format!("bundle {}", out.display()), "no part was added to it"));
         };
         writer.finish(&self.ending)?;
+        let rename = || std::fs::rename(&self.hidden, out);
         // A link is refused where a file stands; where there are no links, a file that came meanwhile is found by name.
-        let placed = std::fs::hard_link(&self.hidden, out).and_then(|()| std::fs::remove_file(&self.hidden)).or_else(
-            |e| match e.kind() == std::io::ErrorKind::AlreadyExists || out.symlink_metadata().is_ok() {
+        let link = || std::fs::hard_link(&self.hidden, out).and_then(|()| std::fs::remove_file(&self.hidden));
+        let placed = match self.begun.replaces {
+            true => rename(),
+            false => link().or_else(|e| match e.kind() == ErrorKind::AlreadyExists || out.symlink_metadata().is_ok() {
                 true => Err(e),
-                false => std::fs::rename(&self.hidden, out),
-            },
-        );
+                false => rename(),
+            }),
+        };
         placed.map_err(|e| Problem::host(format!("bundle {}", out.display()), format!("cannot be put there ({e})")))?;
         Ok(RunOutcome { ending: self.ending, trials_done: self.done, trials_void: self.void, left: Vec::new() })
     }
@@ -168,10 +213,14 @@ impl<'a> Merger<'a> {
         self.writer.as_mut().ok_or_else(|| Problem::internal("a merge", "it was not begun"))
     }
 
-    fn trial(&mut self, mut trial: Trial, from: &Reader) -> Result<(), Problem> {
+    fn trial(&mut self, trial: Trial, from: &Reader) -> Result<(), Problem> {
         if self.last.as_ref().is_none_or(|last| last.boot != trial.boot) || trial.seq == 0 {
             self.readings(trial.boot, from)?;
         }
+        self.write(trial)
+    }
+
+    fn write(&mut self, mut trial: Trial) -> Result<(), Problem> {
         trial.seq = self.seq;
         self.writer()?.add_trial(&trial)?;
         self.seq += 1;

@@ -149,7 +149,8 @@ mod tests {
     }
 
     fn merged(request: &RunRequest<'_>, parts: &[PathBuf]) -> Result<(), NotAdded> {
-        let mut merger = Merger::new(request, Begun { run_id: "x".to_owned(), unix_ns: 1 }).expect("it begins");
+        let mut merger =
+            Merger::new(request, Begun { run_id: "x".to_owned(), unix_ns: 1, replaces: false }).expect("it begins");
         for part in parts {
             assert_eq!(merger.add(part)?, Added::Whole);
         }

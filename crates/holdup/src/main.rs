@@ -6,6 +6,7 @@
 
 mod bundles;
 mod cli;
+mod cluster;
 mod commands;
 mod design;
 mod output;

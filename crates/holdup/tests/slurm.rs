@@ -10,7 +10,7 @@ use cluster::{Cluster, missing};
 use common::{Sandbox, signal, texts, wait_for};
 use holdup_testkit::ignore;
 use rustix::process::Signal;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 /// A cluster, and a folder whose runs find it.
@@ -21,11 +21,22 @@ struct Fixture {
 
 impl Fixture {
     fn new(blind: &[&str]) -> Self {
+        Self::hiding(blind, &[])
+    }
+
+    /// A cluster whose nodes share neither /tmp nor the program with this host, nor with each other.
+    fn apart() -> Self {
+        let program = Path::new(env!("CARGO_BIN_EXE_holdup")).parent().unwrap();
+        Self::hiding(&cluster::NODES, &[program.to_owned(), "/tmp".into()])
+    }
+
+    fn hiding(blind: &[&str], hidden: &[PathBuf]) -> Self {
         if let Some(reason) = missing() {
             ignore(reason);
         }
         let place = Sandbox::new();
-        let cluster = Cluster::start(blind, &place.path("."));
+        let hidden = if hidden.is_empty() { vec![place.path(".")] } else { hidden.to_vec() };
+        let cluster = Cluster::start(blind, &hidden);
         Fixture { place, cluster }
     }
 
@@ -210,6 +221,215 @@ fn jobs_that_the_user_cancels_end_and_the_run_is_continued() {
     same_bytes(&at.place, "alone.holdup", "x.holdup");
 }
 
+fn what_a_plan_needs_of_nodes_chooses_them() {
+    let at = Fixture::new(&[]);
+    let nodes = |more: &[&str], out: &str| {
+        let cluster = ["--on", "slurm", "--out", out];
+        at.expect(0, &measured("2", "0.02", &[&cluster[..], more].concat()));
+        let (json, _) = at.expect(0, &["export", out, "--format", "json"]);
+        cluster::NODES.into_iter().filter(|node| json.contains(&format!("\"{node}\""))).collect::<Vec<_>>()
+    };
+    // Two features, more memory than others have, more CPUs: each is of one node alone.
+    assert_eq!(nodes(&["--set", "nodes.features=milan,nvme"], "features.holdup"), ["n2"]);
+    assert_eq!(nodes(&["--set", "nodes.memory=2500MB"], "memory.holdup"), ["n3"]);
+    assert_eq!(nodes(&["--set", "nodes.cpus=2"], "cpus.holdup"), ["n4"]);
+    // Relative sizes are those of the nodes that are left; what the user gives to sbatch comes last.
+    let plan = at.place.write(
+        "plan.toml",
+        "[nodes]\ncpus = 2\n[[workload]]\nkind = \"lock-contention\"\nthreads = [\"1x cpus\", 5]\n",
+    );
+    let (out, _) =
+        at.expect(0, &["run", plan.to_str().unwrap(), "--on", "slurm", "--dry-run", "--slurm-option=--time=7"]);
+    assert!(out.contains("threads=2") && out.contains("threads=5"), "{out}");
+    assert!(out.contains("--mincpus=2") && out.contains("--time=7 --array"), "{out}");
+}
+
+/// No folder of a job is left on the nodes, once all jobs have ended.
+fn nothing_is_left(at: &Fixture) {
+    let live = ["PENDING", "RUNNING", "COMPLETING"];
+    wait_for("the end of all", || at.cluster.tasks().iter().all(|(_, state, _)| !live.contains(&state.as_str())));
+    for node in cluster::NODES {
+        let names = at.cluster.list(node, "/tmp");
+        let left: Vec<_> =
+            names.iter().filter(|name| name.starts_with("holdup-") && !name.starts_with("holdup-test-")).collect();
+        assert!(left.is_empty(), "{node}: {left:?}");
+    }
+}
+
+fn jobs_bring_what_they_need_to_nodes_that_share_nothing() {
+    let at = Fixture::apart();
+    at.expect(0, &simulation("12", &["--out", "alone.holdup"]));
+    // They share nothing indeed.
+    let (_, err) = at.expect(3, &simulation("12", &["--out", "none.holdup", "--on", "slurm", "--parts", "3"]));
+    assert!(err.contains("shared storage") && err.contains("bring what they need: --stage"), "{err}");
+    let args = simulation("12", &["--out", "parts.holdup", "--on", "slurm", "--parts", "3", "--stage"]);
+    let (_, err) = at.expect(0, &args);
+    assert!(err.contains("in 3 parts"), "{err}");
+    same_bytes(&at.place, "alone.holdup", "parts.holdup");
+    assert!(!at.place.path("parts.holdup.slurm").exists());
+    nothing_is_left(&at);
+    let ended = at.cluster.tasks().iter().filter(|(_, state, _)| state == "COMPLETED").count();
+    assert_eq!(ended, 3, "{:?}", at.cluster.tasks());
+    // A machine file of this host is brought too.
+    let machine = at.expect(0, &["list", "machines", "server-8"]).0;
+    at.place.write("mine.toml", &machine);
+    let of_file = |more: &[&'static str]| {
+        let mut all = simulation("4", more);
+        all[3] = "sim:mine.toml";
+        all
+    };
+    at.expect(0, &of_file(&["--out", "m1.holdup"]));
+    at.expect(0, &of_file(&["--out", "m2.holdup", "--on", "slurm", "--stage", "--parts", "2"]));
+    same_bytes(&at.place, "m1.holdup", "m2.holdup");
+}
+
+fn what_is_measured_on_nodes_that_share_nothing_comes_back_and_has_its_files() {
+    use std::os::unix::fs::PermissionsExt;
+    let at = Fixture::apart();
+    std::fs::create_dir(at.place.path("tools")).unwrap();
+    let program = at.place.write("tools/rate.sh", "#!/bin/sh\ncat data.txt\n");
+    std::fs::set_permissions(program, PermissionsExt::from_mode(0o755)).unwrap();
+    at.place.write("data.txt", "value 7\n");
+    let metric = ["--metric", "value=regex:value ([0-9.]+)"];
+    let run = [
+        "run",
+        "command",
+        "--blocks",
+        "2",
+        "--sessions",
+        "2",
+        "--collect",
+        "none",
+        "--out",
+        "m.holdup",
+        "--on",
+        "slurm",
+    ];
+    let files = ["--stage", "--stage-file", "tools/rate.sh", "--stage-file", "data.txt"];
+    let args: Vec<&str> = run.iter().chain(&metric).chain(&files).copied().chain(["--", "./tools/rate.sh"]).collect();
+    at.expect(0, &args);
+    let (json, _) = at.expect(0, &["export", "m.holdup", "--format", "json"]);
+    assert!(json.contains("slurm.node") && json.contains("7.0"), "{json}");
+    nothing_is_left(&at);
+    // Without the files the program is not there, and the part says so.
+    let run = ["run", "command", "--blocks", "1", "--collect", "none", "--out", "n.holdup", "--on", "slurm", "--stage"];
+    let args: Vec<&str> = run.into_iter().chain(["--", "./tools/rate.sh"]).collect();
+    let (_, err) = at.expect(3, &args);
+    assert!(err.contains("rate.sh"), "{err}");
+    nothing_is_left(&at);
+}
+
+fn a_node_without_a_folder_for_what_is_brought_is_named() {
+    let at = Fixture::apart();
+    let (_, err) = at.expect(3, &simulation("4", &["--out", "x.holdup", "--on", "slurm", "--stage=/nowhere"]));
+    assert!(err.contains("lacks the folder") && err.contains("--stage=DIR"), "{err}");
+}
+
+fn what_was_brought_is_fetched_after_an_interruption_and_a_killed_node_is_replaced() {
+    let mut at = Fixture::apart();
+    at.expect(0, &long_simulation("24", &["--out", "alone.holdup"]));
+    let child = at.start(&long_simulation("24", &["--out", "x.holdup", "--on", "slurm", "--parts", "4", "--stage"]));
+    // Something was brought to a node when there is a program in the folder of a job.
+    let is_staged = |at: &Fixture, node: &str| {
+        let names = at.cluster.list(node, "/tmp");
+        let mut jobs = names.iter().filter(|name| name.starts_with("holdup-") && !name.starts_with("holdup-test-"));
+        jobs.any(|job| at.cluster.list(node, &format!("/tmp/{job}")).iter().any(|name| name == "staged"))
+    };
+    wait_for("what is brought to n1", || is_staged(&at, "n1"));
+    signal(&child, Signal::INT);
+    let (_, err) = at.ends(4, child);
+    assert!(err.contains("its jobs continue") && err.contains("for ten minutes"), "{err}");
+    let child = at.start(&["run", "--continue", "x.holdup.slurm"]);
+    wait_for("what is brought to n2", || is_staged(&at, "n2"));
+    at.cluster.kill_node("n2");
+    at.ends(0, child);
+    same_bytes(&at.place, "alone.holdup", "x.holdup");
+}
+
+fn parts_that_are_missing_for_good_leave_a_bundle_that_says_so_and_is_completed() {
+    let at = Fixture::new(&[]);
+    at.expect(0, &long_simulation("40", &["--out", "alone.holdup"]));
+    let child = at.start(&long_simulation("40", &["--out", "x.holdup", "--on", "slurm", "--parts", "8"]));
+    let whole = |number: u32| at.place.path("x.holdup.slurm/parts").join(format!("part-{number:04}.holdup"));
+    wait_for("whole parts", || whole(0).exists() && whole(1).exists() && !at.cluster.tasks().is_empty());
+    at.cluster.ask("scancel", &["--user=root"]);
+    let (_, err) = at.ends(3, child);
+    assert!(err.contains("trials are missing") && err.contains("was cancelled"), "{err}");
+    assert!(err.contains("run --continue"), "{err}");
+    at.expect(0, &["verify", "x.holdup"]);
+    let (json, _) = at.expect(0, &["list", "trials", "x.holdup", "--json"]);
+    let trials: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let trials = trials["members"].as_array().unwrap();
+    assert_eq!(trials.len(), common::trials_in(&at.place, "alone.holdup").unwrap(), "each planned trial is there");
+    let void = json.matches("its job was cancelled").count();
+    assert!((20..=120).contains(&void), "{void} of 160 are missing");
+    // What stands in its place now is not replaced.
+    std::fs::copy(at.place.path("x.holdup"), at.place.path("y.holdup")).unwrap();
+    std::fs::rename(at.place.path("y.holdup"), at.place.path("x.holdup")).unwrap();
+    let (_, err) = at.expect(2, &["run", "--continue", "x.holdup.slurm"]);
+    assert!(err.contains("x.holdup"), "{err}");
+    std::fs::remove_file(at.place.path("x.holdup")).unwrap();
+    at.expect(0, &["run", "--continue", "x.holdup.slurm"]);
+    same_bytes(&at.place, "alone.holdup", "x.holdup");
+}
+
+fn a_session_that_was_cancelled_is_void_in_its_place_and_is_completed() {
+    let at = Fixture::new(&[]);
+    let child = at.start(&measured("3", "0.5", &["--out", "m.holdup", "--on", "slurm"]));
+    wait_for("a trial of the first session", || at.trials_in_partial("m.holdup.slurm", 0) >= 1);
+    let jobs = at.cluster.ask("squeue", &["-h", "-r", "-o", "%F_%K"]);
+    at.cluster.ask("scancel", &[jobs.lines().find(|job| job.ends_with("_0")).unwrap()]);
+    let (_, err) = at.ends(3, child);
+    assert!(err.contains("4 of 12 trials are missing: part 0: its job was cancelled"), "{err}");
+    at.expect(0, &["verify", "m.holdup"]);
+    let cancelled = || {
+        let (json, _) = at.expect(0, &["list", "trials", "m.holdup", "--json"]);
+        let trials: serde_json::Value = serde_json::from_str(&json).unwrap();
+        let trials = trials["members"].as_array().unwrap();
+        trials.iter().map(|trial| trial.to_string().contains("its job was cancelled")).collect::<Vec<_>>()
+    };
+    assert_eq!(cancelled(), [[true; 4], [false; 4], [false; 4]].concat());
+    at.expect(0, &["run", "--continue", "m.holdup.slurm"]);
+    assert!(!cancelled().contains(&true) && !at.place.path("m.holdup.slurm").exists());
+    at.expect(0, &["verify", "m.holdup"]);
+}
+
+fn a_prediction_on_four_nodes_is_the_one_of_this_host_to_the_byte() {
+    let at = Fixture::new(&[]);
+    let plan = ["predict", "lock-contention", "--machine", "server-8", "--threads", "12", "--algorithm", "tas,ticket"];
+    let design = ["--duration", "2ms", "--warmup", "1ms", "--draws", "4"];
+    let with = |more: &[&'static str]| plan.iter().chain(&design).chain(more).copied().collect::<Vec<_>>();
+    for more in [&[][..], &["--json"], &["--reach", "algorithm=ticket:0.5"]] {
+        let (alone, _) = at.expect(0, &with(more));
+        let (parts, err) = at.expect(0, &with(&[&["--on", "slurm:main", "--parts", "5"][..], more].concat()));
+        assert!(err.contains("in 5 parts"), "{err}");
+        assert_eq!(alone, parts);
+    }
+    let folder = "lock-contention.prediction.slurm";
+    assert!(!at.place.path(folder).exists(), "the folder of a prediction that is through is removed");
+    // One that is interrupted is continued, and is no run.
+    let long = with(&["--on", "slurm", "--parts", "5", "--draws", "40", "--duration", "20ms"]);
+    let alone = with(&["--draws", "40", "--duration", "20ms"]);
+    let strip = |args: Vec<&'static str>| {
+        // An option counts once.
+        let mut args = args;
+        for option in ["--duration", "--draws"] {
+            let at = args.iter().position(|word| *word == option).unwrap();
+            args.drain(at..at + 2);
+        }
+        args
+    };
+    let child = at.start(&strip(long));
+    wait_for("a running part", || at.is_running(0).is_some());
+    signal(&child, Signal::INT);
+    let (_, err) = at.ends(4, child);
+    assert!(err.contains("predict --continue"), "{err}");
+    let (_, err) = at.expect(2, &["run", "--continue", folder]);
+    assert!(err.contains("it is a prediction"), "{err}");
+    let (parts, _) = at.expect(0, &["predict", "--continue", folder]);
+    assert_eq!(at.expect(0, &strip(alone)).0, parts);
+}
+
 /// Whether a process has a lock of flock(2) on a file (proc_locks(5)).
 fn holds(child: &Child, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
@@ -271,6 +491,18 @@ fn what_cannot_be_run_on_a_cluster_is_said_before_anything_is_submitted() {
     refused(2, &["--on", "kubernetes"], &["no such cluster"]);
     refused(2, &["--parts", "2"], &["add --on slurm"]);
     refused(3, &["--on", "slurm", "--slurm-option=--constraint=gpu"], &["sbatch", "feature"]);
+    refused(
+        2,
+        &["--on", "slurm", "--set", "nodes.features=milan,gpu"],
+        &["none of its 4 nodes", "feature gpu", "n1: 1 CPUs"],
+    );
+    refused(2, &["--on", "slurm", "--set", "nodes.cpus=3"], &["none of its 4 nodes has", "3 CPUs"]);
+    refused(2, &["--on", "slurm", "--set", "nodes.arch=riscv9"], &["this holdup is for"]);
+    refused(2, &["--stage"], &["add --on slurm"]);
+    refused(2, &["--on", "slurm", "--stage-file", "x"], &["add --stage"]);
+    refused(2, &["--on", "slurm", "--stage=here"], &["it is relative"]);
+    refused(2, &["--on", "slurm", "--stage", "--stage-file", "/etc/hosts"], &["not beneath the folder"]);
+    refused(2, &["--on", "slurm", "--stage", "--stage-file", "nothing"], &["no such file"]);
     let (_, err) = at.expect(2, &measured("2", "0", &["--on", "slurm", "--parts", "2"]));
     assert!(err.contains("between its sessions"), "{err}");
     let (_, err) = at.expect(2, &["run", "pgbench", "--pg", "postgres:///x", "--on", "slurm"]);
@@ -282,6 +514,10 @@ fn what_cannot_be_run_on_a_cluster_is_said_before_anything_is_submitted() {
     assert_eq!(output.status.code(), Some(3));
     let (out, _) = at.expect(0, &simulation("2", &["--on", "slurm", "--dry-run"]));
     assert!(out.contains("sbatch --parsable --job-name=holdup-") && out.contains("--array=0-0"), "{out}");
+    let asks = ["--set", "nodes.features=milan,nvme", "--set", "nodes.memory=1GB", "--set", "nodes.cpus=1"];
+    let (out, _) = at.expect(0, &measured("2", "0", &[&["--on", "slurm", "--dry-run"][..], &asks].concat()));
+    let options = ["--exclusive", "--mem=1024", "--mincpus=1", "--constraint=milan&nvme"];
+    assert!(options.iter().all(|option| out.contains(option)), "{out}");
     assert!(at.cluster.tasks().is_empty(), "nothing was submitted");
 }
 
@@ -302,5 +538,13 @@ holdup_testkit::tests!(
     jobs_that_an_administrator_cancels_are_an_error_and_the_run_is_continued,
     a_node_without_the_folder_is_an_error_that_says_so,
     what_cannot_be_run_on_a_cluster_is_said_before_anything_is_submitted,
-    a_time_limit_that_is_too_short_is_named
+    a_time_limit_that_is_too_short_is_named,
+    what_a_plan_needs_of_nodes_chooses_them,
+    jobs_bring_what_they_need_to_nodes_that_share_nothing,
+    what_is_measured_on_nodes_that_share_nothing_comes_back_and_has_its_files,
+    a_node_without_a_folder_for_what_is_brought_is_named,
+    what_was_brought_is_fetched_after_an_interruption_and_a_killed_node_is_replaced,
+    parts_that_are_missing_for_good_leave_a_bundle_that_says_so_and_is_completed,
+    a_session_that_was_cancelled_is_void_in_its_place_and_is_completed,
+    a_prediction_on_four_nodes_is_the_one_of_this_host_to_the_byte
 );

@@ -157,6 +157,7 @@ impl Maker {
             target: "local".into(),
             guest: None,
             hosts: None,
+            nodes: None,
             exclude: Vec::new(),
             published: Vec::new(),
         }

@@ -165,6 +165,7 @@ fn plan(blocks: u32) -> Plan {
         target: "local".into(),
         guest: None,
         hosts: None,
+        nodes: None,
         exclude: Vec::new(),
         published: Vec::new(),
     }

@@ -157,6 +157,7 @@ fn plan(seed: u64) -> Plan {
         target: "local".into(),
         guest: None,
         hosts: None,
+        nodes: None,
         exclude: Vec::new(),
         published: Vec::new(),
     }

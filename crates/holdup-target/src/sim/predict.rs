@@ -1,8 +1,9 @@
 //! A plan on many machines that may be the one: its ratios, and the parameters that they depend on.
 
 use super::ahead::Ahead;
+use super::reach::Search;
 use super::session::{Job, simulate};
-use super::{described, parameters_of, reach, simulated};
+use super::{described, parameters_of, simulated};
 use crate::local;
 use crate::run::trial_seed;
 use holdup_host::Host;
@@ -15,7 +16,9 @@ use holdup_model::{Arm, Event, Metric, Observer, Plan, Problem, Schedule, Trial,
 use holdup_sim::machine::{Described, Provenance, draws};
 use holdup_stats::geometric_mean;
 use holdup_stats::scaling::{LoadPoint, Model, fit_model};
+use std::ops::Range;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// All that a prediction needs.
 #[expect(missing_docs, reason = "fields without a comment are what their names say")]
@@ -54,45 +57,179 @@ const MOST_PARAMETERS: usize = 8;
 /// # Errors
 /// When the plan cannot be simulated, names several workloads, or is interrupted.
 pub fn predict(request: &PredictRequest<'_>, observer: &mut dyn Observer) -> Result<Prediction, Problem> {
-    let plan = request.plan;
-    let [used] = plan.workloads.as_slice() else {
-        return Err(Problem::usage("holdup predict", "the plan has several workloads")
-            .hint("predict one at a time: leave the others out"));
-    };
-    let machine = described(request.host, plan.target.strip_prefix(super::PREFIX).unwrap_or_default())?;
-    let metric = primary(plan, used)?;
-    let arms: Vec<&Arm> = request.schedule.arms.iter().filter(|arm| arm.replica.is_none()).collect();
-    let (workload, _) = parameters_of(plan, arms[0])?;
-    let draws = request.draws as usize;
-    let (all, ends) = machines(request, &machine);
-    let values = simulate_all(request, (&all, &arms), &metric.id, observer)?;
-    let mut reach = Vec::new();
-    for wanted in &request.reach {
-        reach.push(reach::reach(request, &machine, (wanted, &arms), &metric.id, observer)?);
+    let machine = described_of(request)?;
+    let sweep = Sweep::new(request, &machine)?;
+    sweep.judge(&sweep.simulate(0..sweep.trials(), None, observer)?)
+}
+
+/// The machine that a prediction is for.
+///
+/// # Errors
+/// When there is no such machine, or its file cannot be read or is wrong.
+pub fn described_of(request: &PredictRequest<'_>) -> Result<Described, Problem> {
+    described(request.host, request.plan.target.strip_prefix(super::PREFIX).unwrap_or_default())
+}
+
+/// All trials of a prediction, which may be simulated in parts: those of the prediction itself, then those of each ratio that is
+/// looked for; of each machine in turn, one trial of each arm.
+pub struct Sweep<'a> {
+    request: &'a PredictRequest<'a>,
+    machine: &'a Described,
+    metric: Metric,
+    workload: &'a holdup_model::WorkloadUse,
+    arms: Vec<&'a Arm>,
+    machines: Vec<Described>,
+    ends: Ends,
+    searches: Vec<Search<'a>>,
+}
+
+impl<'a> Sweep<'a> {
+    /// What is to be simulated.
+    ///
+    /// # Errors
+    /// When the plan names several workloads, or has not what is looked for.
+    pub fn new(request: &'a PredictRequest<'a>, machine: &'a Described) -> Result<Self, Problem> {
+        let plan = request.plan;
+        let [workload] = plan.workloads.as_slice() else {
+            return Err(Problem::usage("holdup predict", "the plan has several workloads")
+                .hint("predict one at a time: leave the others out"));
+        };
+        let metric = primary(plan, workload)?;
+        let arms: Vec<&Arm> = request.schedule.arms.iter().filter(|arm| arm.replica.is_none()).collect();
+        let (machines, ends) = machines(request, machine);
+        let search = |wanted| Search::new(request, machine, wanted, &arms);
+        let searches: Result<_, Problem> = request.reach.iter().map(search).collect();
+        Ok(Sweep { request, machine, metric, workload, machines, ends, searches: searches?, arms })
     }
-    let known = |which| machine.parameters.iter().filter(|p| p.provenance == which).count() as u32;
-    Ok(Prediction {
-        plan: plan.name.clone(),
-        machine: format!("{}: {}", machine.name, machine.summary),
-        cpus: machine.machine.topology.cpus(),
-        workload: used.kind.clone(),
-        draws: request.draws,
-        known: (known(Provenance::Measured), known(Provenance::Published), known(Provenance::Assumed)),
-        leaves_out: workload.leaves_out().to_owned(),
-        arms: arms
-            .iter()
-            .enumerate()
-            .map(|(place, arm)| PredictedArm {
-                label: arm.label.clone(),
-                value: spread(values[1..=draws].iter().map(|of_arms| of_arms[place])),
-            })
-            .collect(),
-        published: plan.published.iter().map(|published| beside_published(plan, &arms, &values, published)).collect(),
-        ratios: ratios(plan, &arms, &values, (draws, &ends), &machine),
-        scaling: scaling(&arms, &values[1..=draws]),
-        reach,
-        metric,
-    })
+
+    /// Machines, and the arms that are simulated on each of them.
+    fn tables(&self) -> impl Iterator<Item = (&[Described], &[&'a Arm])> {
+        let searched = self.searches.iter().map(|search| (&*search.machines, &*search.arms));
+        std::iter::once((&*self.machines, &*self.arms)).chain(searched)
+    }
+
+    /// How many trials there are.
+    pub fn trials(&self) -> usize {
+        self.tables().map(|(machines, arms)| machines.len() * arms.len()).sum()
+    }
+
+    /// What trial is computed from what. The same arm has the same random numbers on all machines, so that what differs is the
+    /// machine.
+    fn jobs(&self, range: &Range<usize>) -> Result<Vec<Job>, Problem> {
+        let plan = self.request.plan;
+        let mut jobs = Vec::with_capacity(range.len());
+        let all = self.tables().flat_map(|(machines, arms)| {
+            machines.iter().flat_map(move |one| arms.iter().enumerate().map(move |(place, arm)| (one, place, *arm)))
+        });
+        for (one, place, arm) in all.skip(range.start).take(range.len()) {
+            jobs.push(Job {
+                of_arm: Arc::new(simulated(one, plan, arm)?),
+                seed: trial_seed(plan.design.seed, place as u32),
+                warmup_ns: plan.design.warmup_ns,
+                duration_ns: plan.design.duration_ns,
+                collectors: Vec::new(),
+            });
+        }
+        Ok(jobs)
+    }
+
+    /// The metric of each of these trials, simulated on this many threads; `None` for all CPUs.
+    ///
+    /// # Errors
+    /// When a trial cannot be simulated, or this is interrupted.
+    pub fn simulate(
+        &self,
+        range: Range<usize>,
+        threads: Option<usize>,
+        observer: &mut dyn Observer,
+    ) -> Result<Vec<f64>, Problem> {
+        let jobs = self.jobs(&range)?;
+        let count = jobs.len();
+        let ahead = Ahead::begin(threads, count, move |job, stop| simulate(&jobs[job], stop));
+        let mut values = Vec::with_capacity(count);
+        for job in 0..count {
+            let cancelled = || self.request.cancel.is_cancelled();
+            let trial: Option<Trial> = ahead.result(job, &cancelled).flatten();
+            let trial = trial.ok_or_else(|| Problem::interrupted("the prediction"))?;
+            if let TrialStatus::Void { reason } = trial.status {
+                let problem = Problem::host("the prediction", reason);
+                return Err(trial.notes.into_iter().fold(problem, Problem::hint));
+            }
+            values.push(trial.metric(&self.metric.id).unwrap_or(f64::NAN));
+            if job % 16 == 15 {
+                observer.event(Event::Step(&format!("simulated {} of {count} trials", job + 1)));
+            }
+        }
+        Ok(values)
+    }
+
+    /// What a trial costs here, measured on trials that are spread over all, until this much time has passed.
+    ///
+    /// # Errors
+    /// As [`Sweep::simulate`].
+    pub fn trial_cost(&self, at_most: Duration) -> Result<Duration, Problem> {
+        let begun = Instant::now();
+        let trials = self.trials();
+        let mut done = 0;
+        // A step that has no divisor in common with most numbers of arms goes through all of them.
+        for at in (0..trials).map(|number| number * 7919 % trials) {
+            self.simulate(at..at + 1, Some(1), &mut holdup_model::progress::Silent)?;
+            done += 1;
+            if begun.elapsed() >= at_most {
+                break;
+            }
+        }
+        Ok(begun.elapsed() / done.max(1))
+    }
+
+    /// What follows from the metric of all trials.
+    ///
+    /// # Errors
+    /// When these are not all.
+    pub fn judge(&self, values: &[f64]) -> Result<Prediction, Problem> {
+        let (request, plan, machine) = (self.request, self.request.plan, self.machine);
+        if values.len() != self.trials() {
+            let why = format!("there are {} values for {} trials", values.len(), self.trials());
+            return Err(Problem::internal("the prediction", why));
+        }
+        let mut rest = values;
+        let mut tables = self.tables().map(|(machines, arms)| {
+            let (of_table, others) = rest.split_at(machines.len() * arms.len());
+            rest = others;
+            of_table.chunks(arms.len().max(1)).map(<[f64]>::to_vec).collect::<Vec<_>>()
+        });
+        let values = tables.next().unwrap_or_default();
+        let reach = self.searches.iter().zip(tables).map(|(search, values)| search.judge(&values)).collect();
+        let (workload, _) = parameters_of(plan, self.arms[0])?;
+        let (arms, draws) = (&*self.arms, request.draws as usize);
+        let known = |which| machine.parameters.iter().filter(|p| p.provenance == which).count() as u32;
+        Ok(Prediction {
+            plan: plan.name.clone(),
+            machine: format!("{}: {}", machine.name, machine.summary),
+            cpus: machine.machine.topology.cpus(),
+            workload: self.workload.kind.clone(),
+            draws: request.draws,
+            known: (known(Provenance::Measured), known(Provenance::Published), known(Provenance::Assumed)),
+            leaves_out: workload.leaves_out().to_owned(),
+            arms: arms
+                .iter()
+                .enumerate()
+                .map(|(place, arm)| PredictedArm {
+                    label: arm.label.clone(),
+                    value: spread(values[1..=draws].iter().map(|of_arms| of_arms[place])),
+                })
+                .collect(),
+            published: plan
+                .published
+                .iter()
+                .map(|published| beside_published(plan, arms, &values, published))
+                .collect(),
+            ratios: ratios(plan, arms, &values, (draws, &self.ends), machine),
+            scaling: scaling(arms, &values[1..=draws]),
+            reach,
+            metric: self.metric.clone(),
+        })
+    }
 }
 
 fn primary(plan: &Plan, used: &holdup_model::WorkloadUse) -> Result<Metric, Problem> {
@@ -125,46 +262,6 @@ fn machines(request: &PredictRequest<'_>, machine: &Described) -> (Vec<Described
         }
     }
     (all, ends)
-}
-
-/// The metric of each arm on each machine. The same arm has the same random numbers on all of them, so that what
-/// differs is the machine.
-pub(super) fn simulate_all(
-    request: &PredictRequest<'_>,
-    (machines, arms): (&[Described], &[&Arm]),
-    metric: &str,
-    observer: &mut dyn Observer,
-) -> Result<Vec<Vec<f64>>, Problem> {
-    let plan = request.plan;
-    let mut jobs = Vec::new();
-    for one in machines {
-        for (place, arm) in arms.iter().enumerate() {
-            jobs.push(Job {
-                of_arm: Arc::new(simulated(one, plan, arm)?),
-                seed: trial_seed(plan.design.seed, place as u32),
-                warmup_ns: plan.design.warmup_ns,
-                duration_ns: plan.design.duration_ns,
-                collectors: Vec::new(),
-            });
-        }
-    }
-    let count = jobs.len();
-    let ahead = Ahead::begin(None, count, move |job, stop| simulate(&jobs[job], stop));
-    let mut values = vec![vec![f64::NAN; arms.len()]; machines.len()];
-    for (job, value) in values.iter_mut().flatten().enumerate() {
-        let cancelled = || request.cancel.is_cancelled();
-        let trial: Option<Trial> = ahead.result(job, &cancelled).flatten();
-        let trial = trial.ok_or_else(|| Problem::interrupted("the prediction"))?;
-        if let TrialStatus::Void { reason } = trial.status {
-            let problem = Problem::host("the prediction", reason);
-            return Err(trial.notes.into_iter().fold(problem, Problem::hint));
-        }
-        *value = trial.metric(metric).unwrap_or(f64::NAN);
-        if job % 16 == 15 {
-            observer.event(Event::Step(&format!("simulated {} of {count} trials", job + 1)));
-        }
-    }
-    Ok(values)
 }
 
 pub(super) fn quantile(sorted: &[f64], share: f64) -> f64 {

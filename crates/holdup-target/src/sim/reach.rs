@@ -1,8 +1,8 @@
 //! What a machine must be to give a ratio that was measured elsewhere.
 
-use super::predict::{PredictRequest, Wanted, pairs, quantile, ratio_of, simulate_all, spread};
+use super::predict::{PredictRequest, Wanted, pairs, quantile, ratio_of, spread};
 use holdup_model::prediction::{Reach, ReachedAlone, ReachedTogether};
-use holdup_model::{Arm, Observer, Plan, Problem};
+use holdup_model::{Arm, Plan, Problem};
 use holdup_sim::machine::{Described, Parameter, draws};
 
 /// How many machines are drawn for each that the prediction draws: a share of them must reach the ratio to say anything.
@@ -12,48 +12,68 @@ const STEPS: usize = 5;
 /// The most that one cost may be, ns.
 const MOST_NS: f64 = 1e9;
 
-/// Looks for machines on which a level brings the ratio that is wanted or more of it: each parameter alone, and all
-/// together.
-///
-/// # Errors
-/// When the plan has no such level, a machine cannot be simulated, or it is interrupted.
-pub(super) fn reach(
-    request: &PredictRequest<'_>,
-    machine: &Described,
-    (wanted, arms): (&Wanted, &[&Arm]),
-    metric: &str,
-    observer: &mut dyn Observer,
-) -> Result<Reach, Problem> {
-    let baseline = baseline_of(request.plan, wanted)?;
-    let all_pairs = pairs(arms, &wanted.factor, &baseline, &wanted.level);
-    // Arms that are in no pair need not be simulated.
-    let (arms, pairs) = only(arms, &all_pairs);
-    let wide = widened(machine, wanted.widen);
-    let steps: Vec<(usize, u64)> =
-        wide.parameters.iter().enumerate().flat_map(|(at, p)| steps(p).map(move |ns| (at, ns))).collect();
-    let with = |m| Described { machine: m, ..machine.clone() };
-    let mut machines = vec![machine.clone()];
-    machines.extend(steps.iter().map(|(at, ns)| with(machine.with(wide.parameters[*at].name, *ns))));
-    let count = (request.draws * DRAWS_FOR_ONE) as usize;
-    machines.extend(draws::draws(&wide, count, request.plan.design.seed).into_iter().map(with));
-    let values = simulate_all(request, (&machines, &arms), metric, observer)?;
-    let ratio: Vec<f64> = values.iter().map(|of_arms| ratio_of(&pairs, of_arms)).collect();
-    let (alone, together) = ratio[1..].split_at(steps.len());
-    let drawn = &machines[1 + steps.len()..];
-    Ok(Reach {
-        factor: wanted.factor.clone(),
-        level: wanted.level.clone(),
-        baseline,
-        wanted: wanted.ratio,
-        widened: wanted.widen,
-        as_described: ratio[0],
-        alone: alone_of(machine, wanted, &steps, alone),
-        drawn: spread(together.iter().copied()),
-        extremes: extremes(together),
-        machines: count as u32,
-        reached: together.iter().filter(|r| wanted.is_reached(**r)).count() as u32,
-        together: together_of(&wide, wanted, drawn, together),
-    })
+/// Machines on which a level may bring the ratio that is wanted or more of it: each parameter alone, and all together.
+pub(super) struct Search<'a> {
+    wanted: &'a Wanted,
+    baseline: String,
+    machine: &'a Described,
+    wide: Described,
+    /// Values of one parameter, as (its place, ns).
+    steps: Vec<(usize, u64)>,
+    /// The arms that are in a pair.
+    pub(super) arms: Vec<&'a Arm>,
+    pairs: Vec<(usize, usize)>,
+    /// The machine itself, then one for each step, then those that were drawn.
+    pub(super) machines: Vec<Described>,
+}
+
+impl<'a> Search<'a> {
+    /// What is to be simulated.
+    ///
+    /// # Errors
+    /// When the plan has no such level.
+    pub(super) fn new(
+        request: &PredictRequest<'_>,
+        machine: &'a Described,
+        wanted: &'a Wanted,
+        arms: &[&'a Arm],
+    ) -> Result<Self, Problem> {
+        let baseline = baseline_of(request.plan, wanted)?;
+        let all_pairs = pairs(arms, &wanted.factor, &baseline, &wanted.level);
+        // Arms that are in no pair need not be simulated.
+        let (arms, pairs) = only(arms, &all_pairs);
+        let wide = widened(machine, wanted.widen);
+        let steps: Vec<(usize, u64)> =
+            wide.parameters.iter().enumerate().flat_map(|(at, p)| steps(p).map(move |ns| (at, ns))).collect();
+        let with = |m| Described { machine: m, ..machine.clone() };
+        let mut machines = vec![machine.clone()];
+        machines.extend(steps.iter().map(|(at, ns)| with(machine.with(wide.parameters[*at].name, *ns))));
+        let count = (request.draws * DRAWS_FOR_ONE) as usize;
+        machines.extend(draws::draws(&wide, count, request.plan.design.seed).into_iter().map(with));
+        Ok(Search { wanted, baseline, machine, wide, steps, arms, pairs, machines })
+    }
+
+    /// What follows from the metric of each arm on each machine.
+    pub(super) fn judge(&self, values: &[Vec<f64>]) -> Reach {
+        let wanted = self.wanted;
+        let ratio: Vec<f64> = values.iter().map(|of_arms| ratio_of(&self.pairs, of_arms)).collect();
+        let (alone, together) = ratio[1..].split_at(self.steps.len());
+        let drawn = &self.machines[1 + self.steps.len()..];
+        Reach {
+            factor: wanted.factor.clone(),
+            level: wanted.level.clone(),
+            baseline: self.baseline.clone(),
+            wanted: wanted.ratio,
+            widened: wanted.widen,
+            as_described: ratio[0],
+            alone: alone_of(self.machine, wanted, &self.steps, alone),
+            drawn: spread(together.iter().copied()),
+            extremes: extremes(together),
+            machines: drawn.len() as u32,
+            reached: together.iter().filter(|r| wanted.is_reached(**r)).count() as u32,
+            together: together_of(&self.wide, wanted, drawn, together),
+        }
+    }
 }
 
 impl Wanted {

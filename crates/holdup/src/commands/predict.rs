@@ -1,10 +1,16 @@
 //! `holdup predict`: simulates a plan on machines drawn from the ranges of a machine file.
 
+mod slurm;
+
+pub(super) use slurm::part;
+
+use crate::cluster::ClusterArgs;
 use crate::design::{Design, Planned};
 use crate::progress::Progress;
 use crate::world::World;
 use crate::{output, signals};
 use holdup_host::Host;
+use holdup_model::prediction::Prediction;
 use holdup_plan::Overrides;
 use holdup_target::{PredictRequest, Wanted};
 
@@ -44,19 +50,25 @@ pub(crate) struct Args {
     json: bool,
     #[command(flatten)]
     design: Design,
+    #[command(flatten)]
+    cluster: ClusterArgs,
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
+    if let Some(code) = slurm::without_plan(args)? {
+        return Ok(code);
+    }
     let host = Host::real();
     let world = World::here(&host);
+    let mut cluster = args.cluster.chosen()?;
     let plan_on = |target: Option<String>| {
         let changes = Overrides { target, ..Overrides::default() };
-        args.planned.plan(&args.design, changes, &world).map(|(plan, _)| plan)
+        args.planned.plan(&args.design, changes, &world)
     };
     let machine = args.machine.as_ref().map(|name| format!("sim:{name}"));
     // A plan may name its machine; one with another target is predicted for this host.
-    let own = || plan_on(None).ok().map(|plan| plan.target).filter(|target| target.starts_with("sim:"));
-    let plan = plan_on(Some(machine.or_else(own).unwrap_or_else(|| "sim".to_owned())))?;
+    let own = || plan_on(None).ok().map(|(plan, _)| plan.target).filter(|target| target.starts_with("sim:"));
+    let (plan, source) = plan_on(Some(machine.or_else(own).unwrap_or_else(|| "sim".to_owned())))?;
     let (plan, notes) = super::run::target(&plan)?.drop_unavailable_factors(&host, plan);
     if !args.quiet {
         notes.iter().for_each(|note| output::say(note));
@@ -70,10 +82,16 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
         reach: args.reach.iter().map(|wanted| Wanted { widen: f64::from(args.widen), ..wanted.clone() }).collect(),
         cancel: signals::cancel_on_signals()?,
     };
-    let prediction = holdup_target::predict(&request, &mut Progress::new(args.quiet))?;
+    if let Some(cluster) = &mut cluster {
+        return slurm::predict(args, cluster, &request, (&source, world.machine));
+    }
+    show(args, &holdup_target::predict(&request, &mut Progress::new(args.quiet))?)
+}
+
+fn show(args: &Args, prediction: &Prediction) -> anyhow::Result<u8> {
     output::data(&match args.json {
-        true => holdup_report::predict_json(&prediction),
-        false => holdup_report::predict_terminal(&prediction, &output::terminal(args.details)),
+        true => holdup_report::predict_json(prediction),
+        false => holdup_report::predict_terminal(prediction, &output::terminal(args.details)),
     })?;
     Ok(0)
 }

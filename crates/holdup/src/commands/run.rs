@@ -3,6 +3,7 @@
 mod slurm;
 
 use crate::cli::{GUESTS, GuestSource, OverSsh, Wait};
+use crate::cluster::ClusterArgs;
 use crate::design::{Design, Planned};
 use crate::progress::Progress;
 use crate::world::World;
@@ -58,7 +59,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     place: Place,
     #[command(flatten)]
-    cluster: slurm::ClusterArgs,
+    cluster: ClusterArgs,
 }
 
 // Where trials run, and when.
@@ -247,12 +248,19 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     }
     let host = Host::real();
     let mut world = World::here(&host);
-    let cluster = args.cluster.chosen()?;
+    let mut cluster = args.cluster.chosen()?;
     if let Some(cluster) = &cluster {
         world.machine = cluster.machine();
     }
     args.place.reach(&host)?;
-    let (plan, source) = args.planned.plan(&args.design, args.place.changes(), &world)?;
+    let (mut plan, mut source) = args.planned.plan(&args.design, args.place.changes(), &world)?;
+    if let Some(cluster) = &mut cluster {
+        cluster.narrow(&plan)?;
+        // The smallest node may be one that the plan does not run on.
+        if std::mem::replace(&mut world.machine, cluster.machine()) != cluster.machine() {
+            (plan, source) = args.planned.plan(&args.design, args.place.changes(), &world)?;
+        }
+    }
     if let Some(path) = &args.save_plan {
         save_plan(path, &source)?;
     }
@@ -264,7 +272,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     };
     notes.extend(holdup_plan::notes(&plan));
     let schedule = holdup_plan::schedule(&plan)?;
-    if let Some(cluster) = &cluster {
+    if let Some(cluster) = &mut cluster {
         let planned = Run { plan: &plan, source: &source, schedule: &schedule, notes, patience: Duration::ZERO };
         return slurm::run(args, cluster, planned, (&host, &world));
     }

@@ -40,11 +40,20 @@ fn user(name: &str) -> Option<(u32, u32)> {
     Some((fields.get(2)?.parse().ok()?, fields.get(3)?.parse().ok()?))
 }
 
+/// What the nodes have: their options in slurm.conf.
+const OF_NODES: [&str; 4] = [
+    "CPUs=1 RealMemory=2000 Feature=milan",
+    "CPUs=1 RealMemory=2000 Feature=milan,nvme",
+    "CPUs=1 RealMemory=3000 Feature=genoa",
+    "CPUs=2 RealMemory=2000 Feature=genoa",
+];
+
 impl Cluster {
-    /// Starts a cluster. On the nodes in `blind` the folder `hidden` is not what it is here.
-    pub(crate) fn start(blind: &[&str], hidden: &Path) -> Cluster {
+    /// Starts a cluster. On the nodes in `blind` each of the folders `hidden` is empty, and apart from those of other nodes.
+    pub(crate) fn start(blind: &[&str], hidden: &[PathBuf]) -> Cluster {
         rustix::process::set_child_subreaper(Some(rustix::process::getpid())).expect("orphans come to this test");
-        let folder = tempfile::Builder::new().prefix("holdup-slurm-").tempdir_in("/tmp").expect("a folder");
+        // Not in /tmp, which may be hidden.
+        let folder = tempfile::Builder::new().prefix("holdup-slurm-").tempdir_in("/var/tmp").expect("a folder");
         let path = folder.path();
         std::fs::set_permissions(path, PermissionsExt::from_mode(0o755)).expect("others may enter");
         for name in ["munge", "state", "spool", "log"] {
@@ -65,7 +74,9 @@ impl Cluster {
             let slurmd = match blind.contains(&node) {
                 false => cluster.daemon("slurmd", &words.each_ref().map(String::as_str), node),
                 true => {
-                    let hide = format!("mount -t tmpfs none '{}' && exec slurmd {}", hidden.display(), words.join(" "));
+                    let mounts: String =
+                        hidden.iter().map(|path| format!("mount -t tmpfs none '{}' && ", path.display())).collect();
+                    let hide = format!("{mounts}chmod 1777 /tmp && exec slurmd {}", words.join(" "));
                     cluster.daemon("unshare", &["--mount", "sh", "-c", &hide], node)
                 }
             };
@@ -113,10 +124,9 @@ impl Cluster {
         let nodes: String = NODES
             .iter()
             .zip(&ports[1..])
-            .map(|(node, port)| {
-                format!(
-                    "NodeName={node} NodeHostname=localhost NodeAddr=127.0.0.1 Port={port} CPUs=1 RealMemory=2000\n"
-                )
+            .zip(OF_NODES)
+            .map(|((node, port), has)| {
+                format!("NodeName={node} NodeHostname=localhost NodeAddr=127.0.0.1 Port={port} {has}\n")
             })
             .collect();
         format!(
@@ -180,6 +190,13 @@ impl Cluster {
             kill(pid);
         }
         slurmd.wait().expect("it was ended");
+    }
+
+    /// What is in a folder as a node sees it.
+    pub(crate) fn list(&self, node: &str, folder: &str) -> Vec<String> {
+        let seen = format!("/proc/{}/root{folder}", self.nodes[node].id());
+        let names = std::fs::read_dir(seen).expect("the node sees it").flatten();
+        names.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
     }
 
     /// What the daemons wrote.
