@@ -121,10 +121,10 @@ fn the_list_of_tasks_has_the_others_last_however_it_is_sorted() {
         assert!(rows[0].starts_with(first) || sorted_by == "task", "by {sorted_by}: {shown}");
     }
     // They stay in sight where not all rows have room.
-    let narrow = text(&state, 80, 18);
+    let narrow = text(&state, 80, 16);
     assert!(narrow.contains("4711 client") && narrow.contains("all 57 others") && !narrow.contains("901 "), "{narrow}");
     assert_eq!(state.key(KeyCode::End), Act::None);
-    assert!(text(&state, 80, 18).contains("901 archiver"), "{}", text(&state, 80, 18));
+    assert!(text(&state, 80, 16).contains("901 archiver"), "{}", text(&state, 80, 16));
     assert_eq!(state.key(KeyCode::Home), Act::None);
     // A filter looks at what a task waits for as well.
     press(&mut state, "/transactionid");
