@@ -34,12 +34,25 @@ pub struct Entry<'a> {
     pub waits_for: &'a str,
 }
 
+/// A label up to its first ` | `, and the rest. A live screen takes the labels of a hundred windows apart each second: to look for one
+/// character is much faster than to look for three.
+fn part(label: &str) -> (&str, &str) {
+    let mut from = 0;
+    while let Some(at) = label[from..].find('|').map(|at| from + at) {
+        if let (Some(before), Some(after)) = (label[..at].strip_suffix(' '), label[at + 1..].strip_prefix(' ')) {
+            return (before, after);
+        }
+        from = at + 1;
+    }
+    (label, "")
+}
+
 impl<'a> Entry<'a> {
     /// Of a label; parts that it has not are empty.
     pub fn of(label: &'a str) -> Self {
-        let mut parts = label.split(" | ");
-        let mut next = || parts.next().unwrap_or_default();
-        Entry { kind: next(), state: next(), waits_for: next() }
+        let (kind, rest) = part(label);
+        let (state, rest) = part(rest);
+        Entry { kind, state, waits_for: part(rest).0 }
     }
 
     /// What it is in a sentence.

@@ -61,6 +61,16 @@ pub(crate) struct Processes {
     pub(crate) unreadable: Unreadable,
     /// Bytes read from files.
     pub(crate) bytes: u64,
+    /// Whether each task is one, or all of a name are.
+    by_task: bool,
+}
+
+/// Single tasks whose stacks are kept apart, at most, beyond the end of a window.
+pub(crate) const MOST_TASKS: usize = 4096;
+
+/// What a profile calls a single task, as `stackcollapse-perf --tid` does.
+pub(crate) fn single_task(name: &str, tid: u32) -> String {
+    format!("{name}-{tid}")
 }
 
 /// What the kernel calls the code that it puts into every process.
@@ -95,6 +105,22 @@ impl Processes {
             with_debug_files: 0,
             unreadable: Unreadable::default(),
             bytes: 0,
+            by_task: false,
+        }
+    }
+
+    /// The same with each task by itself.
+    pub(crate) fn by_task(self, by_task: bool) -> Self {
+        Processes { by_task, ..self }
+    }
+
+    /// Forgets the stacks of a window, and tasks too where they are single ones and there are many.
+    pub(crate) fn clear(&mut self, symbolizer: &mut Symbolizer) {
+        if self.by_task && symbolizer.tasks() > MOST_TASKS {
+            symbolizer.forget_tasks();
+            self.tasks.clear();
+        } else {
+            symbolizer.clear();
         }
     }
 
@@ -210,7 +236,11 @@ impl Processes {
             Some(name.trim_end_matches('\n').to_owned())
         });
         let role = self.role(pid).and_then(|role| self.roles.get(role)).map(String::as_str);
-        let task = symbolizer.task(name.as_deref().unwrap_or("[unknown]"), role);
+        let name = name.as_deref().unwrap_or("[unknown]");
+        let task = match self.by_task {
+            true => symbolizer.task(&single_task(name, tid), role),
+            false => symbolizer.task(name, role),
+        };
         if self.tasks.len() >= MOST_REMEMBERED {
             self.tasks.clear();
         }

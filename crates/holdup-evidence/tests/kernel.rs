@@ -251,7 +251,52 @@ fn programs_that_begin_inside_the_window_are_counted() {
     assert!(shown.contains("programs started inside the window: their sections are not known"), "{shown}");
 }
 
+fn single_tasks_add_up_to_the_account() {
+    need("tasks");
+    let computes = Shell::run("while :; do :; done");
+    let sleeper = Shell::run("exec sleep 1000");
+    // Its children are short-lived.
+    let shell = Shell::run("while :; do /bin/true; sleep 0.02; done");
+    std::thread::sleep(Duration::from_millis(200));
+    let ids = ["account", "tasks"];
+    let all: Vec<&dyn Collector> = ids.iter().map(|id| collector(id)).collect();
+    let subject = |shell: &Shell| Subject { role: "command".to_owned(), pid: shell.0.id() };
+    let subjects = vec![subject(&computes), subject(&sleeper), subject(&shell)];
+    let context = CollectContext { subjects, ..CollectContext::default() }.for_collectors(&all);
+    let mut running: Vec<Box<dyn Collecting>> = all.iter().map(|c| c.start(&context).unwrap()).collect();
+    for _window in 0..2 {
+        std::thread::sleep(Duration::from_millis(600));
+        running.iter_mut().for_each(|running| running.continuous().unwrap().edge());
+        let cut: Vec<Collected> = running.iter_mut().map(|running| running.continuous().unwrap().cut()).collect();
+        cut.iter().for_each(show);
+        let sum = |of: &Collected, name: &str, is_of: &dyn Fn(&str) -> bool| -> f64 {
+            let items = of.items.iter().filter(|i| i.name == name && i.label.as_deref().is_some_and(is_of));
+            items.filter_map(|i| i.value.value()).sum()
+        };
+        let on = sum(&cut[0], "account_s", &|label| label.contains("| on CPU |"));
+        let of_tasks = sum(&cut[1], "task_on_cpu_s", &|_| true);
+        assert!(on > 0.01 && (on - of_tasks).abs() < 0.001 * on, "{on} {of_tasks}");
+        let without = sum(&cut[0], "account_s", &|label| label.contains("| waking |") || label.contains("| behind"));
+        let of_tasks = sum(&cut[1], "task_without_cpu_s", &|_| true);
+        assert!((without - of_tasks).abs() <= 0.001 + 0.01 * without, "{without} {of_tasks}");
+        let of = |name: &str, shell: &Shell, for_what: &str| {
+            let begin = format!("{} | ", shell.0.id());
+            sum(&cut[1], name, &|label| label.starts_with(&begin) && label.ends_with(for_what))
+        };
+        assert!(of("task_on_cpu_s", &computes, "| sh") > 0.01);
+        assert!(of("task_slept_for_s", &shell, "| wait4") > 0.1);
+        assert!(of("task_switches", &shell, "| sh") >= 2.0);
+        // It does nothing that is larger than what others do, so it is one of the others.
+        assert_eq!(of("task_asleep_s", &sleeper, ""), 0.0);
+        assert!(sum(&cut[1], "task_asleep_s", &|label| label == "other") > 0.5);
+    }
+    drop(running);
+    let alone = watch(&["tasks"], &[("command", &shell)], Duration::from_millis(100)).remove(0);
+    assert!(format!("{alone:?}").contains("it takes the collector account"), "{alone:?}");
+}
+
 holdup_testkit::tests!(
+    single_tasks_add_up_to_the_account,
     two_that_compute_on_one_cpu_leave_it_at_the_end_of_their_slices,
     faults_are_counted_and_timed,
     a_timeline_holds_each_switch_once,

@@ -15,6 +15,7 @@ pub mod lists;
 mod memory;
 mod now;
 mod size;
+mod stacks;
 mod trigger;
 
 pub use counters::{Counters, OTHER, Series, Value};

@@ -78,6 +78,9 @@ pub struct CollectOptions {
     /// How often CPUs are sampled, Hz; `None` for each collector's own.
     #[serde(default)]
     pub frequency_hz: Option<u32>,
+    /// Whether call stacks are those of single tasks, and queries those of single sessions.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_task: bool,
 }
 
 impl CollectOptions {

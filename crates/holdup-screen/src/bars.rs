@@ -108,7 +108,8 @@ pub(crate) fn draw(bars: &[Bar], area: Rect, buffer: &mut Buffer, has_colour: bo
     buffer.set_stringn(area.x + axis, area.y + rows, label, usize::from(width), Style::new());
     draw_legend(
         &order,
-        columns.first(),
+        // A window that does not count has no states.
+        columns.iter().find(|sessions| sessions.iter().any(|s| *s > 0.0)),
         Rect { x: area.x + area.width - legend, width: legend, ..area },
         buffer,
         has_colour,

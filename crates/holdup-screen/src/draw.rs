@@ -18,7 +18,7 @@ const CHANGED: u16 = 2;
 const SHOWN_CHANGES: usize = 2;
 
 const HELP: &str = "\
-1-8, Tab      which list            s          sort by the next column
+1-9, Tab      which list            s          sort by the next column
 Up, Down      choose a row          Enter      more about it; Esc goes back
 /             only rows with a text Space      pause, and go on
 r             write a bundle of what is in memory, for holdup explain
@@ -49,8 +49,11 @@ pub fn draw(state: &State, area: Rect, buffer: &mut Buffer) {
     }
     let foot = Rect { y: rest.y + rest.height - 1, height: 1, ..rest };
     rest.height -= 1;
-    let of_bars = (rest.height / 2).clamp(5, 16);
-    bars::draw(&state.bars, take(&mut rest, of_bars), buffer, state.has_colour);
+    // What is said of a row takes the room of the bars.
+    if state.below != Below::More && state.now.is_some() {
+        let of_bars = (rest.height / 2).clamp(5, 16);
+        bars::draw(&state.bars, take(&mut rest, of_bars), buffer, state.has_colour);
+    }
     tabs(state, take(&mut rest, 1), buffer);
     match state.below {
         Below::List => table::draw(state, rest, buffer),
@@ -72,15 +75,17 @@ fn head(state: &State, area: Rect, buffer: &mut Buffer) {
     let explained = state.now.as_ref().and_then(|now| now.explanation.as_ref());
     let cost = explained.map(|arm| arm.cost.trim_end_matches('.').replace("Overhead: ", "overhead "));
     let parts = [
-        Some(state.watched.trim_start_matches("the ").to_owned()).filter(|text| !text.is_empty()),
-        (state.window_s > 0.0).then(|| format!("{} kept", time(state.reach_s))),
+        Some(state.watched.trim_start_matches("the ").replace(" server with ", ", ")).filter(|text| !text.is_empty()),
+        // What they cost is more to the point then.
+        (state.window_s > 0.0 && !state.wants_stacks()).then(|| format!("{} kept", time(state.reach_s))),
         cost.map(|cost| cost.replace(" of one CPU", " of a CPU").replace("BPF programs", "BPF")),
     ];
     let text = parts.into_iter().flatten().collect::<Vec<_>>().join(" · ");
-    let mark = match (&state.gone, state.is_paused) {
-        (Some(_), _) => " NOT WATCHED ",
-        (None, true) => " PAUSED ",
-        (None, false) => "",
+    let mark = match (&state.gone, state.is_paused, state.wants_stacks()) {
+        (Some(_), ..) => " NOT WATCHED ",
+        (None, true, _) => " PAUSED ",
+        (None, false, true) => " WITH STACKS ",
+        (None, false, false) => "",
     };
     let style = Style::new().add_modifier(Modifier::REVERSED);
     buffer.set_stringn(area.x, area.y, mark, usize::from(area.width), style);
@@ -110,8 +115,14 @@ fn changed(state: &State) -> Option<String> {
 
 fn tabs(state: &State, area: Rect, buffer: &mut Buffer) {
     let mut x = area.x;
+    let all: usize = lists::ALL.iter().map(|list| list.title.len() + 3).sum();
+    let is_narrow = all > usize::from(area.width) + 1;
     for (n, list) in lists::ALL.iter().enumerate() {
-        let text = format!("{} {}", n + 1, list.title);
+        // Where there is no room for all titles, the chosen list has its own.
+        let text = match is_narrow && n != state.list {
+            true => format!("{}", n + 1),
+            false => format!("{} {}", n + 1, list.title),
+        };
         let style = match n == state.list {
             true => Style::new().add_modifier(Modifier::REVERSED),
             false if state.has_colour => Style::new().fg(Color::Cyan),
@@ -123,15 +134,15 @@ fn tabs(state: &State, area: Rect, buffer: &mut Buffer) {
 }
 
 fn more(state: &State, area: Rect, buffer: &mut Buffer) {
-    let rows = state.rows();
-    let row = rows.get(state.chosen.min(rows.len().saturating_sub(1)));
-    let lines = match (&state.now, row) {
-        (Some(now), Some(row)) => state.list().more(&now.bundle, &row.name),
-        _ => Vec::new(),
-    };
+    let Some(now) = &state.now else { return };
+    let lines = state.list().more(&now.bundle, &state.about);
     let lines = if lines.is_empty() { vec!["There is no more about it.".to_owned()] } else { lines };
-    let text: Text<'_> = lines.into_iter().map(Line::from).collect();
-    Paragraph::new(text).scroll((state.scroll, 0)).render(area, buffer);
+    let title = Line::from(state.about.clone()).style(Style::new().add_modifier(Modifier::UNDERLINED));
+    let text: Text<'_> = std::iter::once(title).chain(lines.into_iter().map(Line::from)).collect();
+    let text = Paragraph::new(text).wrap(Wrap { trim: false });
+    // One that scrolled beyond the end sees the end.
+    let last = u16::try_from(text.line_count(area.width)).unwrap_or(u16::MAX).saturating_sub(area.height);
+    text.scroll((state.scroll.min(last), 0)).render(area, buffer);
 }
 
 fn keys(state: &State, area: Rect, buffer: &mut Buffer) {

@@ -7,7 +7,7 @@ pub(crate) fn cell(kind: CellKind, value: Option<f64>) -> String {
     let Some(value) = value.filter(|value| value.is_finite()) else { return "-".to_owned() };
     match kind {
         CellKind::Text => String::new(),
-        CellKind::Share => format!("{:.1} %", 100.0 * value),
+        CellKind::Share | CellKind::Named => format!("{:.1} %", 100.0 * value),
         CellKind::Tasks => plain(value),
         CellKind::Rate => format!("{}/s", plain(value)),
         CellKind::Time => time(value),

@@ -7,6 +7,9 @@ use ratatui::crossterm::event::KeyCode;
 /// Windows that the sentence is of, and those before them that it is compared with.
 const SENTENCE: usize = 10;
 const BEFORE: usize = 120;
+/// Windows that stacks of single tasks are collected for after they were looked at: each change takes a part of a second, which is
+/// in no window.
+const STACKS_FOR: usize = 10;
 
 /// What the program is to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +56,10 @@ pub struct State {
     pub(crate) scroll: u16,
     /// What was done last: a file that was written.
     pub(crate) message: String,
+    /// The row that more is shown of: rows move while it is.
+    pub(crate) about: String,
+    /// Windows that have stacks of single tasks yet.
+    stacks_for: usize,
 }
 
 impl State {
@@ -76,7 +83,14 @@ impl State {
             below: Below::List,
             scroll: 0,
             message: String::new(),
+            about: String::new(),
+            stacks_for: 0,
         }
+    }
+
+    /// Whether call stacks of single tasks are looked at, or were within the last windows.
+    pub fn wants_stacks(&self) -> bool {
+        self.stacks_for > 0
     }
 
     /// Watching begins: what, in words, and which collectors do not work here, each with why.
@@ -92,6 +106,9 @@ impl State {
     /// A window ended. While it is paused what is shown stays.
     pub fn window(&mut self, memory: &Memory) {
         self.gone = None;
+        if !self.shows_stacks() {
+            self.stacks_for = self.stacks_for.saturating_sub(1);
+        }
         if self.is_paused {
             return;
         }
@@ -115,17 +132,17 @@ impl State {
         &lists::ALL[self.list]
     }
 
+    fn shows_stacks(&self) -> bool {
+        self.below == Below::More && self.list().has_stacks
+    }
+
     /// The rows as they are filtered and sorted.
     pub(crate) fn rows(&self) -> Vec<Row> {
         let Some(now) = &self.now else { return Vec::new() };
-        let mut rows = self.list().rows(&now.bundle);
-        let wanted = self.filter.to_lowercase();
-        rows.retain(|row| row.name.to_lowercase().contains(&wanted));
-        if self.sort == 0 {
-            rows.sort_by(|a, b| a.name.cmp(&b.name));
-        } else {
-            let key = |row: &Row| row.numbers.get(self.sort - 1).copied().flatten().unwrap_or(f64::NEG_INFINITY);
-            rows.sort_by(|a, b| key(b).total_cmp(&key(a)));
+        let mut rows = self.list().rows(&now.bundle, self.sort);
+        if !self.filter.is_empty() {
+            let wanted = self.filter.to_lowercase();
+            rows.retain(|row| [&row.name, &row.text].iter().any(|text| text.to_lowercase().contains(&wanted)));
         }
         rows
     }
@@ -150,7 +167,8 @@ impl State {
             KeyCode::Char(digit @ '1'..='9') => self.choose_list(digit as usize - '1' as usize),
             KeyCode::Tab => self.choose_list((self.list + 1) % lists::ALL.len()),
             KeyCode::BackTab => self.choose_list((self.list + lists::ALL.len() - 1) % lists::ALL.len()),
-            KeyCode::Enter => self.show(if self.below == Below::List { Below::More } else { Below::List }),
+            KeyCode::Enter if self.below == Below::List => self.open(),
+            KeyCode::Enter => self.show(Below::List),
             KeyCode::Esc if self.below == Below::List => self.filter.clear(),
             KeyCode::Esc => self.show(Below::List),
             KeyCode::Down | KeyCode::Char('j') => self.go(1),
@@ -158,6 +176,7 @@ impl State {
             KeyCode::PageDown => self.go(10),
             KeyCode::PageUp => self.go(-10),
             KeyCode::Home => self.go(isize::MIN),
+            KeyCode::End => self.go(isize::MAX),
             _ => {}
         }
         Act::None
@@ -178,7 +197,20 @@ impl State {
         (self.below, self.scroll) = (below, 0);
     }
 
-    fn choose_list(&mut self, list: usize) {
+    /// Shows more of the chosen row.
+    fn open(&mut self) {
+        let mut rows = self.rows();
+        if !rows.is_empty() {
+            self.about = rows.swap_remove(self.chosen.min(rows.len() - 1)).name;
+            self.show(Below::More);
+            if self.shows_stacks() {
+                self.stacks_for = STACKS_FOR;
+            }
+        }
+    }
+
+    /// Shows a list of [`lists::ALL`].
+    pub fn choose_list(&mut self, list: usize) {
         if list < lists::ALL.len() {
             (self.list, self.sort, self.chosen) = (list, 1, 0);
             self.filter.clear();
@@ -191,7 +223,7 @@ impl State {
             let last = self.rows().len().saturating_sub(1);
             self.chosen = self.chosen.saturating_add_signed(by).min(last);
         } else {
-            let by = i16::try_from(by).unwrap_or(i16::MIN);
+            let by = i16::try_from(by).unwrap_or(if by < 0 { i16::MIN } else { 200 });
             self.scroll = self.scroll.saturating_add_signed(by).min(200);
         }
     }

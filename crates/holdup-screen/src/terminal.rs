@@ -7,7 +7,9 @@ use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use ratatui::crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
 use ratatui::crossterm::{cursor, execute};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{IsTerminal, Stdout, stdout};
+use std::mem::ManuallyDrop;
 use std::time::Duration;
 
 /// What came from the terminal.
@@ -25,7 +27,8 @@ pub enum Input {
 
 /// The terminal while the screen is on it.
 pub struct Terminal {
-    screen: Screen<CrosstermBackend<Stdout>>,
+    /// Not dropped: ratatui would show the cursor, which [`put_back`] does, and panic where even standard error is gone.
+    screen: ManuallyDrop<Screen<CrosstermBackend<Stdout>>>,
 }
 
 fn failed(what: &str, e: &std::io::Error) -> Problem {
@@ -42,6 +45,10 @@ impl Terminal {
             return Err(Problem::usage("standard output", "it is no terminal")
                 .hint("holdup watch --once, or --json-lines, needs none"));
         }
+        if std::env::var_os("TERM").is_some_and(|term| term == "dumb") {
+            return Err(Problem::usage("TERM = dumb", "this terminal cannot place characters")
+                .hint("holdup watch --once, or --json-lines, needs none"));
+        }
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
             put_back();
@@ -51,7 +58,7 @@ impl Terminal {
         let entered = execute!(stdout(), EnterAlternateScreen, cursor::Hide);
         let screen = entered.and_then(|()| Screen::new(CrosstermBackend::new(stdout())));
         match screen {
-            Ok(screen) => Ok(Terminal { screen }),
+            Ok(screen) => Ok(Terminal { screen: ManuallyDrop::new(screen) }),
             Err(e) => {
                 put_back();
                 Err(failed("the terminal", &e))
@@ -66,7 +73,11 @@ impl Terminal {
 
     /// Waits this long for a key.
     pub fn input(&mut self, wait: Duration) -> Input {
-        match event::poll(wait) {
+        // crossterm reads a terminal that is gone again and again, without an end (0.28, event/source/unix/mio.rs).
+        if is_gone(wait) {
+            return Input::End;
+        }
+        match event::poll(Duration::ZERO) {
             Ok(false) => Input::Nothing,
             Ok(true) => match event::read() {
                 Ok(Event::Key(key)) if key.kind == KeyEventKind::Release => Input::Nothing,
@@ -83,6 +94,15 @@ impl Terminal {
             Err(_) => Input::End,
         }
     }
+}
+
+/// Waits this long for input; whether the terminal is gone. A change of its size ends the wait as well: it is a signal.
+fn is_gone(wait: Duration) -> bool {
+    let out = stdout();
+    let mut fds = [PollFd::new(&out, PollFlags::IN)];
+    let wait = Timespec { tv_sec: 0, tv_nsec: wait.subsec_nanos().into() };
+    let waited = poll(&mut fds, Some(&wait));
+    waited.is_ok() && fds[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL)
 }
 
 impl Drop for Terminal {

@@ -1,65 +1,11 @@
 //! Screens as text, and what keys do.
 
+#[path = "windows/mod.rs"]
+mod windows;
+
 use holdup_live::Memory;
-use holdup_model::bundle::{BundleHead, OBSERVED};
-use holdup_model::{
-    BundleData, Collected, EvidenceHistogram, EvidenceItem, Machine, Plan, Schedule, SparseHistogram, Trial, Window,
-};
 use holdup_screen::{Act, KeyCode, State, text};
-
-fn watch() -> BundleData {
-    let head = BundleHead {
-        run_id: "1".to_owned(),
-        holdup_version: "0".to_owned(),
-        command: Vec::new(),
-        created_unix_ns: 0,
-        target: "local".to_owned(),
-        emulated: None,
-        machine: Machine { cpus: 2, memory_bytes: 1 << 30 },
-    };
-    let plan = Plan::observational("record", "What?".to_owned(), OBSERVED, "local");
-    BundleData::begun(head, plan, Schedule::of_windows(OBSERVED, 0))
-}
-
-fn of(collector: &str, items: Vec<EvidenceItem>) -> Collected {
-    Collected { collector: collector.to_owned(), items, ..Collected::default() }
-}
-
-/// The nth window of a second: sessions wait for one another's rows from the twentieth on.
-fn window(n: i64) -> Trial {
-    let item = |name: &str, label: &str, value: f64| EvidenceItem::labelled(name, label, "s", value);
-    let waits = if n < 20 { 0.2 } else { 4.0 + 0.1 * (n % 3) as f64 };
-    let account = vec![
-        item("account_s", "client backend | on CPU | ", 1.5),
-        item("account_s", "client backend | behind own tasks | ", 0.5),
-        item("account_s", "client backend | asleep | Lock:transactionid", waits),
-        item("account_times", "client backend | asleep | Lock:transactionid", 100.0),
-        item("account_s", "client backend | blocked | IO:WALSync", 0.3),
-        item("account_s", "client backend | asleep | Client:ClientRead", 4.0),
-        item("account_s", "checkpointer | asleep | Activity:CheckpointerMain", 1.0),
-        item("woken_wait_s", "client backend | Lock:transactionid", 0.1),
-        item("woken_by_s", "client backend | asleep | Lock:transactionid | client backend | running", waits * 0.75),
-        item("woken_by_s", "client backend | asleep | Lock:transactionid | client backend | runnable", waits * 0.25),
-    ];
-    let mut histogram = SparseHistogram::new();
-    [10_000, 20_000, 3_000_000].iter().for_each(|ns| histogram.record_ns(*ns));
-    let label = Some("server: after wake-up".to_owned());
-    let switches = vec![
-        item("preempted_by", "postgres < pgbench", 50.0),
-        item("preempted_by_off_cpu_s", "postgres < pgbench", 0.2),
-    ];
-    let mut switches = of("switches", switches);
-    switches.histograms = vec![EvidenceHistogram { name: "run_queue_wait_ns".to_owned(), label, histogram }];
-    let begin_unix_ns = n * 1_000_000_000;
-    let window = Window { begin_unix_ns, end_unix_ns: begin_unix_ns + 1_000_000_000, length_ns: 1_000_000_000 };
-    Trial {
-        started_unix_ns: begin_unix_ns,
-        ended_unix_ns: window.end_unix_ns,
-        window: Some(window),
-        evidence: vec![of("account", account), switches],
-        ..Trial::default()
-    }
-}
+use windows::{watch, window, with_stacks};
 
 fn state(windows: i64, has_colour: bool) -> State {
     let mut memory = Memory::new(64 << 20);
@@ -121,9 +67,9 @@ fn keys_choose_lists_rows_and_more() {
     assert_eq!(state.key(KeyCode::Esc), Act::None);
     press(&mut state, "2");
     shows(&state, "kind of process");
-    press(&mut state, "5");
-    shows(&state, "postgres < pgbench");
     press(&mut state, "6");
+    shows(&state, "postgres < pgbench");
+    press(&mut state, "7");
     shows(&state, "server: after wake-up");
     assert_eq!(state.key(KeyCode::Tab), Act::None);
     shows(&state, "there are no samples of stacks");
@@ -157,4 +103,98 @@ fn a_paused_screen_stays_as_it_is() {
     press(&mut state, " ");
     state.window(&memory);
     assert_ne!(text(&state, 80, 24), before);
+}
+
+#[test]
+fn the_list_of_tasks_has_the_others_last_however_it_is_sorted() {
+    let mut state = state(30, false);
+    press(&mut state, "3");
+    insta::assert_snapshot!(text(&state, 80, 24));
+    for sorted_by in ["no CPU*", "largest wait*", "switches*", "task", "on CPU*"] {
+        press(&mut state, "s");
+        let shown = text(&state, 80, 24);
+        assert!(shown.contains(sorted_by), "{shown}");
+        let rows: Vec<&str> = shown.lines().skip_while(|line| !line.starts_with("task ")).skip(1).collect();
+        let last = rows.iter().rposition(|row| row.contains('%')).unwrap_or_default();
+        assert!(rows[last].starts_with("all 57 others together"), "{shown}");
+        let first = if sorted_by == "largest wait*" { "4712 client" } else { "4711 client" };
+        assert!(rows[0].starts_with(first) || sorted_by == "task", "by {sorted_by}: {shown}");
+    }
+    // They stay in sight where not all rows have room.
+    let narrow = text(&state, 80, 16);
+    assert!(narrow.contains("4711 client") && narrow.contains("all 57 others") && !narrow.contains("901 "), "{narrow}");
+    assert_eq!(state.key(KeyCode::End), Act::None);
+    assert!(text(&state, 80, 16).contains("901 archiver"), "{}", text(&state, 80, 16));
+    assert_eq!(state.key(KeyCode::Home), Act::None);
+    // A filter looks at what a task waits for as well.
+    press(&mut state, "/transactionid");
+    let shown = text(&state, 80, 24);
+    assert!(shown.contains("4712 client backend") && !shown.contains("4711 client backend"), "{shown}");
+}
+
+#[test]
+fn stacks_are_wanted_while_they_are_looked_at_and_some_windows_longer() {
+    let mut memory = Memory::new(64 << 20);
+    memory.begin(watch());
+    (0..5).for_each(|n| drop(memory.push(window(n))));
+    let mut state = State::new(false);
+    state.window(&memory);
+    press(&mut state, "1");
+    assert_eq!(state.key(KeyCode::Enter), Act::None);
+    assert!(!state.wants_stacks(), "who ends a wait needs no stacks");
+    press(&mut state, "3");
+    assert_eq!(state.key(KeyCode::Enter), Act::None);
+    assert!(state.wants_stacks());
+    let shown = text(&state, 80, 24);
+    assert!(shown.contains("80.0 %  on a CPU") && shown.contains("are collected while this is open"), "{shown}");
+    (5..40).for_each(|n| {
+        drop(memory.push(with_stacks(window(n))));
+        state.window(&memory);
+    });
+    assert!(state.wants_stacks() && text(&state, 80, 24).contains("WITH STACKS"));
+    insta::assert_snapshot!("more_about_a_task", text(&state, 80, 24));
+    assert_eq!(state.key(KeyCode::Esc), Act::None);
+    for n in 0..10 {
+        assert!(state.wants_stacks(), "after {n} windows");
+        state.window(&memory);
+    }
+    assert!(!state.wants_stacks());
+    // A query has those of sessions that execute nothing else.
+    press(&mut state, "4");
+    assert_eq!(state.key(KeyCode::Enter), Act::None);
+    insta::assert_snapshot!("more_about_a_query", text(&state, 80, 24));
+    assert_eq!(state.key(KeyCode::Esc), Act::None);
+    assert_eq!(state.key(KeyCode::Down), Act::None);
+    assert_eq!(state.key(KeyCode::Enter), Act::None);
+    let shown = text(&state, 80, 24);
+    assert!(shown.contains("execute other queries too within a window"), "{shown}");
+}
+
+#[test]
+fn more_stays_about_its_row_when_rows_move() {
+    let mut memory = Memory::new(64 << 20);
+    memory.begin(watch());
+    (0..10).for_each(|n| drop(memory.push(window(n))));
+    let mut state = State::new(false);
+    state.window(&memory);
+    press(&mut state, "3s");
+    assert_eq!(state.key(KeyCode::Enter), Act::None);
+    let before = text(&state, 80, 24);
+    assert!(before.contains("It leaves its CPU 1200.0 times a second, 200.0 of them"), "{before}");
+    let mut other = window(10);
+    for item in other.evidence.iter_mut().flat_map(|c| &mut c.items).filter(|i| i.name == "task_without_cpu_s") {
+        item.label = item.label.as_ref().map(|label| label.replace("4711", "4712"));
+    }
+    drop(memory.push(other));
+    (11..20).for_each(|n| drop(memory.push(window(n))));
+    state.window(&memory);
+    assert!(text(&state, 80, 24).contains("4711 client backend"));
+}
+
+#[test]
+fn a_narrow_terminal_has_the_title_of_the_chosen_list() {
+    let mut state = state(5, false);
+    press(&mut state, "9");
+    let shown = text(&state, 60, 20);
+    assert!(shown.contains("8 9 Group") && shown.lines().all(|line| line.chars().count() <= 60), "{shown}");
 }

@@ -327,6 +327,19 @@ impl Symbolizer {
         self.dropped = 0;
     }
 
+    /// Forgets tasks too, and what was counted of them: no [`TaskId`] or [`Followed`] from before is of use after it.
+    pub fn forget_tasks(&mut self) {
+        self.clear();
+        self.tasks.clear();
+        self.roots.clear();
+        self.by_name.clear();
+    }
+
+    /// The number of tasks that are known.
+    pub fn tasks(&self) -> usize {
+        self.tasks.len()
+    }
+
     /// Weight that was not counted because there are more distinct stacks than are kept.
     pub fn dropped(&self) -> u64 {
         self.dropped

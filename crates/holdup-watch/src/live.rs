@@ -12,6 +12,9 @@ use holdup_model::{BundleData, EnvironmentReading, Problem, Schedule, Trial};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+/// What has stacks of tasks off the CPU.
+const OFF_CPU: &str = "off-cpu";
+
 /// How long it waits before it looks again for what is to be watched.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
@@ -30,6 +33,8 @@ pub struct LiveRequest<'a> {
     pub window: Duration,
     /// The ids of the collectors.
     pub collectors: &'a [String],
+    /// Whether the next window is to have call stacks of single tasks, on a CPU and off it, which cost more. Asked before each.
+    pub has_stacks: &'a (dyn Fn() -> bool + Sync),
     /// What the user asked of collectors.
     pub options: CollectOptions,
     /// The folder in which section maps are kept; `None` to keep none.
@@ -71,8 +76,9 @@ pub fn live(request: &LiveRequest<'_>, sink: &mut dyn FnMut(Live)) -> Result<(),
         });
         match found {
             Ok((watching, postgres, subjects)) => {
-                let states = probe(request.host, request.collectors, &subjects, postgres.as_ref(), &request.options);
-                said = Some(watch(request, &watching, postgres, states, sink));
+                let probe = |ids: &[String]| probe(request.host, ids, &subjects, postgres.as_ref(), &request.options);
+                let (states, of_stacks) = (probe(request.collectors), probe(&[OFF_CPU.to_owned()]));
+                said = Some(watch(request, &watching, postgres, (states, of_stacks), sink));
                 sink(Live::Gone(said.clone().unwrap_or_default()));
             }
             Err(problem) if is_first && !request.is_patient => return Err(problem),
@@ -102,10 +108,16 @@ fn watch(
     request: &LiveRequest<'_>,
     watching: &Watching,
     postgres: Option<String>,
-    states: Vec<CollectorState>,
+    (states, of_stacks): (Vec<CollectorState>, Vec<CollectorState>),
     sink: &mut dyn FnMut(Live),
 ) -> String {
-    let usable: Vec<String> = states.iter().filter(|s| s.availability.is_usable()).map(|s| s.id.clone()).collect();
+    let usable = |states: &[CollectorState]| -> Vec<String> {
+        states.iter().filter(|s| s.availability.is_usable()).map(|s| s.id.clone()).collect()
+    };
+    let mut with_stacks = usable(&of_stacks);
+    let usable = usable(&states);
+    with_stacks.retain(|id| !usable.contains(id));
+    with_stacks.splice(0..0, usable.iter().cloned());
     let observed = Observed {
         watched: watching.in_words(),
         has_postgres: postgres.is_some(),
@@ -126,13 +138,14 @@ fn watch(
     };
     sink(Live::Begin { watched: observed.watched.clone(), bundle: Box::new(bundle) });
     let with = (postgres, request.maps.clone());
-    let mut windows = Windows::new(request.host, &observed, &usable, with, request.cancel.clone());
+    let mut windows =
+        Windows::new(request.host, &observed, &usable, with, request.cancel.clone()).with_stacks(&with_stacks);
     loop {
         let subjects = match watching.subjects(request.host) {
             Ok(subjects) => subjects,
             Err(why) => return why,
         };
-        let (mut trial, cut) = windows.next(&subjects, false);
+        let (mut trial, cut) = windows.next(&subjects, (request.has_stacks)(), false);
         observed.measure(&mut trial);
         sink(Live::Window(Box::new(trial)));
         match cut {

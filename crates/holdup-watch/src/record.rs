@@ -201,7 +201,7 @@ fn walk(
         let left_ns = observed.window_ns.saturating_mul(u64::from(request.windows - spec.seq));
         observer.event(Event::TrialBegin { number: spec.seq + 1, of: request.windows, arm, left_ns });
         let is_last = spec.seq + 1 == request.windows;
-        let (mut trial, cut) = windows.next(&subjects, is_last);
+        let (mut trial, cut) = windows.next(&subjects, false, is_last);
         (trial.seq, trial.block) = (spec.seq, spec.block);
         observed.measure(&mut trial);
         done += u32::from(trial.is_done());

@@ -32,6 +32,7 @@ pub(crate) enum Cut {
 struct Watch<'a> {
     hooks: CollectorHooks<'a>,
     roots: Vec<(String, u32)>,
+    has_stacks: bool,
     /// When the next window ends.
     until: Instant,
     /// When a collector that could not start is tried again.
@@ -43,6 +44,8 @@ pub(crate) struct Windows<'a> {
     host: &'a Host,
     /// The ids of the collectors, usable ones.
     collectors: &'a [String],
+    /// Those of windows that have stacks of single tasks.
+    with_stacks: &'a [String],
     postgres: Option<String>,
     options: CollectOptions,
     maps: Option<PathBuf>,
@@ -63,17 +66,26 @@ impl<'a> Windows<'a> {
         cancel: Cancel,
     ) -> Self {
         let (options, length_ns) = (observed.options.clone(), observed.window_ns);
-        Windows { host, collectors, postgres, options, maps, length_ns, cancel, watch: None, patience: TRY_AGAIN[0] }
+        let (with_stacks, patience) = (collectors, TRY_AGAIN[0]);
+        Windows { host, collectors, with_stacks, postgres, options, maps, length_ns, cancel, watch: None, patience }
     }
 
-    /// The watch of the last window where it still watches the same processes, or a new one.
-    fn open(&mut self, roots: Vec<(String, u32)>) -> Result<Watch<'a>, Problem> {
-        let is_good = |watch: &Watch<'_>| watch.roots == roots && watch.try_again.is_none_or(|at| Instant::now() < at);
+    /// The same with the collectors of windows that have stacks of single tasks.
+    pub(crate) fn with_stacks(self, with_stacks: &'a [String]) -> Self {
+        Windows { with_stacks, ..self }
+    }
+
+    /// The watch of the last window where it still watches the same processes in the same way, or a new one.
+    fn open(&mut self, roots: Vec<(String, u32)>, has_stacks: bool) -> Result<Watch<'a>, Problem> {
+        let is_same = |watch: &Watch<'_>| watch.roots == roots && watch.has_stacks == has_stacks;
+        let is_good = |watch: &Watch<'_>| is_same(watch) && watch.try_again.is_none_or(|at| Instant::now() < at);
         if let Some(watch) = self.watch.take().filter(is_good) {
             return Ok(watch);
         }
-        let mut hooks = CollectorHooks::new(self.host, self.collectors, self.postgres.clone())
-            .with_options(self.options.clone(), self.maps.clone());
+        let collectors = if has_stacks { self.with_stacks } else { self.collectors };
+        let options = CollectOptions { by_task: has_stacks, ..self.options.clone() };
+        let mut hooks =
+            CollectorHooks::new(self.host, collectors, self.postgres.clone()).with_options(options, self.maps.clone());
         hooks.open(&roots)?;
         let until = hooks.begun().unwrap_or_else(Instant::now);
         let try_again = (!hooks.is_complete()).then(|| until + self.patience);
@@ -81,14 +93,14 @@ impl<'a> Windows<'a> {
             Some(_) => (self.patience * 2).min(TRY_AGAIN[1]),
             None => TRY_AGAIN[0],
         };
-        Ok(Watch { hooks, roots, until, try_again })
+        Ok(Watch { hooks, roots, has_stacks, until, try_again })
     }
 
-    /// One window of these subjects. After the last one nothing is watched any more.
-    pub(crate) fn next(&mut self, subjects: &[Subject], is_last: bool) -> (Trial, Option<Cut>) {
+    /// One window of these subjects, with stacks of single tasks or without. After the last one nothing is watched any more.
+    pub(crate) fn next(&mut self, subjects: &[Subject], has_stacks: bool, is_last: bool) -> (Trial, Option<Cut>) {
         let mut trial = Trial::begun(unix_ns());
         let roots = subjects.iter().map(|s| (s.role.clone(), s.pid)).collect::<Vec<_>>();
-        let (cut, watched) = match self.open(roots) {
+        let (cut, watched) = match self.open(roots, has_stacks) {
             Ok(mut watch) => {
                 watch.until += Duration::from_nanos(self.length_ns);
                 let cut = self.wait(watch.until, &watch.roots);

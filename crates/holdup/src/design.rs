@@ -208,7 +208,7 @@ pub(crate) struct Sampling {
 
 impl Sampling {
     pub(crate) fn options(&self) -> CollectOptions {
-        CollectOptions { sections: self.section.clone(), frequency_hz: self.frequency }
+        CollectOptions { sections: self.section.clone(), frequency_hz: self.frequency, by_task: false }
     }
 }
 

@@ -22,6 +22,7 @@ mod softirqs;
 mod switch_counters;
 mod switch_outs;
 mod switches;
+mod tasks;
 mod timeline;
 mod wait_events;
 
@@ -35,6 +36,7 @@ pub const ALL: &[&dyn Collector] = &[
     &switch_outs::SwitchOuts,
     &switches::SWITCHES,
     &account::ACCOUNT,
+    &tasks::TASKS,
     &critical_sections::CRITICAL_SECTIONS,
     &faults::FAULTS,
     &kworkers::KWORKERS,

@@ -1,5 +1,6 @@
 //! What the programs counted in a window, with the shards added up.
 
+use crate::kernel::largest::Tasks;
 use crate::kernel::layout::{
     AccountKey, AccountValue, BUCKETS, BehindKey, Busiest, COMM, Counts, HISTOGRAM_WAIT_PREEMPTED,
     HISTOGRAM_WAIT_WOKEN, HISTOGRAMS, Histogram, SECTION_HISTOGRAMS, SectionCounts, SectionPreempter, WokenKey,
@@ -69,6 +70,8 @@ pub(crate) struct Account {
     pub(crate) states: Vec<(AccountKey, AccountValue)>,
     pub(crate) behind: Vec<(BehindKey, AccountValue)>,
     pub(crate) woken: Vec<(WokenKey, AccountValue)>,
+    /// Single tasks, with `want_tasks`.
+    pub(crate) tasks: Tasks,
 }
 
 /// The object while it counts, and what rows of its hash maps had at the last edge.
@@ -88,6 +91,7 @@ impl Maps {
             states: self.since_last("account", rows_of_cpus(object, "account")?),
             behind: self.since_last("behind", rows_of_cpus(object, "behind")?),
             woken: self.since_last("woken", rows_of_cpus(object, "woken")?),
+            tasks: Tasks::default(),
         })
     }
 

@@ -1,6 +1,6 @@
 //! Loading the object with the parts of a window, and attaching its programs.
 
-use crate::kernel::layout::{HISTOGRAMS, SECTION_HISTOGRAMS};
+use crate::kernel::layout::{HISTOGRAMS, SECTION_HISTOGRAMS, TaskRecord, read};
 use crate::kernel::table::Images;
 use crate::kernel::watch::OffCpu;
 use crate::kernel::{At, Parts, Program};
@@ -257,7 +257,7 @@ pub(crate) fn attach(loaded: &mut Loaded, cpus: &[u32]) -> Result<(), String> {
     let object = &mut loaded.object;
     for (index, Program { name, at }) in loaded.programs.iter().enumerate() {
         if index == FIRST.len() {
-            walk_tasks(object, "find_tasks")?;
+            walk_tasks(object, "find_tasks", &mut |_| {})?;
         }
         match at {
             At::Tracepoint(_) | At::TracepointIfAny(..) => {
@@ -270,16 +270,24 @@ pub(crate) fn attach(loaded: &mut Loaded, cpus: &[u32]) -> Result<(), String> {
     Ok(())
 }
 
+/// The kernel gives at most eight pages of them in one read (kernel/bpf/bpf_iter.c:bpf_seq_read), and no half ones.
+const RECORDS_BYTES: usize = 64 << 10;
+
 /// Runs a program over every task of the host: `find_tasks` gives those under test their state, `cut_tasks` charges
-/// them until now.
-pub(crate) fn walk_tasks(object: &mut Ebpf, program: &str) -> Result<(), String> {
+/// them until now and, with `want_tasks`, gives out a record of each.
+pub(crate) fn walk_tasks(object: &mut Ebpf, program: &str, each: &mut dyn FnMut(&TaskRecord)) -> Result<(), String> {
     let tasks: &mut Iter = found(object, program)?;
     let link = tasks.attach().map_err(|e| message(&e))?;
     let link = tasks.take_link(link).map_err(|e| message(&e))?;
     let mut file = link.into_file().map_err(|e| message(&e))?;
-    let mut nothing = Vec::new();
-    file.read_to_end(&mut nothing).map_err(|e| format!("iter/task: {e}"))?;
-    Ok(())
+    let mut records = vec![0; RECORDS_BYTES];
+    loop {
+        let bytes = file.read(&mut records).map_err(|e| format!("iter/task: {e}"))?;
+        if bytes == 0 {
+            return Ok(());
+        }
+        records[..bytes].chunks_exact(size_of::<TaskRecord>()).for_each(|record| each(&read(record)));
+    }
 }
 
 /// Has a program run at every `period` counts of a software event, on each CPU.

@@ -8,6 +8,7 @@ mod cache;
 mod collector;
 mod counts;
 mod filter;
+mod largest;
 pub(crate) mod layout;
 mod load;
 mod part;

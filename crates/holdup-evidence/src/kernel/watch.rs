@@ -1,6 +1,7 @@
 //! Watching, from loading to the last window. Windows are cut by snapshots of the tables, so nothing is lost between them.
 
-use crate::kernel::counts::{self, Maps, Snapshot, WindowCounts};
+use crate::kernel::counts::{self, Account, Maps, Snapshot, WindowCounts};
+use crate::kernel::largest::Largest;
 use crate::kernel::layout::{Counts, Entry, Image, ROLES, SectionFilter, Watched};
 use crate::kernel::load::{self, Addresses, Loaded, Purpose};
 use crate::kernel::residuals::Following;
@@ -124,7 +125,7 @@ impl Watch {
         let Loaded { mut object, shards, is_of_one_cpu, notes, .. } = loaded;
         if parts.has("want_account") {
             // What was charged while the programs were attached is before the first window.
-            load::walk_tasks(&mut object, "cut_tasks")?;
+            load::walk_tasks(&mut object, "cut_tasks", &mut |_| {})?;
             counts::take_busiest(&mut object)?;
         }
         let before = Snapshot::of(&object, shards, roles.len(), images.names().len())?;
@@ -268,7 +269,7 @@ impl Lookup<'_> {
     fn catch_up(&self, object: &mut Ebpf, mut known: Found) -> Result<(), String> {
         for _ in 0..8 {
             let now = self.processes(object)?;
-            load::walk_tasks(object, "find_tasks")?;
+            load::walk_tasks(object, "find_tasks", &mut |_| {})?;
             if now.keys().all(|pid| known.contains_key(pid)) {
                 break;
             }
@@ -286,8 +287,9 @@ impl Running {
         let mut object = self.maps.object.lock().unwrap_or_else(PoisonError::into_inner);
         let (mut busiest, mut account) = (None, Err(self.no_account.clone().unwrap_or_default()));
         if self.parts.has("want_account") {
-            load::walk_tasks(&mut object, "cut_tasks")?;
-            account = Ok(self.maps.account(&object)?);
+            let mut largest = Largest::default();
+            load::walk_tasks(&mut object, "cut_tasks", &mut |task| largest.add(task))?;
+            account = Ok(Account { tasks: largest.end(), ..self.maps.account(&object)? });
             busiest = counts::take_busiest(&mut object)?;
         }
         let names = self.images.names();

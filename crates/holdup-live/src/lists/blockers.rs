@@ -13,6 +13,7 @@ pub(super) const LIST: List = List {
     empty: "no session waits behind another one's lock; with --pg URL they are named",
     rows,
     more: Some(more),
+    has_stacks: false,
 };
 
 fn rows(bundle: &BundleData) -> Vec<Row> {
@@ -20,7 +21,7 @@ fn rows(bundle: &BundleData) -> Vec<Row> {
     let ages = longest(bundle);
     let row = |(name, sessions): (String, f64)| {
         let age = ages.iter().filter(|(label, _)| *label == name).map(|(_, s)| *s).reduce(f64::max);
-        Row { numbers: vec![Some(sessions / windows), age], name }
+        Row::new(name, vec![Some(sessions / windows), age])
     };
     sums(bundle, "blockers", "blocked_sessions").into_iter().map(row).collect()
 }

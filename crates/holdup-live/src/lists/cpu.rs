@@ -1,6 +1,7 @@
 //! What tasks do on a CPU, by samples of their stacks.
 
 use super::{CellKind, List, Row, column};
+use crate::stacks;
 use holdup_model::{BundleData, StackProfile};
 use std::collections::BTreeMap;
 
@@ -10,12 +11,8 @@ pub(super) const LIST: List = List {
     empty: "there are no samples of stacks (collector cpu-profile, which takes root)",
     rows,
     more: Some(more),
+    has_stacks: false,
 };
-
-fn profiles(bundle: &BundleData) -> impl Iterator<Item = &StackProfile> {
-    let collected = bundle.trials.iter().flat_map(|t| &t.evidence).filter(|c| c.collector == "cpu-profile");
-    collected.flat_map(|c| &c.stacks).filter(|p| p.name == "on_cpu")
-}
 
 fn name(profile: &StackProfile, frame: u32) -> String {
     let frame = profile.frames.get(frame as usize);
@@ -25,32 +22,19 @@ fn name(profile: &StackProfile, frame: u32) -> String {
 /// The innermost functions of watched tasks.
 fn rows(bundle: &BundleData) -> Vec<Row> {
     let (mut by, mut all) = (BTreeMap::new(), 0_u64);
-    for profile in profiles(bundle) {
+    for profile in bundle.trials.iter().flat_map(|trial| stacks::profiles(trial, "on_cpu")) {
         for stack in profile.stacks.iter().filter(|s| s.role.is_some()) {
             let Some(last) = stack.frames.last() else { continue };
             *by.entry(name(profile, *last)).or_insert(0_u64) += stack.weight;
             all += stack.weight;
         }
     }
-    by.into_iter().map(|(name, n)| Row { name, numbers: vec![Some(n as f64 / all.max(1) as f64)] }).collect()
+    by.into_iter().map(|(name, n)| Row::new(name, vec![Some(n as f64 / all.max(1) as f64)])).collect()
 }
 
-/// The stacks that end in a function, the heaviest first, innermost functions first.
+/// The stacks that end in a function.
 fn more(bundle: &BundleData, wanted: &str) -> Vec<String> {
-    let mut stacks: BTreeMap<Vec<String>, u64> = BTreeMap::new();
-    for profile in profiles(bundle) {
-        for stack in profile.stacks.iter().filter(|s| s.role.is_some()) {
-            if stack.frames.last().is_some_and(|last| name(profile, *last) == wanted) {
-                let names = stack.frames.iter().rev().map(|frame| name(profile, *frame)).collect();
-                *stacks.entry(names).or_insert(0) += stack.weight;
-            }
-        }
-    }
-    let mut stacks: Vec<(Vec<String>, u64)> = stacks.into_iter().collect();
-    stacks.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
-    let line = |(names, n): &(Vec<String>, u64)| {
-        let head = format!("{n} samples");
-        std::iter::once(head).chain(names.iter().take(8).map(|name| format!("  {name}"))).collect::<Vec<_>>()
-    };
-    stacks.iter().take(4).flat_map(line).collect()
+    stacks::lines(bundle, "on_cpu", 12, |_, profile, stack| {
+        stack.frames.last().is_some_and(|last| name(profile, *last) == wanted)
+    })
 }

@@ -9,15 +9,16 @@ pub(super) const LIST: List = List {
     empty: "neither pressure nor limits of control groups can be read here",
     rows,
     more: None,
+    has_stacks: false,
 };
 
 fn rows(bundle: &BundleData) -> Vec<Row> {
     let windows = bundle.trials.len().max(1) as f64;
     let named = |collector: &str, item: &str, what: &str| -> Vec<Row> {
         let all = sums(bundle, collector, item);
-        let row = |(label, sum): (String, f64)| Row {
-            name: if label.is_empty() { what.to_owned() } else { format!("{what}: {label}") },
-            numbers: vec![Some(sum / windows)],
+        let row = |(label, sum): (String, f64)| {
+            let name = if label.is_empty() { what.to_owned() } else { format!("{what}: {label}") };
+            Row::new(name, vec![Some(sum / windows)])
         };
         all.into_iter().map(row).collect()
     };

@@ -3,10 +3,11 @@
 mod blockers;
 mod cpu;
 mod groups;
+mod kinds;
 mod preemption;
 mod queries;
 mod run_queue;
-mod sessions;
+mod tasks;
 mod waits;
 
 use holdup_analysis::account::{ACCOUNT, BACKEND, Entry, ITEM};
@@ -16,7 +17,8 @@ use std::collections::BTreeMap;
 /// All lists, in the order of their keys.
 pub static ALL: &[List] = &[
     waits::LIST,
-    sessions::LIST,
+    kinds::LIST,
+    tasks::LIST,
     queries::LIST,
     blockers::LIST,
     preemption::LIST,
@@ -37,6 +39,8 @@ pub struct List {
     pub(crate) rows: fn(&BundleData) -> Vec<Row>,
     /// More about a row, by its name.
     pub(crate) more: Option<fn(&BundleData, &str) -> Vec<String>>,
+    /// Whether that has call stacks of single tasks, which are collected only while they are looked at.
+    pub has_stacks: bool,
 }
 
 /// A column of a list.
@@ -53,6 +57,8 @@ pub struct Column {
 pub enum CellKind {
     /// Words.
     Text,
+    /// A share of 1, and of what it is: the row's text.
+    Named,
     /// A share of 1.
     Share,
     /// A number of tasks, on average.
@@ -64,20 +70,33 @@ pub enum CellKind {
 }
 
 /// A row: its name and its numbers, `None` where one is not known.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Row {
     /// What the first column has.
     pub name: String,
     /// What the others have, in their order.
     pub numbers: Vec<Option<f64>>,
+    /// What the number of a [`CellKind::Named`] column is of.
+    pub text: String,
+    /// Whether it stands for all that have no row, and comes last in every order.
+    pub is_rest: bool,
+}
+
+impl Row {
+    fn new(name: String, numbers: Vec<Option<f64>>) -> Self {
+        Row { name, numbers, ..Row::default() }
+    }
 }
 
 impl List {
-    /// Its rows in these windows, the largest first.
-    pub fn rows(&self, bundle: &BundleData) -> Vec<Row> {
+    /// Its rows in these windows by this column: names from a to z, the largest numbers first.
+    pub fn rows(&self, bundle: &BundleData, by: usize) -> Vec<Row> {
         let mut rows = (self.rows)(bundle);
-        let key = |row: &Row| row.numbers.first().copied().flatten().unwrap_or(0.0);
-        rows.sort_by(|a, b| key(b).total_cmp(&key(a)).then_with(|| a.name.cmp(&b.name)));
+        let key = |row: &Row| row.numbers.get(by.wrapping_sub(1)).copied().flatten().unwrap_or(f64::NEG_INFINITY);
+        rows.sort_by(|a, b| {
+            let by_number = || key(b).total_cmp(&key(a));
+            a.is_rest.cmp(&b.is_rest).then_with(by_number).then_with(|| a.name.cmp(&b.name))
+        });
         rows
     }
 

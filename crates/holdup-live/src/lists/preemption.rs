@@ -15,6 +15,7 @@ pub(super) const LIST: List = List {
     empty: "no watched task lost its CPU while it was runnable, or switches are not watched (it takes root)",
     rows,
     more: Some(more),
+    has_stacks: false,
 };
 
 fn rows(bundle: &BundleData) -> Vec<Row> {
@@ -22,7 +23,7 @@ fn rows(bundle: &BundleData) -> Vec<Row> {
     let all_s = length_s(bundle);
     let row = |(name, s): (String, f64)| {
         let n = times.get(&name).copied();
-        Row { numbers: vec![Some(s / all_s), n.map(|n| n / all_s), n.map(|n| s / n.max(1.0))], name }
+        Row::new(name, vec![Some(s / all_s), n.map(|n| n / all_s), n.map(|n| s / n.max(1.0))])
     };
     sums(bundle, "switches", "preempted_by_off_cpu_s").into_iter().map(row).collect()
 }

@@ -4,7 +4,7 @@ use super::{CellKind, List, Row, column, histograms, length_s};
 use holdup_model::BundleData;
 
 pub(super) const LIST: List = List {
-    title: "Run queue",
+    title: "Queue",
     columns: &[
         column("waits for a CPU", CellKind::Text),
         column("waits", CellKind::Rate),
@@ -16,6 +16,7 @@ pub(super) const LIST: List = List {
     empty: "no task waited for a CPU, or switches are not watched (it takes root)",
     rows,
     more: None,
+    has_stacks: false,
 };
 
 fn rows(bundle: &BundleData) -> Vec<Row> {
@@ -27,7 +28,7 @@ fn rows(bundle: &BundleData) -> Vec<Row> {
     let row = |(name, waits): (String, holdup_model::SparseHistogram)| {
         let at = |quantile| waits.quantile_ns(quantile).map(|ns| ns as f64 / 1e9);
         let longest = waits.range_ns().map(|(_, ns)| ns as f64 / 1e9);
-        Row { numbers: vec![Some(waits.count() as f64 / all_s), at(0.5), at(0.99), at(0.999), longest], name }
+        Row::new(name, vec![Some(waits.count() as f64 / all_s), at(0.5), at(0.99), at(0.999), longest])
     };
     waits.into_iter().filter(|(_, waits)| waits.count() > 0).map(row).collect()
 }

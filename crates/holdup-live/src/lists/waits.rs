@@ -18,6 +18,7 @@ pub(super) const LIST: List = List {
     empty: "no task sleeps, or there is no account of time (it takes root)",
     rows,
     more: Some(more),
+    has_stacks: false,
 };
 
 fn waits_for(label: &str) -> Option<String> {
@@ -42,7 +43,7 @@ fn rows(bundle: &BundleData) -> Vec<Row> {
         .map(|(name, s)| {
             let n = times.get(&name).copied();
             let after = woken.get(&name).map(|s| s / all_s);
-            Row { numbers: vec![Some(s / all_s), after, n.map(|n| n / all_s), n.map(|n| s / n.max(1.0))], name }
+            Row::new(name, vec![Some(s / all_s), after, n.map(|n| n / all_s), n.map(|n| s / n.max(1.0))])
         })
         .collect()
 }

@@ -4,12 +4,13 @@ use crate::cli::{Watched, bytes, check_window, duration};
 use crate::design::{Sampling, collectors};
 use crate::{bundles, output, signals};
 use holdup_host::Host;
-use holdup_live::Memory;
+use holdup_live::{Memory, lists};
 use holdup_load::Cancel;
 use holdup_model::{Availability, BundleData, Problem};
 use holdup_screen::{Act, Input, State, Terminal};
 use holdup_watch::{Live, LiveRequest, default_collectors, live};
 use serde_json::json;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, TryRecvError};
 use std::time::Duration;
 
@@ -55,11 +56,23 @@ pub(crate) struct Args {
     /// Print a JSON object for each window
     #[arg(long)]
     json_lines: bool,
+    /// The list that is shown first, by its name
+    #[arg(long, value_name = "NAME", default_value = "waits", value_parser = list)]
+    list: usize,
+    /// Collect call stacks of single tasks all the time, not only while they are looked at
+    #[arg(long)]
+    stacks: bool,
     /// Use no colours
     #[arg(long)]
     no_color: bool,
     #[command(flatten)]
     sampling: Sampling,
+}
+
+/// The number of a list.
+fn list(name: &str) -> Result<usize, String> {
+    let names: Vec<String> = lists::ALL.iter().map(|list| list.title.to_lowercase().replace(' ', "-")).collect();
+    names.iter().position(|known| known == name).ok_or_else(|| format!("the lists are {}", names.join(", ")))
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
@@ -69,8 +82,14 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     args.watched.find(&host)?.0.subjects(&host).map_err(|why| Problem::host("holdup watch", why))?;
     let ids = match &args.collect {
         Some(given) => collectors(given),
-        None => default_collectors(args.watched.has_connection()),
+        None => {
+            let mut ids = default_collectors(args.watched.has_connection());
+            // Only the screen has single tasks.
+            ids.extend((!args.json_lines).then(|| "tasks".to_owned()));
+            ids
+        }
     };
+    let has_stacks = AtomicBool::new(args.stacks);
     let cancel = signals::cancel_on_signals()?;
     let (sender, events) = mpsc::channel();
     let maps = super::maps();
@@ -82,6 +101,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
                 is_patient: false,
                 window: args.window,
                 collectors: &ids,
+                has_stacks: &|| has_stacks.load(Ordering::Relaxed),
                 options: args.sampling.options(),
                 maps,
                 command: std::env::args().collect(),
@@ -95,17 +115,29 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
             cancel.cancel();
             ended
         });
+        // A panic here would else wait for the thread that watches.
+        let _end = CancelOnDrop(&cancel);
         let mut view = View::new(args);
         let shown = match (args.once, args.json_lines) {
             (true, _) => once(&mut view, &events, &cancel),
             (_, true) => json_lines(&mut view, &events, &cancel),
-            _ => screen(&mut view, &events, &cancel),
+            _ => screen(&mut view, &events, &cancel, &|wanted| {
+                has_stacks.store(wanted || args.stacks, Ordering::Relaxed);
+            }),
         };
         cancel.cancel();
         let watched = watching.join().unwrap_or_else(|_| Err(Problem::internal("watching", "a thread panicked")));
         shown.and(watched)
     })?;
     Ok(0)
+}
+
+struct CancelOnDrop<'a>(&'a Cancel);
+
+impl Drop for CancelOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
 }
 
 /// What is in memory, and what is shown of it.
@@ -116,9 +148,11 @@ struct View {
 
 impl View {
     fn new(args: &Args) -> Self {
-        let has_colour = !args.no_color && !args.once && std::env::var_os("NO_COLOR").is_none();
+        let has_colour = !args.no_color && !args.once && output::terminal(false).color;
         let memory = Memory::new(usize::try_from(args.memory).unwrap_or(usize::MAX));
-        View { memory, state: State::new(has_colour) }
+        let mut state = State::new(has_colour);
+        state.choose_list(args.list);
+        View { memory, state }
     }
 
     /// Takes what happened; whether a window ended.
@@ -228,7 +262,12 @@ fn object(view: &View) -> Option<serde_json::Value> {
     }))
 }
 
-fn screen(view: &mut View, events: &Receiver<Live>, cancel: &Cancel) -> Result<(), Problem> {
+fn screen(
+    view: &mut View,
+    events: &Receiver<Live>,
+    cancel: &Cancel,
+    want_stacks: &dyn Fn(bool),
+) -> Result<(), Problem> {
     let mut terminal = Terminal::take()?;
     let mut is_new = true;
     while !cancel.is_cancelled() {
@@ -242,6 +281,7 @@ fn screen(view: &mut View, events: &Receiver<Live>, cancel: &Cancel) -> Result<(
                 Err(TryRecvError::Disconnected) => return Ok(()),
             }
         }
+        want_stacks(view.state.wants_stacks());
         if is_new && !terminal.show(&view.state) {
             return Ok(());
         }

@@ -48,7 +48,13 @@ impl Server {
 }
 
 /// A load, which ends with the test.
-pub(crate) struct Load(Child);
+pub(crate) struct Load(pub(crate) Child);
+
+impl Load {
+    pub(crate) fn pid(&self) -> String {
+        self.0.id().to_string()
+    }
+}
 
 impl Drop for Load {
     fn drop(&mut self) {

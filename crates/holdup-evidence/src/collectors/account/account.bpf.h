@@ -5,6 +5,7 @@
 #include "state.h"
 #include "../critical_sections/sections.bpf.h"
 #include "futex.bpf.h"
+#include "../tasks/tasks.bpf.h"
 
 struct account_key {
 	/* PostgreSQL's wait event and the number of the system call, of a task that sleeps; NO_SYSCALL in a page fault or at
@@ -127,6 +128,8 @@ INLINE void charge_sleep(struct task_state *state, u64 ns, u64 times, struct cou
 	};
 
 	charge(&key, ns, times, c);
+	if (want_tasks)
+		task_slept(state, ns);
 }
 
 INLINE void charge_behind(struct task_state *state, u32 of, const char *by, u64 ns, struct counts *c)
@@ -333,6 +336,8 @@ INLINE void account_leaves(struct task_struct *prev, struct task_state *state, u
 	u32 out_state = state->out_state;
 
 	charge_on(state, now);
+	if (want_tasks)
+		task_left(state, out_state);
 	if (out_state == OUT_SLEEPING || out_state == OUT_BLOCKED) {
 		void *regs = (void *)bpf_task_pt_regs(bpf_get_current_task_btf());
 
@@ -462,6 +467,9 @@ int cut_tasks(struct bpf_iter__task *ctx)
 		charge_on(state, now);
 	else
 		charge_wait(task, state, now, c);
+	/* Where the buffer is full, the iterator gives this task again with the next one. */
+	if (want_tasks && !is_reported(ctx, task, state))
+		return 0;
 	most = bpf_map_lookup_elem(&busiest, &zero);
 	if (most && state->charged[ACCOUNT_ON] > most->ns) {
 		most->ns = state->charged[ACCOUNT_ON];

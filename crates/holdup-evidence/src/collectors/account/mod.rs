@@ -80,14 +80,18 @@ const STATES: [&str; ACCOUNT_STATES] = [
 
 /// PostgreSQL's processes by what they are, others by their role.
 fn kind(window: &WindowCounts, role: u8, kind: u8) -> String {
-    let version = window.versions.of(u32::from(role));
-    let named = version.and_then(|major| backend_type(major, u32::from(kind)));
-    let role = window.roles.get(usize::from(role)).map_or("", String::as_str);
-    match (named, kind) {
+    let of_role = window.roles.get(usize::from(role)).map_or("", String::as_str);
+    match (process_kind(window, role, kind), kind) {
         (Some(named), _) => named.to_owned(),
-        (None, 0) => role.to_owned(),
-        (None, kind) => format!("{role}: backend type {kind}"),
+        (None, 0) => of_role.to_owned(),
+        (None, kind) => format!("{of_role}: backend type {kind}"),
     }
+}
+
+/// What a process of PostgreSQL is; `None` for others.
+pub(crate) fn process_kind(window: &WindowCounts, role: u8, kind: u8) -> Option<&'static str> {
+    let version = window.versions.of(u32::from(role));
+    version.and_then(|major| backend_type(major, u32::from(kind)))
 }
 
 /// What a task of a role sleeps for.

@@ -58,7 +58,7 @@ impl Watcher {
         let mut symbolizer = Symbolizer::new();
         let mut processes = meter.spend(&host, |reader| {
             let members = tasks::processes(reader, &context.subjects)?;
-            let mut processes = Processes::new(&host, &members);
+            let mut processes = Processes::new(&host, &members).by_task(context.options.by_task);
             for subject in &context.subjects {
                 let _known_from_now_on = processes.space(subject.pid, &mut symbolizer);
             }
@@ -168,7 +168,7 @@ impl Watcher {
         notes.extend(processes.notes());
         let seen = by_role.iter().map(|counts| counts.user + counts.kernel).sum();
         let lost = *lost + broken + dropped;
-        symbolizer.clear();
+        processes.clear(symbolizer);
         by_role.iter_mut().for_each(|counts| *counts = Counts::default());
         (*outside, *throttled, *bits32, self.samples.lost) = (0, 0, 0, 0);
         Collected {

@@ -6,9 +6,9 @@ mod watch;
 use crate::background::Background;
 use crate::kernel::{At, HAS_SCHED_EXIT, Part, Program, probe};
 use crate::reading::{Produces, all_absent};
-use crate::{About, CollectContext, Collecting, Collector};
+use crate::{About, CollectContext, Collecting, Collector, Continuous};
 use holdup_model::{Availability, Collected, Meta, Problem, SelfCost};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 pub(crate) struct OffCpu;
 
@@ -30,7 +30,8 @@ static META: Meta = Meta {
            Linux before 6.16 lacks sched_exit_tp, which runs when a task is back. There a switch-out is sampled, the more \
            likely the longer the task's last one is ago, and its time counts by that probability: right on average, but \
            single samples may have a large weight.\n\n\
-           Times that began before the window, or have not ended with it, are left out. Needs root (or CAP_BPF and \
+           Times that began before watching, or have not ended with the window, are left out; in a watch of many windows a time counts in \
+           the one that it ends in. Needs root (or CAP_BPF and \
            CAP_PERFMON) and a kernel with BTF, 5.15 or later.",
     references: &[
         "kernel/sched/core.c:__schedule, trace_sched_exit_tp; try_to_wake_up, trace_sched_waking (v6.18)",
@@ -56,17 +57,38 @@ static PART: Part = Part {
 };
 
 struct Running {
-    samples: Background<watch::Samples>,
+    watcher: Arc<Mutex<watch::Watcher>>,
+    thread: Background<()>,
     watch: Arc<crate::kernel::Watch>,
+    /// Windows that have ended.
+    windows: u32,
+}
+
+impl Continuous for Running {
+    fn edge(&mut self) {
+        // The next call gets the same answer, or the reason that there is none.
+        drop(self.watch.window(self.windows + 1));
+    }
+
+    fn cut(&mut self) -> Collected {
+        self.windows += 1;
+        match self.watch.window(self.windows) {
+            Ok(counts) => self.watcher.lock().unwrap_or_else(PoisonError::into_inner).report(&counts),
+            Err(why) => all_absent(META.id, PRODUCES, &why, SelfCost::default()),
+        }
+    }
 }
 
 impl Collecting for Running {
-    fn stop(self: Box<Self>) -> Collected {
-        let Running { samples, watch } = *self;
-        let counts = watch.window(1);
-        match (samples.end(), counts) {
-            (Ok(samples), Ok(counts)) => samples.report(&counts),
-            (Err(why), _) | (_, Err(why)) => all_absent(META.id, PRODUCES, &why, SelfCost::default()),
+    fn continuous(&mut self) -> Option<&mut dyn Continuous> {
+        Some(self)
+    }
+
+    fn stop(mut self: Box<Self>) -> Collected {
+        let collected = self.cut();
+        match self.thread.end() {
+            Ok(()) => collected,
+            Err(why) => all_absent(META.id, PRODUCES, &why, SelfCost::default()),
         }
     }
 }
@@ -85,8 +107,9 @@ impl Collector for OffCpu {
         let programs = watch::Programs::read(context).map_err(failed)?;
         let watch = context.watch(self)?;
         let (how, ring) = watch.stacks().map_err(failed)?;
-        let watcher = watch::Watcher::new(context, programs, how, ring);
-        let samples = Background::begin("off-cpu", move |end| watcher.run(end)).map_err(failed)?;
-        Ok(Box::new(Running { samples, watch }))
+        let watcher = Arc::new(Mutex::new(watch::Watcher::new(context, programs, how, ring)));
+        let of_thread = watcher.clone();
+        let thread = Background::begin("off-cpu", move |end| watch::Watcher::run(&of_thread, end)).map_err(failed)?;
+        Ok(Box::new(Running { watcher, thread, watch, windows: 0 }))
     }
 }

@@ -8,7 +8,7 @@ use crate::kernel::layout::{
     USER_OTHER, name as comm_name, read,
 };
 use crate::kernel::{self, OffCpu, WindowCounts, roles};
-use crate::processes::{Processes, followed_note, kernel_symbols};
+use crate::processes::{Processes, followed_note, kernel_symbols, single_task};
 use crate::reading::{Meter, thread_cpu_ns};
 use crate::{CollectContext, tasks};
 use aya::maps::{MapData, RingBuf};
@@ -17,6 +17,7 @@ use holdup_model::stacks::{Frame, FrameKind};
 use holdup_model::{Collected, EvidenceItem, SelfCost};
 use holdup_stacks::{Followed, KernelSymbols, Registers, Sample, Symbolizer, TaskId};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// The ring has room for some 480 samples.
@@ -49,7 +50,7 @@ impl Programs {
         let mut notes = Vec::new();
         let (processes, kernel) = meter.spend(host, |reader| {
             let members = tasks::processes(reader, &context.subjects)?;
-            let mut processes = Processes::new(host, &members);
+            let mut processes = Processes::new(host, &members).by_task(context.options.by_task);
             for subject in &context.subjects {
                 let _known_from_now_on = processes.space(subject.pid, &mut symbolizer);
             }
@@ -79,14 +80,16 @@ struct Left {
 /// A task's profile, its name, its role, and what it waited for.
 type TaskKey = (usize, String, Option<u32>, Option<u32>);
 
+/// Reads the ring while windows are open, and sums its samples up.
 pub(super) struct Watcher {
     ring: RingBuf<MapData>,
     samples: Samples,
 }
 
-/// The samples so far.
-pub(super) struct Samples {
+/// The samples of a window.
+struct Samples {
     programs: Programs,
+    by_task: bool,
     how: OffCpu,
     roles: Vec<String>,
     tasks: BTreeMap<TaskKey, TaskId>,
@@ -100,6 +103,7 @@ pub(super) struct Samples {
     by_wait_event: BTreeMap<(u32, u32), u64>,
     /// When the code of a process was last read again, in rounds of the watcher.
     read_again: BTreeMap<u32, u64>,
+    round: u64,
     other_code: u64,
     broken: u64,
     cost: SelfCost,
@@ -110,6 +114,7 @@ impl Watcher {
         let roles = roles(context);
         let samples = Samples {
             programs,
+            by_task: context.options.by_task,
             how,
             tasks: BTreeMap::new(),
             by_role: vec![Counts::default(); roles.len()],
@@ -119,6 +124,7 @@ impl Watcher {
             pairs: BTreeMap::new(),
             by_wait_event: BTreeMap::new(),
             read_again: BTreeMap::new(),
+            round: 0,
             other_code: 0,
             broken: 0,
             cost: SelfCost::default(),
@@ -127,22 +133,27 @@ impl Watcher {
     }
 
     /// Reads until asked to end.
-    pub(super) fn run(self, end: &End) -> Samples {
-        let Watcher { mut ring, mut samples } = self;
-        let begun = thread_cpu_ns();
-        loop {
-            let is_over = end.has_come();
-            samples.cost.wakeups += 1;
-            while let Some(item) = ring.next() {
-                samples.take(&item);
-            }
-            if is_over {
-                break;
-            }
-            end.wait(PAUSE);
+    pub(super) fn run(watcher: &Mutex<Self>, end: &End) {
+        while !end.wait(PAUSE) {
+            watcher.lock().unwrap_or_else(PoisonError::into_inner).drain();
         }
-        samples.cost.cpu_ns = thread_cpu_ns().saturating_sub(begun);
-        samples
+    }
+
+    /// Takes what is in the ring.
+    fn drain(&mut self) {
+        let begun = thread_cpu_ns();
+        self.samples.round += 1;
+        self.samples.cost.wakeups += 1;
+        while let Some(item) = self.ring.next() {
+            self.samples.take(&item);
+        }
+        self.samples.cost.cpu_ns += thread_cpu_ns().saturating_sub(begun);
+    }
+
+    /// The evidence of the window that has ended.
+    pub(super) fn report(&mut self, window: &WindowCounts) -> Collected {
+        self.drain();
+        self.samples.report(window)
     }
 }
 
@@ -198,7 +209,9 @@ impl Samples {
 
     fn follow_sleeper(&mut self, sample: &StackSample, stack: &[u8]) -> Followed {
         let kernel = kernel_side::of_sleeper(&self.programs.kernel, kernel_of(sample));
-        let task = self.task((STACK_OFF, comm_name(&sample.comm), Some(sample.role), wait_event(sample)));
+        let comm = comm_name(&sample.comm);
+        let name = if self.by_task { single_task(&comm, sample.tid) } else { comm };
+        let task = self.task((STACK_OFF, name, Some(sample.role), wait_event(sample)));
         self.follow(task, sample, stack, &kernel)
     }
 
@@ -243,7 +256,7 @@ impl Samples {
         let followed = symbolizer.follow(&Sample { task, space, registers, stack, kernel, weight });
         // It may have mapped more code since; but no process is read again and again.
         if !followed.is_complete && usize::from(sample.user) == USER_BITS64 {
-            let round = self.cost.wakeups;
+            let round = self.round;
             let last = self.read_again.entry(pid).or_insert(0);
             if round >= *last + 10 {
                 *last = round;
@@ -263,8 +276,8 @@ impl Samples {
         task
     }
 
-    /// Gives names to what was seen; the window is over.
-    pub(super) fn report(mut self, window: &WindowCounts) -> Collected {
+    /// Gives names to what was seen; the window is over, and the next one begins.
+    fn report(&mut self, window: &WindowCounts) -> Collected {
         let mut collected = Collected { collector: META.id.to_owned(), ..Collected::default() };
         self.add_items(window, &mut collected);
         self.add_wait_events(window, &mut collected);
@@ -303,7 +316,24 @@ impl Samples {
         cost.memory_bytes += symbolizer.bytes();
         collected.cost = cost;
         collected.coverage = coverage;
+        self.clear();
         collected
+    }
+
+    /// Forgets the window.
+    fn clear(&mut self) {
+        let Programs { processes, symbolizer, .. } = &mut self.programs;
+        processes.clear(symbolizer);
+        processes.bytes = 0;
+        if symbolizer.tasks() == 0 {
+            self.tasks.clear();
+            self.left.clear();
+        }
+        self.by_role.iter_mut().for_each(|counts| *counts = Counts::default());
+        self.wakers = Counts::default();
+        self.pairs.clear();
+        self.by_wait_event.clear();
+        (self.other_code, self.broken, self.cost) = (0, 0, SelfCost::default());
     }
 
     fn add_items(&self, window: &WindowCounts, collected: &mut Collected) {
@@ -355,7 +385,7 @@ impl Samples {
         }
     }
 
-    fn notes(&self) -> Vec<String> {
+    fn notes(&mut self) -> Vec<String> {
         let mut notes = Vec::new();
         let whole = self.roles.iter().map(String::as_str).zip(self.by_role.iter());
         let sampled = whole.chain([("wakers", &self.wakers)]).filter(|(_, f)| f.samples > 0);
@@ -369,9 +399,12 @@ impl Samples {
                     .to_owned()
             }
         });
-        notes.push("times off the CPU that began before the window or did not end in it are left out".to_owned());
-        let prepared_ms = self.programs.cost.cpu_ns as f64 / 1e6;
-        notes.push(format!("reading the programs under test took {prepared_ms:.0} ms of CPU time before the window"));
+        notes.push("times off the CPU that did not end in the window are left out".to_owned());
+        let prepared_ms = std::mem::take(&mut self.programs.cost).cpu_ns as f64 / 1e6;
+        if prepared_ms > 0.0 {
+            let what = "of CPU time before the window";
+            notes.push(format!("reading the programs under test took {prepared_ms:.0} ms {what}"));
+        }
         notes
     }
 }

@@ -60,6 +60,7 @@ static void (*bpf_ringbuf_discard)(void *record, u64 flags) = (void *)133;
 static void *(*bpf_task_storage_get)(void *map, void *task, void *value, u64 flags) = (void *)156;
 static void *(*bpf_get_current_task_btf)(void) = (void *)158;
 static long (*bpf_task_pt_regs)(void *task) = (void *)175;
+static long (*bpf_seq_write)(void *to, const void *data, u32 bytes) = (void *)127;
 
 /* Whether a field is there on this kernel. */
 #define has_field(field) __builtin_preserve_field_info(field, 2)
@@ -139,7 +140,10 @@ struct hrtimer {
 	void *function;
 } CORE;
 
-struct bpf_iter_meta;
+struct seq_file;
+struct bpf_iter_meta {
+	struct seq_file *seq;
+} CORE;
 struct bpf_iter__task {
 	struct bpf_iter_meta *meta;
 	struct task_struct *task;

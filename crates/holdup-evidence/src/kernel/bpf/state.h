@@ -63,6 +63,22 @@ struct time_off {
 /* Of each task the last ones are kept, for those whose wait it ends. A power of two. */
 #define TIMES_OFF 4
 
+/* What a task slept for, and for how long. */
+struct slept {
+	u32 wait_event;
+	u32 syscall;
+	u64 ns;
+};
+/* Of each task those with the most time are kept. A power of two. */
+enum slept_kept { SLEPT = 4 };
+SHARED(enum, slept_kept);
+
+/* How often a task left its CPU, and did so while it could run. */
+struct times_left {
+	u32 times;
+	u32 runnable;
+};
+
 struct task_state {
 	u64 off_since_ns;
 	u64 on_since_ns;
@@ -136,6 +152,11 @@ struct task_state {
 	u64 woken_wait_ns;
 	/* The word of the mutex that the task sleeps for. */
 	u64 futex_word;
+	/* With want_tasks: the sleeps of this window, and how often it left its CPU, until now and until the window began. */
+	struct slept slept[SLEPT];
+	u64 asleep_ns;
+	struct times_left left;
+	struct times_left left_before;
 };
 
 enum image_number { IMAGE_NONE = 0 };
@@ -224,6 +245,7 @@ const volatile u32 want_kworkers = 0;
 const volatile u32 want_timeline = 0;
 const volatile u32 want_stacks = 0;
 const volatile u32 want_account = 0;
+const volatile u32 want_tasks = 0;
 /* Since 6.16 sched_exit_tp runs when a task is back, in its own context. */
 const volatile u32 has_sched_exit = 0;
 /* Since 5.18 the tracepoint gives the state that __schedule saw. */

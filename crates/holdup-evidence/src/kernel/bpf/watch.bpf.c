@@ -199,18 +199,30 @@ int switched(u64 *ctx)
 	return 0;
 }
 
-INLINE struct task_state *begin_watching(struct task_struct *task, u32 role, u32 image, u32 is_kernel_worker)
-{
-	struct task_state new = {}, *state;
+/* What a state begins as, which is too large for the stack. One walk is read at a time, and the kernel runs the program of a
+ * tracepoint once at a time on each CPU (bpf_prog->active), so each of the two that make states has its own. */
+enum maker { MAKER_WALK, MAKER_BIRTH, MAKERS };
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, MAKERS);
+	__type(key, u32);
+	__type(value, struct task_state);
+} first_states SEC(".maps");
 
-	new.role = role;
-	new.image = image;
-	new.out_state = OUT_EXITED;
-	new.held = NEITHER;
-	new.fault_held = NEITHER;
-	new.asked = NOT_ASKED;
-	new.is_kernel_worker = is_kernel_worker;
-	state = bpf_task_storage_get(&tasks, task, &new, BPF_LOCAL_STORAGE_GET_F_CREATE);
+INLINE struct task_state *begin_watching(u32 maker, struct task_struct *task, u32 role, u32 image, u32 is_kernel_worker)
+{
+	struct task_state *new = bpf_map_lookup_elem(&first_states, &maker), *state;
+
+	if (!new)
+		return NULL;
+	new->role = role;
+	new->image = image;
+	new->out_state = OUT_EXITED;
+	new->held = NEITHER;
+	new->fault_held = NEITHER;
+	new->asked = NOT_ASKED;
+	new->is_kernel_worker = is_kernel_worker;
+	state = bpf_task_storage_get(&tasks, task, new, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!state) {
 		struct counts *c = my_counts(0);
 
@@ -243,7 +255,7 @@ int find_tasks(struct bpf_iter__task *ctx)
 		struct task_state *state = state_of(task);
 
 		if (!state) {
-			state = begin_watching(task, w->role, w->image, 0);
+			state = begin_watching(MAKER_WALK, task, w->role, w->image, 0);
 			if (want_account && state) {
 				account_begins(task, state, w->wait_event_at, w->backend_type_at);
 				state->wait_event = w->wait_event;
@@ -251,7 +263,7 @@ int find_tasks(struct bpf_iter__task *ctx)
 			}
 		}
 	} else if (want_kworkers && is_bound_worker(task)) {
-		begin_watching(task, 0, IMAGE_NONE, 1);
+		begin_watching(MAKER_WALK, task, 0, IMAGE_NONE, 1);
 	}
 	return 0;
 }
@@ -264,7 +276,8 @@ int new_task(u64 *ctx)
 	struct task_state *state = state_of(parent);
 
 	if (state && !state->is_kernel_worker) {
-		struct task_state *child = begin_watching(task, state->role, image_of(state, parent), 0);
+		struct task_state *child =
+			begin_watching(MAKER_BIRTH, task, state->role, image_of(state, parent), 0);
 
 		if (want_account && child)
 			account_is_born(task, child, state->wait_event_at, state->backend_type_at);
@@ -275,7 +288,7 @@ int new_task(u64 *ctx)
 		struct watched *w = bpf_map_lookup_elem(&processes, &tgid);
 
 		if (w) {
-			struct task_state *child = begin_watching(task, w->role, w->image, 0);
+			struct task_state *child = begin_watching(MAKER_BIRTH, task, w->role, w->image, 0);
 
 			if (want_account && child)
 				account_is_born(task, child, w->wait_event_at, w->backend_type_at);

@@ -132,6 +132,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
             is_patient: true,
             window: args.window,
             collectors: &one.collectors,
+            has_stacks: &|| false,
             options: args.sampling.options(),
             maps: maps.clone(),
             command: std::env::args().collect(),

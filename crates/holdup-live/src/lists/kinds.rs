@@ -5,7 +5,7 @@ use holdup_analysis::account::{ACCOUNT, Entry, ITEM, is_asleep, is_on_cpu};
 use holdup_model::BundleData;
 
 pub(super) const LIST: List = List {
-    title: "Processes",
+    title: "Kinds",
     columns: &[
         column("kind of process", CellKind::Text),
         column("on a CPU", CellKind::Tasks),
@@ -16,6 +16,7 @@ pub(super) const LIST: List = List {
     empty: "there is no account of time (it takes root)",
     rows,
     more: Some(more),
+    has_stacks: false,
 };
 
 fn rows(bundle: &BundleData) -> Vec<Row> {
@@ -33,7 +34,7 @@ fn rows(bundle: &BundleData) -> Vec<Row> {
             let on = of(&name, is_on_cpu);
             let asleep = of(&name, is_asleep);
             let all = of(&name, |_| true);
-            Row { numbers: vec![Some(on), Some(all - on - asleep), Some(asleep), Some(all)], name }
+            Row::new(name, vec![Some(on), Some(all - on - asleep), Some(asleep), Some(all)])
         })
         .collect()
 }
