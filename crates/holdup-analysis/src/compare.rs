@@ -2,6 +2,7 @@
 
 use crate::account::points;
 use crate::index::{Index, labels};
+use crate::named;
 use holdup_model::outcome::{Contrast, NoiseSplit, Side};
 use holdup_model::plan::EffectKind;
 use holdup_model::{Arm, BundleData, Comparison, Direction, Estimate, Factor, Replica, Verdict};
@@ -320,6 +321,11 @@ fn drafts_of(index: &Index<'_>, family: &Family<'_>) -> Vec<Draft> {
                 time_points: None,
             };
             let axes = cell.map(|c| vec![labels(&c.a.axes), labels(&c.b.axes)]).unwrap_or_default();
+            if index.bundle.head.is_imported() {
+                // Nothing says which results belong together.
+                let of = cell.map_or(family.cells.as_slice(), std::slice::from_ref);
+                return Draft { axes, ..Draft::unpaired(comparison, named::apart(index, of, &metric.id)) };
+            }
             Draft { axes, ..Draft::paired(comparison, pairs, index.effect_kind()) }
         };
         if let [(cell, pairs)] = cells.as_slice() {

@@ -65,8 +65,8 @@ pub fn time_moved(before: &BundleData, now: &BundleData) -> Vec<String> {
 /// found something first.
 fn findings(index: &Index<'_>, comparisons: &[Comparison], shifts: &[LatencyShift]) -> Vec<Finding> {
     let context = analyses::Context::new(index, comparisons, shifts);
-    let is_imported = index.bundle.head.is_imported();
-    let asked = analyses::ALL.iter().filter(|analysis| !is_imported || analysis.is_of_imports);
+    let source = analyses::Source::of(index.bundle);
+    let asked = analyses::ALL.iter().filter(|analysis| analysis.of.contains(&source));
     let mut findings: Vec<Finding> = asked.flat_map(|analysis| (analysis.run)(&context)).collect();
     findings.sort_by_key(|f| (!f.headline, if f.headline { 0 } else { words::rank(f.verdict) }));
     findings

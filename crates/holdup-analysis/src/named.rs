@@ -3,7 +3,7 @@
 use crate::account::points;
 use crate::analyses::{effect, note, time_shift};
 use crate::arms;
-use crate::compare::{Draft, judge_family, margin, side, undecided};
+use crate::compare::{Cell, Draft, judge_family, margin, side, undecided};
 use crate::index::{Index, labels};
 use crate::{shifts, words};
 use holdup_model::outcome::{Contrast, FindingVerdict};
@@ -248,6 +248,17 @@ fn unpaired(
         drafts.push(Draft::unpaired(comparison, effect));
     }
     drafts
+}
+
+/// B against A in cells whose results nothing pairs.
+pub(crate) fn apart(index: &Index<'_>, cells: &[Cell<'_>], metric: &str) -> Result<Effect, NoEstimate> {
+    let values = |arm: &Arm| match index.values(arm.id, metric) {
+        values if values.is_empty() => Err(NoEstimate::new(index.why_absent(arm.id, metric))),
+        values => Ok(values.into_iter().map(|(value, _)| value).collect()),
+    };
+    let a = cells.iter().map(|cell| values(cell.a)).collect::<Result<Vec<_>, _>>()?;
+    let b = cells.iter().map(|cell| values(cell.b)).collect::<Result<Vec<_>, _>>()?;
+    Effect::unpaired(&pool(&a)?, &pool(&b)?)
 }
 
 /// One value for each block that has all arms: the geometric mean over them.

@@ -32,7 +32,7 @@ pub struct BundleHead {
 pub const IMPORTED: &str = "import";
 
 impl BundleHead {
-    /// Whether it was imported from what other programs captured.
+    /// Whether it was imported from what other programs captured or measured.
     pub fn is_imported(&self) -> bool {
         self.target == IMPORTED
     }
@@ -129,6 +129,11 @@ impl BundleData {
             boot_logs: Vec::new(),
             ending: None,
         }
+    }
+
+    /// Whether it was imported from captures of packets, which have no metric; results of other benchmarks have.
+    pub fn is_of_captures(&self) -> bool {
+        self.head.is_imported() && self.metrics.is_empty()
     }
 
     /// Why a record is complete before its last window: what it watched ended, and when.

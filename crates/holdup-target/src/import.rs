@@ -46,15 +46,20 @@ pub fn import(captures: Vec<Imported>, command: &[String], out: &Path) -> Result
     writer.finish(&Ending::Complete)
 }
 
-/// The same captures give the same bundle, whenever and wherever they are imported.
 fn head(captures: &[Imported], command: &[String]) -> BundleHead {
     let content = |c: &Imported| format!("{} {:?} {:?}", c.name, c.times_unix_ns, c.evidence.items);
     let words: String = captures.iter().map(content).collect();
+    head_of_import(&words, captures.iter().map(|c| c.times_unix_ns.0).min(), command)
+}
+
+/// What stands at the begin of an imported bundle: the same contents, in words, give the same, whenever and wherever they
+/// are imported. `begin_unix_ns` is when the first of it was measured, where that is known.
+pub fn head_of_import(words: &str, begin_unix_ns: Option<i64>, command: &[String]) -> BundleHead {
     BundleHead {
-        run_id: format!("{:016x}{:08x}", number_of(&words), 0),
+        run_id: format!("{:016x}{:08x}", number_of(words), 0),
         holdup_version: env!("CARGO_PKG_VERSION").to_owned(),
         command: without_place(command),
-        created_unix_ns: captures.iter().map(|c| c.times_unix_ns.0).min().unwrap_or(0),
+        created_unix_ns: begin_unix_ns.unwrap_or(0),
         target: IMPORTED.to_owned(),
         emulated: None,
         machine: Machine { cpus: 0, memory_bytes: 0 },

@@ -33,7 +33,7 @@ use holdup_sim::machine::catalogue;
 pub use holdup_sim::machine::{Described, Provenance};
 pub use holdup_ssh::SshOptions;
 
-pub use import::{Imported, import};
+pub use import::{Imported, head_of_import, import};
 pub use local::reach;
 pub use merge::{Added, Begun, Merger, NotAdded};
 pub use profiles::put_back_left;

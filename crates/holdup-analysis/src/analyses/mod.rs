@@ -12,6 +12,7 @@ pub mod direction;
 pub mod drift;
 pub mod effect;
 pub mod environment;
+pub mod imported;
 pub mod latency_shift;
 pub mod littles_law;
 pub mod negative_control;
@@ -33,23 +34,24 @@ pub static ALL: &[Analysis] = &[
     of_runs(&environment::META, environment::run),
     of_runs(&nodes::META, nodes::run),
     of_runs(&virtualisation::META, virtualisation::run),
-    of_runs(&effect::META, effect::run),
-    Analysis { is_of_imports: true, ..of_runs(&captures::META, captures::run) },
-    of_runs(&cliff::META, cliff::run),
+    of_results(&effect::META, effect::run),
+    Analysis { of: &[Source::Run, Source::Captures], ..of_runs(&captures::META, captures::run) },
+    Analysis { of: &[Source::Results], ..of_runs(&imported::META, imported::run) },
+    of_results(&cliff::META, cliff::run),
     of_runs(&negative_control::META, negative_control::run),
     of_runs(&noise_floor::META, noise_floor::run),
-    of_runs(&latency_shift::META, latency_shift::run),
+    of_results(&latency_shift::META, latency_shift::run),
     of_runs(&time_shift::META, time_shift::run),
     of_runs(&littles_law::META, littles_law::run),
     of_runs(&direction::META, direction::run),
-    of_runs(&scaling::META, scaling::run),
+    of_results(&scaling::META, scaling::run),
     of_runs(&slow_trials::META, slow_trials::run),
     of_runs(&drift::META, drift::run),
     of_runs(&change_points::META, change_points::run),
-    of_runs(&void_trials::META, void_trials::run),
+    of_results(&void_trials::META, void_trials::run),
     of_runs(&observer_cost::META, observer_cost::run),
     of_runs(&completeness::META, completeness::run),
-    of_runs(&thin_tails::META, thin_tails::run),
+    of_results(&thin_tails::META, thin_tails::run),
 ];
 
 /// What an analysis looks at.
@@ -76,14 +78,41 @@ impl<'a> Context<'a> {
 pub struct Analysis {
     /// What it says about itself.
     pub meta: &'static Meta,
-    /// Whether it says something of bundles that were imported, in which nothing was run.
-    pub is_of_imports: bool,
+    /// Of which bundles it says something.
+    pub of: &'static [Source],
     /// What it found. `supported` means that what it looks for is there.
     pub run: fn(&Context<'_>) -> Vec<Finding>,
 }
 
 const fn of_runs(meta: &'static Meta, run: fn(&Context<'_>) -> Vec<Finding>) -> Analysis {
-    Analysis { meta, is_of_imports: false, run }
+    Analysis { meta, of: &[Source::Run], run }
+}
+
+/// One that says something of results of other tools too.
+const fn of_results(meta: &'static Meta, run: fn(&Context<'_>) -> Vec<Finding>) -> Analysis {
+    Analysis { meta, of: &[Source::Run, Source::Results], run }
+}
+
+/// Where the trials of a bundle come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// holdup ran or watched them.
+    Run,
+    /// Other programs captured packets.
+    Captures,
+    /// Other benchmarks printed results.
+    Results,
+}
+
+impl Source {
+    /// That of a bundle.
+    pub(crate) fn of(bundle: &BundleData) -> Source {
+        match bundle.head.is_imported() {
+            false => Source::Run,
+            true if bundle.is_of_captures() => Source::Captures,
+            true => Source::Results,
+        }
+    }
 }
 
 /// A note with neither details nor trials.

@@ -41,7 +41,7 @@ pub fn terminal(bundle: &BundleData, analysis: &Analysis, options: &TerminalOpti
     let explanation = analysis.explanation.as_ref().filter(|_| sections::is_record(bundle));
     if !options.details {
         return match explanation {
-            None if bundle.head.is_imported() => kept::screen(bundle, options),
+            None if bundle.is_of_captures() => kept::screen(bundle, options),
             Some(explanation) => explain::explain_terminal(explanation, &bundle.plan.question, options),
             None => one_screen(Some(bundle), analysis, &head(bundle, options), options),
         };
@@ -288,12 +288,21 @@ pub(crate) fn counts(bundle: &BundleData) -> String {
 
 /// What stands in the place of the machine and the trials where nothing was run.
 pub(crate) fn imported(bundle: &BundleData) -> String {
+    let head = &bundle.head;
+    let what = match bundle.is_of_captures() {
+        true => text::count(bundle.trials.len(), "capture"),
+        false => {
+            format!("{} of {}", text::count(bundle.trials.len(), "run"), text::count(bundle.schedule.arms.len(), "arm"))
+        }
+    };
+    // Most results have no date.
+    let first = match head.created_unix_ns {
+        0 => String::new(),
+        begin => format!(" The first begins {}.", text::moment(begin)),
+    };
     format!(
-        "Imported from {} by holdup {}, and not run: nothing is known of a host. The first begins {}. Import {}.",
-        text::count(bundle.trials.len(), "capture"),
-        bundle.head.holdup_version,
-        text::moment(bundle.head.created_unix_ns),
-        bundle.head.run_id,
+        "Imported from {what} by holdup {}, which ran none of it.{first} Import {}.",
+        head.holdup_version, head.run_id
     )
 }
 

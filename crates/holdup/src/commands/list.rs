@@ -24,6 +24,8 @@ enum Kind {
     Analyses,
     Explanations,
     Targets,
+    /// Tools whose results `holdup import` reads
+    Importers,
     /// What `holdup exporter` exports
     Metrics,
     Machines,
@@ -126,6 +128,7 @@ fn rows(kind: Kind) -> Vec<Row> {
         Kind::Tunables => tunables(),
         Kind::Analyses => holdup_analysis::analyses::ALL.iter().map(|a| Row::of(a.meta, None)).collect(),
         Kind::Explanations => holdup_analysis::explanations::ALL.iter().map(|e| Row::of(e.meta, None)).collect(),
+        Kind::Importers => holdup_import::KINDS.iter().map(|kind| Row::of(&kind.meta, None)).collect(),
         Kind::Cases => holdup_analysis::cases::ALL.iter().map(|c| Row::of(c.meta, None)).collect(),
         Kind::Targets => holdup_target::targets::ALL.iter().map(|t| Row::of(t.meta(), Some(t.probe(&host)))).collect(),
         _ => Vec::new(),

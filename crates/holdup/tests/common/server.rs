@@ -51,6 +51,7 @@ impl Server {
 pub(crate) struct Load(pub(crate) Child);
 
 impl Load {
+    #[allow(dead_code, reason = "each test file uses its share of these")]
     pub(crate) fn pid(&self) -> String {
         self.0.id().to_string()
     }

@@ -130,7 +130,7 @@ pub(in crate::commands) fn is_stdin(path: &Path) -> bool {
 }
 
 /// The file's name without its folder; `standard input` for `-`.
-fn short(path: &Path) -> String {
+pub(in crate::commands) fn short(path: &Path) -> String {
     match path.file_name() {
         _ if is_stdin(path) => "standard input".to_owned(),
         Some(name) => name.to_string_lossy().into_owned(),
@@ -169,13 +169,16 @@ fn counts(path: &Path) -> Result<Option<Expert>, Problem> {
 
 /// Opens a capture, with a bar for what was read of it.
 fn open(path: &Path, quiet: bool) -> Result<Reader<'static>, Problem> {
-    let reader = if is_stdin(path) {
-        Reader::new(io::stdin())
-    } else {
-        let file = open_input(path).map_err(|e| cannot_read(path, &e))?;
-        Reader::new(reading(file, &short(path), quiet))
-    };
-    reader.map_err(|problem| of(path, problem))
+    Reader::new(source(path, quiet)?).map_err(|problem| of(path, problem))
+}
+
+/// The bytes of a file, with a bar for what was read of it, or of standard input.
+pub(in crate::commands) fn source(path: &Path, quiet: bool) -> Result<Box<dyn io::Read + Send>, Problem> {
+    if is_stdin(path) {
+        return Ok(Box::new(io::stdin()));
+    }
+    let file = open_input(path).map_err(|e| cannot_read(path, &e))?;
+    Ok(Box::new(reading(file, &short(path), quiet)))
 }
 
 /// A problem of a file.

@@ -1,4 +1,6 @@
-//! `holdup import`: captures of other programs, as a bundle.
+//! `holdup import`: results and captures of other programs, as a bundle.
+
+mod results;
 
 use super::packets::input::Captures;
 use super::packets::{PICTURES, TOP, comparisons, input, options, summary, warn};
@@ -14,12 +16,23 @@ use std::path::{Path, PathBuf};
 /// The most connections that a bundle keeps of a capture.
 const MOST_FLOWS: usize = 10_000;
 
-/// Import packet captures into a bundle
+/// Import results of other benchmarks, or packet captures, into a bundle
 #[derive(Debug, clap::Args)]
-#[command(arg_required_else_help = true)]
+#[command(
+    arg_required_else_help = true,
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    after_long_help = "\
+Examples:
+  holdup import pgbench old=old-*.txt new=new-*.txt
+  holdup import hyperfine times.json --out times.holdup
+  holdup list importers"
+)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    what: What,
+    what: Option<What>,
+    #[command(flatten)]
+    results: results::Results,
 }
 
 #[derive(Debug, clap::Subcommand)]
@@ -41,7 +54,7 @@ connection can be drawn.")]
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
-    let What::Pcap { captures, out } = &args.what;
+    let Some(What::Pcap { captures, out }) = &args.what else { return results::run(&args.results) };
     let out = out.clone().unwrap_or_else(|| bundles::free_name("import"));
     refuse(&out)?;
     let options = options(captures);

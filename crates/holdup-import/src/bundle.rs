@@ -1,0 +1,175 @@
+//! Results as a bundle: an arm for each name and each combination of labels, a trial for each run.
+
+use crate::{Results, Sample};
+use holdup_model::bundle::{BundleHead, Ending, IMPORTED};
+use holdup_model::plan::{Level, MetricChoice};
+use holdup_model::{
+    Arm, BundleData, EnvironmentReading, Factor, Measurement, Plan, Schedule, Trial, TrialSpec, TrialStatus, Window,
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The factor that distinguishes what was given.
+const FACTOR: &str = "results";
+
+/// The margin of the metric that comparisons are about: that of plans which name none.
+const MARGIN: f64 = 0.02;
+
+/// What is needed beside results: the id of their tool, and who gets what.
+pub struct Named {
+    /// The arm's name; several files may have the same.
+    pub name: String,
+    /// What its file says.
+    pub results: Results,
+}
+
+/// The bundle of these results; the first name is the baseline.
+pub fn bundle(kind: &str, given: &[Named], head: BundleHead) -> BundleData {
+    let names = distinct(given.iter().map(|one| one.name.clone()));
+    let (mut axes, mut confounded) = (axes(given), Vec::new());
+    axes.retain(|axis| confound(&axis.name, &names, given).map(|caution| confounded.push(caution)).is_none());
+    let (mut arms, mut trials, mut order): (Vec<Arm>, Vec<Trial>, Vec<TrialSpec>) =
+        (Vec::new(), Vec::new(), Vec::new());
+    let mut blocks: BTreeMap<u32, u32> = BTreeMap::new();
+    for (one, sample) in given.iter().flat_map(|one| one.results.samples.iter().map(move |sample| (one, sample))) {
+        let arm = arm_of(&mut arms, kind, (&names, &one.name), &axes, sample);
+        let block = blocks.entry(arm).or_default();
+        let seq = trials.len() as u32;
+        order.push(TrialSpec { seq, session: 0, boot: 0, block: *block, position: 0, arm });
+        trials.push(trial(seq, arm, *block, sample, head.created_unix_ns));
+        *block += 1;
+    }
+    let mut metrics = Vec::new();
+    for metric in given.iter().flat_map(|one| &one.results.metrics) {
+        if !metrics.contains(metric) {
+            metrics.push(metric.clone());
+        }
+    }
+    let cautions = distinct(confounded.into_iter().chain(given.iter().flat_map(|one| one.results.cautions.clone())));
+    let log = cautions.into_iter().map(|caution| (head.created_unix_ns, caution)).collect();
+    let facts: Vec<_> = given.iter().flat_map(|one| one.results.facts.clone()).collect();
+    let facts: Vec<_> =
+        facts.iter().enumerate().filter(|(n, fact)| !facts[..*n].contains(fact)).map(|(_, f)| f.clone()).collect();
+    let mut plan = plan(kind, &names, axes, metrics.first().map(|metric| metric.id.as_str()));
+    plan.design.blocks = blocks.values().copied().max().unwrap_or(0);
+    BundleData {
+        plan_source: format!("# This bundle was imported from results of {kind}: there is no plan to run.\n"),
+        metrics: metrics.into_iter().map(|metric| (kind.to_owned(), metric)).collect(),
+        environment: environment(facts),
+        trials,
+        log,
+        ending: Some(Ending::Complete),
+        ..BundleData::begun(head, plan, Schedule { arms, trials: order })
+    }
+}
+
+/// A fact on which the files do not agree is no fact of the bundle.
+fn environment(facts: Vec<holdup_model::Fact>) -> Vec<EnvironmentReading> {
+    let agreed = |fact: &holdup_model::Fact| facts.iter().filter(|other| other.key == fact.key).count() == 1;
+    let facts: Vec<_> = facts.iter().filter(|fact| agreed(fact)).cloned().collect();
+    if facts.is_empty() { Vec::new() } else { vec![EnvironmentReading { session: 0, boot: 0, facts }] }
+}
+
+fn distinct(all: impl Iterator<Item = String>) -> Vec<String> {
+    let mut seen = BTreeSet::new();
+    all.filter(|one| seen.insert(one.clone())).collect()
+}
+
+/// The labels as axes, their levels in the order of numbers where all are numbers, else as they came.
+fn axes(given: &[Named]) -> Vec<Factor> {
+    let labels = || given.iter().flat_map(|one| &one.results.samples).flat_map(|sample| &sample.labels);
+    let keys: BTreeSet<&String> = labels().map(|(key, _)| key).collect();
+    let axis = |key: &String| {
+        let mut levels: Vec<Level> = distinct(labels().filter(|(k, _)| *k == key).map(|(_, v)| v.clone()))
+            .iter()
+            .map(|label| level(label))
+            .collect();
+        if levels.iter().all(|level| level.value.number().is_some()) {
+            levels.sort_by(|a, b| a.value.number().unwrap_or(0.0).total_cmp(&b.value.number().unwrap_or(0.0)));
+        }
+        Factor { name: key.clone(), levels, workloads: Vec::new(), optional: false }
+    };
+    keys.into_iter().map(axis).collect()
+}
+
+/// A setting that differs with the name and with nothing else is no axis: what it does cannot be separated from what the name stands for.
+fn confound(key: &str, names: &[String], given: &[Named]) -> Option<String> {
+    let of_name = |name: &String| {
+        let samples = given.iter().filter(|one| one.name == *name).flat_map(|one| &one.results.samples);
+        distinct(samples.map(|sample| sample.labels.get(key).cloned().unwrap_or_else(|| "none".to_owned())))
+    };
+    let values: Vec<Vec<String>> = names.iter().map(of_name).collect();
+    let differs = values.iter().all(|of| of.len() == 1) && values.windows(2).any(|pair| pair[0] != pair[1]);
+    let each = || names.iter().zip(&values).map(|(name, of)| format!("{} in {name}", of.concat())).collect::<Vec<_>>();
+    differs.then(|| format!("Compared runs differ in {key} too: {}.", each().join(", ")))
+}
+
+fn level(label: &str) -> Level {
+    match label.parse::<i64>() {
+        Ok(number) if number.to_string() == label => Level::plain(number),
+        _ => Level::plain(label),
+    }
+}
+
+fn arm_of(arms: &mut Vec<Arm>, kind: &str, (names, name): (&[String], &str), axes: &[Factor], sample: &Sample) -> u32 {
+    let labels = sample.labels.iter().filter(|(key, _)| axes.iter().any(|axis| axis.name == **key));
+    let of_axes: BTreeMap<String, Level> = labels.map(|(key, label)| (key.clone(), level(label))).collect();
+    let factors: BTreeMap<String, Level> = match names {
+        [_] => BTreeMap::new(),
+        _ => [(FACTOR.to_owned(), Level::plain(name))].into(),
+    };
+    if let Some(known) = arms.iter().find(|arm| arm.axes == of_axes && arm.factors == factors) {
+        return known.id;
+    }
+    let varied = axes.iter().filter(|axis| axis.levels.len() > 1);
+    let mut words: Vec<String> =
+        varied.filter_map(|axis| Some(format!("{}={}", axis.name, sample.labels.get(&axis.name)?))).collect();
+    if names.len() > 1 || words.is_empty() {
+        words.insert(0, name.to_owned());
+    }
+    let id = arms.len() as u32;
+    arms.push(Arm { id, label: words.join(" "), workload: kind.to_owned(), axes: of_axes, factors, replica: None });
+    id
+}
+
+fn plan(kind: &str, names: &[String], axes: Vec<Factor>, primary: Option<&str>) -> Plan {
+    let question = match names {
+        [one] => format!("What did {kind} measure in {one}?"),
+        [first, others @ ..] => format!("What changed from {first} to {}?", others.join(", ")),
+        [] => String::new(),
+    };
+    let mut plan = Plan::observational(IMPORTED, question, kind, IMPORTED);
+    plan.workloads.iter_mut().for_each(|workload| workload.axes.clone_from(&axes));
+    if names.len() > 1 {
+        let levels = names.iter().map(|name| Level::plain(name.as_str())).collect();
+        plan.factors.push(Factor { name: FACTOR.to_owned(), levels, workloads: Vec::new(), optional: false });
+    }
+    plan.metrics.extend(primary.map(|id| MetricChoice {
+        id: id.to_owned(),
+        workload: None,
+        primary: true,
+        better: None,
+        unit: None,
+        margin: MARGIN,
+        from: None,
+    }));
+    plan
+}
+
+fn trial(seq: u32, arm: u32, block: u32, sample: &Sample, created_unix_ns: i64) -> Trial {
+    let begin_unix_ns = sample.begin_unix_ns.unwrap_or(created_unix_ns);
+    let length_ns = sample.length_ns.unwrap_or(0);
+    let end_unix_ns = begin_unix_ns.saturating_add(i64::try_from(length_ns).unwrap_or(i64::MAX));
+    let reason = sample.void.clone();
+    Trial {
+        seq,
+        arm,
+        block,
+        status: reason.map_or(TrialStatus::Done, |reason| TrialStatus::Void { reason }),
+        ended_unix_ns: end_unix_ns,
+        window: (length_ns > 0).then_some(Window { begin_unix_ns, end_unix_ns, length_ns }),
+        measurements: sample.measurements.iter().filter(|m: &&Measurement| !m.metric.is_empty()).cloned().collect(),
+        histograms: sample.histograms.clone(),
+        notes: sample.notes.clone(),
+        ..Trial::begun(begin_unix_ns)
+    }
+}

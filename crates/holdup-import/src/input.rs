@@ -1,0 +1,99 @@
+//! A file that is read line by line, or whole, with the place for errors.
+
+use holdup_model::Problem;
+use std::io::{BufRead, Read};
+
+/// The longest line, bytes: beyond it is no text.
+const LONGEST_LINE: u64 = 8 << 20;
+
+/// The largest document (JSON, XML, YAML), bytes.
+const LARGEST_DOCUMENT: u64 = 512 << 20;
+
+/// A file of results.
+pub struct Input<'a> {
+    name: String,
+    source: Box<dyn BufRead + 'a>,
+    /// What was looked at and is still to be read.
+    ahead: Vec<u8>,
+    /// Bytes before the line that was read last.
+    offset: u64,
+    /// The length of that line, its end included.
+    length: u64,
+    /// Its number, from 1.
+    line: u64,
+}
+
+impl<'a> Input<'a> {
+    /// The contents of a file with this name.
+    pub fn new(name: impl Into<String>, source: impl BufRead + 'a) -> Self {
+        Input { name: name.into(), source: Box::new(source), ahead: Vec::new(), offset: 0, length: 0, line: 0 }
+    }
+
+    /// The name for people.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The begin of it as text, which is still to be read.
+    pub(crate) fn head(&mut self, bytes: usize) -> Result<String, Problem> {
+        let missing = bytes.saturating_sub(self.ahead.len()) as u64;
+        let read = self.source.by_ref().take(missing).read_to_end(&mut self.ahead);
+        read.map_err(|e| self.unreadable(&e))?;
+        Ok(String::from_utf8_lossy(&self.ahead).into_owned())
+    }
+
+    /// The next line without its end. Bytes that are no UTF-8 become U+FFFD.
+    pub(crate) fn line(&mut self) -> Result<Option<String>, Problem> {
+        let mut bytes = Vec::new();
+        let read = self.ahead.as_slice().chain(&mut self.source).take(LONGEST_LINE).read_until(b'\n', &mut bytes);
+        read.map_err(|e| self.unreadable(&e))?;
+        self.ahead.drain(..bytes.len().min(self.ahead.len()));
+        (self.offset, self.length) = (self.offset + self.length, bytes.len() as u64);
+        if bytes.is_empty() {
+            return Ok(None);
+        }
+        self.line += 1;
+        if self.length == LONGEST_LINE {
+            return Err(self.problem("a line of more than 8 MB: it is no text"));
+        }
+        while bytes.last().is_some_and(|last| b"\r\n".contains(last)) {
+            bytes.pop();
+        }
+        Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
+    }
+
+    /// All that is left.
+    pub(crate) fn rest(&mut self) -> Result<Vec<u8>, Problem> {
+        let mut bytes = std::mem::take(&mut self.ahead);
+        let read = self.source.by_ref().take(LARGEST_DOCUMENT).read_to_end(&mut bytes);
+        read.map_err(|e| self.unreadable(&e))?;
+        if bytes.len() as u64 >= LARGEST_DOCUMENT {
+            return Err(Problem::usage(&self.name, "a document of more than 512 MB"));
+        }
+        Ok(bytes)
+    }
+
+    /// All that is left, as one JSON document.
+    pub(crate) fn json(&mut self) -> Result<serde_json::Value, Problem> {
+        let bytes = self.rest()?;
+        serde_json::from_slice(&bytes).map_err(|e| {
+            let why = format!("line {}, column {}: {e}", e.line(), e.column());
+            match e.is_eof() {
+                true => {
+                    Problem::usage(&self.name, format!("it ends early: {why}")).hint("the run was cut, or the copy")
+                }
+                false => Problem::usage(&self.name, why),
+            }
+        })
+    }
+
+    /// What is wrong with the line that was read last.
+    pub(crate) fn problem(&self, why: impl Into<String>) -> Problem {
+        Problem::usage(format!("{}, line {} (byte {})", self.name, self.line, self.offset), why)
+    }
+
+    fn unreadable(&self, error: &std::io::Error) -> Problem {
+        let at = self.offset + self.length;
+        Problem::usage(&self.name, format!("after byte {at}: {error}")).hint("is the file whole?")
+    }
+}

@@ -1,0 +1,187 @@
+//! cyclictest: its last lines, its histogram, its JSON.
+
+use super::{Kind, metric};
+use crate::number::number;
+use crate::{Input, Results, Sample};
+use holdup_model::Direction::Lower;
+use holdup_model::trial::NamedHistogram;
+use holdup_model::{Fact, Histogram, Measurement, Meta, Problem};
+use serde_json::Value;
+
+pub(super) const KIND: Kind = Kind {
+    meta: Meta {
+        id: "cyclictest",
+        summary: "cyclictest's last lines, histogram (-h) and JSON (--json)",
+        docs: "A file is a run, and each thread of it an arm. With a histogram there are percentiles; what lies beyond its end is \
+               known by its number and its maximum alone. A maximum grows with the length of the run: compare runs of the same length.",
+        references: &["rt-tests 2.4, src/cyclictest/cyclictest.c:print_stat, print_hist, write_stats"],
+    },
+    looks_like: |head| {
+        is_json(head)
+            || head.contains("# Histogram")
+            || head.lines().any(|line| line.starts_with("T:") && line.contains(" Avg:"))
+    },
+    read,
+};
+
+fn is_json(head: &str) -> bool {
+    head.trim_start().starts_with('{') && head.contains("cyclictest") && head.contains("resolution_in_ns")
+}
+
+/// What is known of a thread.
+#[derive(Default)]
+struct Thread {
+    latency: Histogram,
+    cycles: Option<f64>,
+    min_us: Option<f64>,
+    mean_us: Option<f64>,
+    max_us: Option<f64>,
+    overflows: Option<f64>,
+}
+
+fn read(input: &mut Input<'_>) -> Result<Results, Problem> {
+    let mut results = Results {
+        metrics: vec![
+            metric("latency_p99_us", "us", Lower, "99 of 100 wake-ups were at most this late"),
+            metric("latency_mean_us", "us", Lower, "how late wake-ups were, on average"),
+            metric("latency_max_us", "us", Lower, "how late the latest wake-up was"),
+            metric("latency_min_us", "us", Lower, "how late the earliest wake-up was"),
+            metric("overflows", "1", Lower, "wake-ups beyond the end of the histogram"),
+        ],
+        ..Results::default()
+    };
+    let head = input.head(crate::HEAD_BYTES)?;
+    let threads = if is_json(&head) { json(input, &mut results)? } else { text(input)? };
+    for (n, thread) in threads.into_iter().enumerate() {
+        results.samples.push(sample(n, thread));
+    }
+    results
+        .cautions
+        .push("A maximum grows with the number of cycles: compare those of runs of the same length.".to_owned());
+    Ok(results)
+}
+
+fn sample(n: usize, thread: Thread) -> Sample {
+    let given = |id: &str, value: Option<f64>| match value {
+        Some(value) => Measurement::new(id, value),
+        None => Measurement::absent(id, "the file does not say it"),
+    };
+    let beyond = thread.overflows.unwrap_or(0.0);
+    // The histogram ends, so that a percentile is known only below that end.
+    let has_percentile = thread.latency.count() > 0 && beyond <= 0.01 * (thread.latency.count() as f64 + beyond);
+    let percentile = match has_percentile {
+        true => Measurement::percentile("latency_p99_us", &thread.latency, 0.99, 1e3),
+        false if thread.latency.count() > 0 => {
+            Measurement::absent("latency_p99_us", "more than 1 % lie beyond the end of the histogram")
+        }
+        false => Measurement::absent("latency_p99_us", "there is no histogram (-h)"),
+    };
+    let measurements = vec![
+        percentile,
+        given("latency_mean_us", thread.mean_us),
+        given("latency_max_us", thread.max_us),
+        given("latency_min_us", thread.min_us),
+        given("overflows", thread.overflows),
+    ];
+    let histograms = match has_percentile {
+        true => vec![NamedHistogram { name: "latency".to_owned(), histogram: thread.latency }],
+        false => Vec::new(),
+    };
+    let notes = thread.cycles.map(|cycles| format!("{cycles} cycles")).into_iter().collect();
+    Sample {
+        labels: [("thread".to_owned(), n.to_string())].into(),
+        measurements,
+        histograms,
+        notes,
+        ..Sample::default()
+    }
+}
+
+fn text(input: &mut Input<'_>) -> Result<Vec<Thread>, Problem> {
+    let mut threads: Vec<Thread> = Vec::new();
+    while let Some(line) = input.line()? {
+        if let Some(rest) = line.strip_prefix("T:") {
+            summary(input, rest, &mut threads)?;
+        } else if let Some((what, numbers)) = line.strip_prefix("# ").and_then(|rest| rest.split_once(": ")) {
+            let set: fn(&mut Thread) -> &mut Option<f64> = match what {
+                "Min Latencies" => |thread| &mut thread.min_us,
+                "Avg Latencies" => |thread| &mut thread.mean_us,
+                "Max Latencies" => |thread| &mut thread.max_us,
+                "Histogram Overflows" => |thread| &mut thread.overflows,
+                "Total" => |thread| &mut thread.cycles,
+                _ => continue,
+            };
+            for (n, value) in numbers.split_whitespace().enumerate() {
+                let value = number(input, value)?;
+                *set(at(&mut threads, n)) = Some(value);
+            }
+        } else if line.as_bytes().first().is_some_and(u8::is_ascii_digit) {
+            let mut fields = line.split_whitespace();
+            let latency_us = number(input, fields.next().unwrap_or_default())? as u64;
+            for (n, count) in fields.enumerate() {
+                let count = number(input, count)? as u64;
+                at(&mut threads, n).latency.record_n_ns(latency_us * 1_000, count);
+            }
+        }
+    }
+    Ok(threads)
+}
+
+/// `T: 0 (12232) P: 0 I:1000 C:    500 Min:     47 Act:   68 Avg:   64 Max:     403`; from ten threads on there is no space
+/// after the first colon.
+fn summary(input: &Input<'_>, rest: &str, threads: &mut Vec<Thread>) -> Result<(), Problem> {
+    let n = rest.trim_start().split([' ', '(']).next().unwrap_or_default();
+    let n = n.parse::<usize>().map_err(|_| input.problem(format!("{n:?} is no number of a thread")))?;
+    let value = |name: &str| match rest.split_once(name).and_then(|(_, rest)| rest.split_whitespace().next()) {
+        Some(text) => number(input, text),
+        None => Err(input.problem(format!("there is no {name} in it: the line was cut"))),
+    };
+    let (cycles, min, mean, max) = (value("C:")?, value("Min:")?, value("Avg:")?, value("Max:")?);
+    let thread = at(threads, n);
+    (thread.cycles, thread.min_us, thread.mean_us, thread.max_us) = (Some(cycles), Some(min), Some(mean), Some(max));
+    Ok(())
+}
+
+/// The thread with this number; more than 65,536 there are not.
+fn at(threads: &mut Vec<Thread>, n: usize) -> &mut Thread {
+    let n = n.min(u16::MAX.into());
+    if threads.len() <= n {
+        threads.resize_with(n + 1, Thread::default);
+    }
+    &mut threads[n]
+}
+
+fn json(input: &mut Input<'_>, results: &mut Results) -> Result<Vec<Thread>, Problem> {
+    let document = input.json()?;
+    let per_us = if document["resolution_in_ns"].as_i64() == Some(1) { 1e3 } else { 1.0 };
+    let facts = [("kernel.release", "release"), ("kernel.version", "version"), ("host.name", "nodename")];
+    results.facts.extend(
+        facts
+            .iter()
+            .filter_map(|(key, name)| Some(Fact::read(*key, document["sysinfo"][name].as_str()?, "cyclictest --json"))),
+    );
+    let of = document["thread"].as_object().ok_or_else(|| Problem::usage(input.name(), "it has no object `thread`"))?;
+    let mut threads = Vec::new();
+    for (n, one) in of {
+        let n = n.parse::<usize>().map_err(|_| Problem::usage(input.name(), format!("thread {n:?} is no number")))?;
+        let given = |name: &str| one[name].as_f64().map(|value| value / per_us);
+        let thread = at(&mut threads, n);
+        (thread.min_us, thread.mean_us, thread.max_us) = (given("min"), given("avg"), given("max"));
+        thread.cycles = one["cycles"].as_f64();
+        for (latency, count) in one["histogram"].as_object().into_iter().flatten() {
+            let latency = latency
+                .parse::<f64>()
+                .map_err(|_| Problem::usage(input.name(), format!("{latency:?} is no latency")))?;
+            thread.latency.record_n_ns((latency * 1e3 / per_us) as u64, count.as_u64().unwrap_or(0));
+        }
+        let in_histogram = thread.latency.count() as f64;
+        let has_histogram = in_histogram > 0.0;
+        thread.overflows = thread.cycles.filter(|_| has_histogram).map(|cycles| (cycles - in_histogram).max(0.0));
+    }
+    if document["return_code"].as_i64().is_some_and(|code| code != 0) {
+        results
+            .cautions
+            .push(format!("cyclictest ended with exit code {}.", Value::to_string(&document["return_code"])));
+    }
+    Ok(threads)
+}

@@ -1,0 +1,32 @@
+//! The tools whose results can be read: one file each, and its line in [`KINDS`].
+
+mod cyclictest;
+mod hackbench;
+mod hyperfine;
+mod pgbench;
+
+use crate::{Input, Results};
+use holdup_model::{Direction, Meta, Metric, Problem};
+
+/// A tool whose results can be read.
+pub struct Kind {
+    /// What it says about itself.
+    pub meta: Meta,
+    /// Whether the begin of a file looks like it.
+    pub(crate) looks_like: fn(&str) -> bool,
+    /// Reads a file.
+    pub(crate) read: fn(&mut Input<'_>) -> Result<Results, Problem>,
+}
+
+/// All of them.
+pub static KINDS: &[Kind] = &[cyclictest::KIND, hackbench::KIND, hyperfine::KIND, pgbench::KIND];
+
+/// The one with this id.
+pub fn find(id: &str) -> Option<&'static Kind> {
+    KINDS.iter().find(|kind| kind.meta.id == id)
+}
+
+/// A metric of a tool.
+pub(crate) fn metric(id: &str, unit: &str, better: Direction, summary: &str) -> Metric {
+    Metric { id: id.to_owned(), unit: unit.to_owned(), better, summary: summary.to_owned() }
+}

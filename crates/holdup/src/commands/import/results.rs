@@ -1,0 +1,71 @@
+//! Results of other benchmarks.
+
+use super::{input, refuse};
+use crate::{bundles, output};
+use clap::builder::PossibleValuesParser;
+use holdup_import::{Input, KINDS, Kind, Named};
+use holdup_model::Problem;
+use holdup_model::text::count;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum By {
+    File,
+    Settings,
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Results {
+    /// The tool that printed the results: `holdup list importers`
+    #[arg(value_name = "KIND", required = true, value_parser = PossibleValuesParser::new(KINDS.iter().map(|kind| kind.meta.id)), hide_possible_values = true)]
+    kind: Option<String>,
+    /// Its files; those with one NAME are runs of one arm. The first is the baseline
+    #[arg(value_name = "[NAME=]FILE", required = true)]
+    files: Vec<String>,
+    /// Without NAME=: what distinguishes arms, files or the settings that they name
+    #[arg(long, value_enum, default_value = "file")]
+    by: By,
+    /// Write this bundle [default: import-N.holdup]
+    #[arg(short, long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Print no progress
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+pub(super) fn run(args: &Results) -> anyhow::Result<u8> {
+    let Some(kind) = args.kind.as_deref().and_then(holdup_import::find) else {
+        return Err(Problem::usage("holdup import", "no kind is named").hint("holdup list importers").into());
+    };
+    let out = args.out.clone().unwrap_or_else(|| bundles::free_name("import"));
+    refuse(&out)?;
+    let given = args.files.iter().map(|file| read(kind, file, args)).collect::<Result<Vec<_>, _>>()?;
+    let samples = || given.iter().flat_map(|one| &one.results.samples);
+    let begin_unix_ns = samples().filter_map(|sample| sample.begin_unix_ns).min();
+    let words: String = given.iter().map(|one| format!("{} {:?}", one.name, one.results)).collect();
+    let command: Vec<String> = std::env::args().collect();
+    let head = holdup_target::head_of_import(&words, begin_unix_ns, &command);
+    let bundle = holdup_import::bundle(kind.meta.id, &given, head);
+    holdup_watch::write(&bundle, &out)?;
+    let void = samples().filter(|sample| sample.void.is_some()).count();
+    let runs = count(samples().count(), "run");
+    let (arms, void) =
+        (count(bundle.schedule.arms.len(), "arm"), if void > 0 { format!(", {void} void") } else { String::new() });
+    output::say(&format!("bundle: {} ({runs} of {arms}{void})", out.display()));
+    Ok(0)
+}
+
+/// `NAME=FILE`, or `FILE`, whose name is its arm's.
+fn read(kind: &Kind, given: &str, args: &Results) -> Result<Named, Problem> {
+    let (name, path) = match given.split_once('=') {
+        Some((name, file)) if !name.is_empty() && !Path::new(given).exists() => (name.to_owned(), Path::new(file)),
+        _ if args.by == By::Settings => (kind.meta.id.to_owned(), Path::new(given)),
+        _ => (input::short(Path::new(given)), Path::new(given)),
+    };
+    let shown = path.display().to_string();
+    let source = holdup_kernels::decompressed(input::source(path, args.quiet)?)
+        .map_err(|e| Problem::usage(&shown, e.to_string()))?;
+    let results = holdup_import::read(kind, &mut Input::new(shown, BufReader::new(source)))?;
+    Ok(Named { name, results })
+}

@@ -1,0 +1,58 @@
+//! `holdup import` of results: a bundle that the other commands read.
+
+mod common;
+
+use common::{Sandbox, refused};
+
+fn hackbench(place: &Sandbox, name: &str, seconds: &[f64]) {
+    let run = |seconds: &f64| {
+        format!(
+            "Running in process mode with 2 groups using 40 file descriptors each (== 80 tasks)\n\
+             Each sender will pass 50 messages of 100 bytes\nTime: {seconds}\n"
+        )
+    };
+    place.write(name, &seconds.iter().map(run).collect::<String>());
+}
+
+#[test]
+fn results_become_a_bundle_that_is_compared_and_kept() {
+    let place = Sandbox::new();
+    hackbench(&place, "old.txt", &[0.100, 0.103, 0.099, 0.101, 0.102]);
+    hackbench(&place, "new.txt", &[0.150, 0.149, 0.153, 0.151, 0.148]);
+    hackbench(&place, "same.txt", &[0.1005, 0.1025, 0.0995, 0.1012, 0.1015]);
+    let import = |files: &[&str], out: &str| {
+        place.expect(0, &[&["import", "hackbench"], files, &["--quiet", "--out", out]].concat())
+    };
+    import(&["old=old.txt", "new=new.txt"], "a.holdup");
+    let (said, _) = place.expect(1, &["compare", "a.holdup"]);
+    assert!(said.contains("results=new instead of old") && said.contains("different, worse"), "{said}");
+    assert!(said.contains("Not known of imported results: the order of the runs"), "{said}");
+    assert!(said.lines().count() <= 24 && said.lines().all(|line| line.chars().count() <= 80), "{said}");
+    import(&["old=old.txt", "new=same.txt"], "b.holdup");
+    let (said, _) = place.expect(0, &["compare", "b.holdup"]);
+    assert!(said.contains("no difference beyond"), "{said}");
+    // Two files of one name are runs of one arm.
+    import(&["x=old.txt", "x=same.txt"], "c.holdup");
+    let (said, _) = place.expect(0, &["report", "c.holdup"]);
+    assert!(said.contains("in 10 runs"), "{said}");
+    // The same files give the same bundle, which a store keeps once.
+    import(&["old=old.txt", "new=new.txt"], "d.holdup");
+    place.expect(0, &["store", "push", "--store", "kept", "a.holdup", "d.holdup"]);
+    assert!(place.expect(0, &["store", "list", "--store", "kept"]).0.contains("1 run"));
+    place.expect(0, &["report", "a.holdup", "--html", "a.html"]);
+    place.expect(0, &["export", "a.holdup", "-f", "csv"]);
+    place.expect(0, &["verify", "a.holdup"]);
+}
+
+#[test]
+fn what_cannot_be_imported_says_why() {
+    let place = Sandbox::new();
+    hackbench(&place, "h.txt", &[0.1]);
+    refused(&place, 2, &["import", "pgbench", "h.txt"], &["does not look like", "holdup import hackbench h.txt"]);
+    refused(&place, 2, &["import", "pgbench", "none.txt"], &["there is no such file"]);
+    refused(&place, 2, &["import", "sysbanch", "h.txt"], &["sysbanch"]);
+    place.write("cut.txt", "Running in process mode with 2 groups using 40 file descriptors each (== 80 tasks)\nEach sender will pass 50 messages of 100 bytes\n");
+    let (said, err) = place.expect(0, &["import", "hackbench", "cut.txt", "h.txt", "--quiet", "--out", "cut.holdup"]);
+    assert!(err.contains("1 void"), "{said}{err}");
+    refused(&place, 2, &["import", "hackbench", "h.txt", "--out", "cut.holdup"], &["cut.holdup"]);
+}
