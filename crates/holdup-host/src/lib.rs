@@ -18,6 +18,7 @@ mod facts;
 pub mod fake;
 mod fs;
 pub mod guc;
+pub mod heap;
 pub mod kernel;
 pub mod lock;
 mod machine;

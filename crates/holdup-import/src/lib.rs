@@ -6,6 +6,8 @@
 //!
 //! Pure: bytes come in through [`std::io::BufRead`], nothing is opened here.
 
+#![forbid(unsafe_code)]
+
 mod bundle;
 mod input;
 mod kinds;

@@ -66,7 +66,7 @@ fn cyclictest_is_read() {
     assert_eq!(import("cyclictest", "2.40-twelve.txt").samples.len(), 12);
 }
 
-/// Whatever a cut, a changed byte or another tool's file makes of it: an error or a result, and never a panic.
+/// A cut, a changed byte or another tool's file: an error or a result, and never a panic.
 #[test]
 fn damaged_samples_are_refused_or_read() {
     for kind in KINDS {

@@ -201,8 +201,15 @@ fn catalogue(kind: Kind, id: Option<&str>, as_json: bool) -> Result<String, Prob
         return Ok(format!("{}  {}{here}\n{}", row.id, row.summary, in_full(row)));
     }
     let width = chosen.iter().map(|r| r.id.len()).max().unwrap_or(0);
+    // The last line names those for which the screen has no line.
+    let lines = if chosen.len() > SCREEN_LINES { SCREEN_LINES - 1 } else { chosen.len() };
+    let (shown, others) = chosen.split_at(lines);
     let mut text: String =
-        chosen.iter().map(|row| one_line(row.id, row.summary, mark(row.here.as_ref()), width)).collect();
+        shown.iter().map(|row| one_line(row.id, row.summary, mark(row.here.as_ref()), width)).collect();
+    if !others.is_empty() {
+        let names = others.iter().map(|row| row.id).collect::<Vec<_>>().join(", ");
+        text.push_str(&one_line("and", &names, "", width));
+    }
     // A list that fills the screen has no line for it.
     if chosen.len() < SCREEN_LINES && chosen.iter().any(|row| !mark(row.here.as_ref()).is_empty()) {
         let _infallible = writeln!(text, "why not here: holdup list {} ID", kind.name());

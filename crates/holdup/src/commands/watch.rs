@@ -3,7 +3,7 @@
 use crate::cli::{Watched, bytes, check_window, duration};
 use crate::design::{Sampling, collectors};
 use crate::{bundles, output, signals};
-use holdup_host::Host;
+use holdup_host::{Host, heap};
 use holdup_live::{Memory, lists};
 use holdup_load::Cancel;
 use holdup_model::{Availability, BundleData, Problem};
@@ -76,6 +76,7 @@ fn list(name: &str) -> Result<usize, String> {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
+    heap::share_one();
     check_window(args.window)?;
     let host = Host::real();
     // Before the terminal is taken: nothing to be watched is an error on the screen that the user is on.

@@ -6,7 +6,7 @@ use crate::cli::{bytes, check_window, duration};
 use crate::design::Sampling;
 use crate::{output, signals};
 use holdup_exporter::{Exposed, FlightOptions, Flights, Listen, Listener, Target, serve, textfile};
-use holdup_host::Host;
+use holdup_host::{Host, heap};
 use holdup_live::Trigger;
 use holdup_model::Problem;
 use holdup_watch::{Live, LiveRequest, live};
@@ -105,6 +105,7 @@ pub(crate) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
+    heap::share_one();
     let host = Host::real();
     check_window(args.window)?;
     let watched = targets::of(args)?;
