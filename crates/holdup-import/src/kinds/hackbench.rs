@@ -38,7 +38,7 @@ fn read(input: &mut Input<'_>) -> Result<Results, Problem> {
                 results.samples.extend(run.replace(sample).map(cut));
             }
             ["#", "Running", "'sched/messaging'", ..] => {
-                results.samples.extend(run.replace(Sample::default()).map(cut))
+                results.samples.extend(run.replace(Sample::default()).map(cut));
             }
             ["Each", "sender", "will", "pass", messages, "messages", "of", bytes, ..] => {
                 for (label, value) in [("messages", messages), ("bytes", bytes)] {
