@@ -339,7 +339,8 @@ pub(super) fn an_end_that_disappears_makes_the_trial_void_and_both_are_restored(
     assert_eq!(std::fs::read_to_string(place.path("left.txt")).unwrap(), "", "no agent stays");
 }
 
-/// Both lines in turn, cut at each message of a run of one trial until a run is over before.
+/// Both lines in turn, cut at every ninth message of a run of one trial until a run is over before; at each with
+/// HOLDUP_CUT_EACH=1, which takes half an hour.
 pub(super) fn a_line_of_two_ends_that_is_cut_at_any_message_leaves_both_hosts_as_they_were() {
     let place = Sandbox::new();
     let script = format!(
@@ -347,8 +348,8 @@ pub(super) fn a_line_of_two_ends_that_is_cut_at_any_message_leaves_both_hosts_as
          run() {{ $H run messenger --set hosts.server=srv --set hosts.client=cli --set aa=false --blocks 1 --warmup 20ms \\\n\
            --duration 50ms --transport tcp --groups 1 --senders 1 --receivers 1 --set swappiness=11 --dead-after 3s --out $1.holdup > $1.txt 2>&1; }}\n\
          run whole || {{ cat whole.txt; exit 1; }}\n\
-         real=$HOLDUP_SSH\n\
-         for end in cli srv; do for at in $(seq 200); do\n\
+         real=$HOLDUP_SSH; first=$((${{HOLDUP_CUT_EACH:-5}} > 1 ? 5 : 1))\n\
+         for end in cli srv; do for at in $(seq $first ${{HOLDUP_CUT_EACH:-9}} 200); do\n\
            out=$end-$at\n\
            export {CUTTER}=close:$at:$PWD/count-$out:$end HOLDUP_SSH=\"{cutter} ${{real#ssh }}\"\n\
            run $out; code=$?\n\
@@ -384,7 +385,7 @@ pub(super) fn a_line_of_two_ends_that_is_cut_at_any_message_leaves_both_hosts_as
         }
     }
     let of = |end: &str| cuts.lines().filter(|cut| cut.starts_with(end)).count();
-    assert!(of("cli") > 15 && of("srv") > 15 && bundles > 5, "{bundles} bundles\n{cuts}");
+    assert!(of("cli") > 3 && of("srv") > 3 && bundles > 0, "{bundles} bundles\n{cuts}");
     println!("{} messages of the client's line, {} of the server's; {bundles} partial bundles", of("cli"), of("srv"));
 }
 
