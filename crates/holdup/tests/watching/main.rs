@@ -256,7 +256,10 @@ fn a_terminal_without_colours() {
         let place = Sandbox::new();
         let words = command(&place, &["watch", "--pid", &watched.pid()]);
         let tmux = Tmux::start(&place, ("80", "24"), &format!("export {set}; {words}"));
-        tmux.shows("? help");
+        // Nothing is coloured before.
+        wait_for("a window", || {
+            tmux.screen().contains("? help") && !tmux.screen().contains("The first window has not")
+        });
         assert_eq!(coloured(&tmux), has_colour, "{set}: {}", tmux.screen());
         tmux.press(&["q"]);
         tmux.shows("ended with 0");
