@@ -250,7 +250,12 @@ fn runs(pid: &str) -> bool {
 fn a_terminal_without_colours() {
     needs();
     let watched = Load(Command::new("sleep").arg("300").spawn().unwrap());
-    let coloured = |tmux: &Tmux| tmux.ask(&["capture-pane", "-e", "-p"]).contains("\u{1b}[36m");
+    // Cyan, of eight colours or of 256.
+    let cyan = ["\u{1b}[36m", "\u{1b}[38;5;6m"];
+    let coloured = |tmux: &Tmux| {
+        let screen = tmux.ask(&["capture-pane", "-e", "-p"]);
+        cyan.iter().any(|code| screen.contains(code))
+    };
     // Each has its folder: a server of tmux needs a moment to end.
     for (set, has_colour) in [("NO_COLOR=1", false), ("NO_COLOR=", true)] {
         let place = Sandbox::new();
