@@ -538,13 +538,14 @@ holdup_testkit::tests!(
     jobs_that_an_administrator_cancels_are_an_error_and_the_run_is_continued,
     a_node_without_the_folder_is_an_error_that_says_so,
     what_cannot_be_run_on_a_cluster_is_said_before_anything_is_submitted,
-    a_time_limit_that_is_too_short_is_named,
     what_a_plan_needs_of_nodes_chooses_them,
     jobs_bring_what_they_need_to_nodes_that_share_nothing,
     what_is_measured_on_nodes_that_share_nothing_comes_back_and_has_its_files,
     a_node_without_a_folder_for_what_is_brought_is_named,
-    what_was_brought_is_fetched_after_an_interruption_and_a_killed_node_is_replaced,
     parts_that_are_missing_for_good_leave_a_bundle_that_says_so_and_is_completed,
     a_session_that_was_cancelled_is_void_in_its_place_and_is_completed,
-    a_prediction_on_four_nodes_is_the_one_of_this_host_to_the_byte
+    a_prediction_on_four_nodes_is_the_one_of_this_host_to_the_byte;
+    // The shortest limit of Slurm is a minute.
+    by_hand: a_time_limit_that_is_too_short_is_named,
+    what_was_brought_is_fetched_after_an_interruption_and_a_killed_node_is_replaced
 );

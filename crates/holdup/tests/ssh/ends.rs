@@ -304,7 +304,7 @@ pub(super) fn an_end_that_disappears_makes_the_trial_void_and_both_are_restored(
     let output = lab(
         &place,
         "before=$(cat /proc/sys/vm/swappiness)\n\
-         for pair in pgbench-srv pgbench-cli stream-srv messenger-cli; do kind=${pair%-*}; end=${pair#*-}\n\
+         for pair in pgbench-cli messenger-srv; do kind=${pair%-*}; end=${pair#*-}\n\
            case $kind in\n\
              pgbench) more='--set scale=1 --set clients=2' ;;\n\
              messenger) more='--transport tcp --groups 1 --senders 2 --receivers 2' ;;\n\
@@ -323,7 +323,7 @@ pub(super) fn an_end_that_disappears_makes_the_trial_void_and_both_are_restored(
     );
     let (out, err) = texts(&output);
     assert_eq!(output.status.code(), Some(0), "{out}{err}");
-    for pair in ["pgbench-srv", "pgbench-cli", "stream-srv", "messenger-cli"] {
+    for pair in ["pgbench-cli", "messenger-srv"] {
         let file = format!("{pair}.txt");
         let text = std::fs::read_to_string(place.path(&file)).unwrap();
         let lost = if pair.ends_with("cli") { "client host cli" } else { "host srv" };
