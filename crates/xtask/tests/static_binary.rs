@@ -8,7 +8,7 @@ use object::elf::{self, FileHeader64};
 use object::read::elf::{Dyn, FileHeader, ProgramHeader};
 
 /// The most that the release may weigh.
-const MOST_BYTES: usize = 23_500_000;
+const MOST_BYTES: usize = 24_800_000;
 
 /// What makes a program need something beside itself.
 fn needs(bytes: &[u8]) -> Result<Vec<String>, String> {
