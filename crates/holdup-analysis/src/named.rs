@@ -237,27 +237,26 @@ fn unpaired(
             level: side(ib, b.id, &metric.id),
             ..blank()
         };
-        let effect = comparable.clone().and_then(|()| {
-            for (index, arm) in [(ia, a), (ib, b)] {
-                if index.values(arm.id, &metric.id).is_empty() {
-                    return Err(NoEstimate::new(index.why_absent(arm.id, &metric.id)));
-                }
-            }
-            Effect::unpaired(&values(ia, a.id), &values(ib, b.id))
-        });
+        let effect = comparable
+            .clone()
+            .and_then(|()| Effect::unpaired(&known_values(ia, a, &metric.id)?, &known_values(ib, b, &metric.id)?));
         drafts.push(Draft::unpaired(comparison, effect));
     }
     drafts
 }
 
-/// B against A in cells whose results nothing pairs.
-pub(crate) fn apart(index: &Index<'_>, cells: &[Cell<'_>], metric: &str) -> Result<Effect, NoEstimate> {
-    let values = |arm: &Arm| match index.values(arm.id, metric) {
+/// The values of an arm, of which there is one at least.
+fn known_values(index: &Index<'_>, arm: &Arm, metric: &str) -> Result<Vec<BlockValue>, NoEstimate> {
+    match index.values(arm.id, metric) {
         values if values.is_empty() => Err(NoEstimate::new(index.why_absent(arm.id, metric))),
         values => Ok(values.into_iter().map(|(value, _)| value).collect()),
-    };
-    let a = cells.iter().map(|cell| values(cell.a)).collect::<Result<Vec<_>, _>>()?;
-    let b = cells.iter().map(|cell| values(cell.b)).collect::<Result<Vec<_>, _>>()?;
+    }
+}
+
+/// B against A in cells whose results nothing pairs.
+pub(crate) fn apart(index: &Index<'_>, cells: &[Cell<'_>], metric: &str) -> Result<Effect, NoEstimate> {
+    let a = cells.iter().map(|cell| known_values(index, cell.a, metric)).collect::<Result<Vec<_>, _>>()?;
+    let b = cells.iter().map(|cell| known_values(index, cell.b, metric)).collect::<Result<Vec<_>, _>>()?;
     Effect::unpaired(&pool(&a)?, &pool(&b)?)
 }
 

@@ -4,7 +4,7 @@ use crate::{Results, Sample};
 use holdup_model::bundle::{BundleHead, Ending, IMPORTED};
 use holdup_model::plan::{Level, MetricChoice};
 use holdup_model::{
-    Arm, BundleData, EnvironmentReading, Factor, Measurement, Plan, Schedule, Trial, TrialSpec, TrialStatus, Window,
+    Arm, BundleData, EnvironmentReading, Factor, Plan, Schedule, Trial, TrialSpec, TrialStatus, Window,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ const FACTOR: &str = "results";
 /// The margin of the metric that comparisons are about: that of plans which name none.
 const MARGIN: f64 = 0.02;
 
-/// What is needed beside results: the id of their tool, and who gets what.
+/// The results of a file, and the arm that they are of.
 pub struct Named {
     /// The arm's name; several files may have the same.
     pub name: String,
@@ -167,7 +167,7 @@ fn trial(seq: u32, arm: u32, block: u32, sample: &Sample, created_unix_ns: i64) 
         status: reason.map_or(TrialStatus::Done, |reason| TrialStatus::Void { reason }),
         ended_unix_ns: end_unix_ns,
         window: (length_ns > 0).then_some(Window { begin_unix_ns, end_unix_ns, length_ns }),
-        measurements: sample.measurements.iter().filter(|m: &&Measurement| !m.metric.is_empty()).cloned().collect(),
+        measurements: sample.measurements.clone(),
         histograms: sample.histograms.clone(),
         notes: sample.notes.clone(),
         ..Trial::begun(begin_unix_ns)

@@ -69,6 +69,37 @@ pub struct ScalingBeside {
     pub absent: Option<String>,
 }
 
+/// A ratio that somebody found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Wanted {
+    /// The factor or axis.
+    pub factor: String,
+    /// Its level, as shown.
+    pub level: String,
+    /// What the level changed against the first one.
+    pub ratio: f64,
+    /// How many times as small and as great as in the machine file each cost may be.
+    pub widen: f64,
+}
+
+impl Wanted {
+    /// Whether a ratio is the wanted one, or further from 1.
+    pub fn is_reached(&self, ratio: f64) -> bool {
+        match self.ratio < 1.0 {
+            true => ratio <= self.ratio,
+            false => ratio >= self.ratio,
+        }
+    }
+
+    /// How far a ratio is on the way to the one that is wanted.
+    pub fn way(&self, ratio: f64) -> f64 {
+        match self.ratio < 1.0 {
+            true => -ratio,
+            false => ratio,
+        }
+    }
+}
+
 /// A ratio that somebody found, and what machines on which it comes out are.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Reach {

@@ -6,7 +6,7 @@ use crate::draft::{Draft, find, put};
 use crate::errors::{Complaints, Wrong};
 use crate::guest::GUEST_KEYS;
 use crate::hosts::HOSTS_KEYS;
-use crate::node::{Data, Node};
+use crate::node::{Data, Entry, Node};
 use crate::nodes::NODES_KEYS;
 use crate::source::Location;
 use crate::words::{Meaning, Words, did_you_mean, shown};
@@ -28,19 +28,49 @@ pub(crate) fn apply(draft: &mut Draft, overrides: &Overrides, words: Words<'_>, 
     apply.design(overrides);
 }
 
+/// One value, or a list of several.
+fn value(place: Location, nodes: Vec<Node>) -> Node {
+    match <[Node; 1]>::try_from(nodes) {
+        Ok([node]) => node,
+        Err(nodes) => Node::new(place, Data::List(nodes)),
+    }
+}
+
 struct Apply<'a> {
     draft: &'a mut Draft,
     words: Words<'a>,
     complaints: &'a mut Complaints,
 }
 
+/// A table of a plan whose keys are set as `TABLE.key`.
+struct Table {
+    name: &'static str,
+    keys: &'static [&'static str],
+    of: fn(&mut Draft) -> &mut Vec<Entry>,
+    /// Whether one value is a list of one.
+    has_lists: bool,
+}
+
+static TABLES: [Table; 3] = [
+    Table { name: "guest", keys: GUEST_KEYS, of: |draft| &mut draft.guest, has_lists: false },
+    Table { name: "hosts", keys: HOSTS_KEYS, of: |draft| &mut draft.hosts, has_lists: true },
+    Table { name: "nodes", keys: NODES_KEYS, of: |draft| &mut draft.nodes, has_lists: true },
+];
+
+impl Table {
+    /// The table that a key is of, and the key in it.
+    fn of_key(key: &str) -> Option<(&'static Table, &str)> {
+        let (name, key) = key.split_once('.')?;
+        TABLES.iter().find(|table| table.name == name).map(|table| (table, key))
+    }
+}
+
 /// What a key of `--set` or `--vary` names.
 enum Target<'a> {
     Design(&'a str),
     Head(&'a str),
-    Guest(&'a str),
-    Hosts(&'a str),
-    Nodes(&'a str),
+    /// A key of a table that is set as `TABLE.key`.
+    Table(&'static Table, &'a str),
     /// Workloads by their number, and the parameter.
     Parameter(Vec<usize>, &'a Parameter),
     NegativeControl(usize),
@@ -60,13 +90,10 @@ impl<'a> Apply<'a> {
                 self.complaints.add(&place, format!("key `{}`", shown(key)), wrong);
             }
             Target::Design(name) => one(nodes).into_iter().for_each(|n| put(&mut self.draft.design, name, n)),
-            // A list of CPUs is one value.
-            Target::Guest(name) => match <[Node; 1]>::try_from(nodes) {
-                Ok([node]) => put(&mut self.draft.guest, name, node),
-                Err(nodes) => put(&mut self.draft.guest, name, Node::new(place, Data::List(nodes))),
-            },
-            Target::Nodes(name) => put(&mut self.draft.nodes, name, Node::new(place, Data::List(nodes))),
-            Target::Hosts(name) => put(&mut self.draft.hosts, name, Node::new(place, Data::List(nodes))),
+            Target::Table(table, name) => {
+                let node = if table.has_lists { Node::new(place, Data::List(nodes)) } else { value(place, nodes) };
+                put((table.of)(self.draft), name, node);
+            }
             Target::Head(name) => one(nodes).into_iter().for_each(|n| put(&mut self.draft.head, name, n)),
             Target::NegativeControl(at) => {
                 one(nodes).into_iter().for_each(|n| put_into(&mut self.draft.workloads[at], "negative_control", n));
@@ -85,12 +112,7 @@ impl<'a> Apply<'a> {
         let Some((place, nodes, target)) = self.read(flag, key, values) else { return };
         let what = format!("key `{}`", shown(key));
         match target {
-            Target::Design(_)
-            | Target::Head(_)
-            | Target::Guest(_)
-            | Target::Hosts(_)
-            | Target::Nodes(_)
-            | Target::NegativeControl(_) => {
+            Target::Design(_) | Target::Head(_) | Target::Table(..) | Target::NegativeControl(_) => {
                 let wrong = Wrong::new("it is the same for all arms and cannot be varied")
                     .hint(format!("--set {}=VALUE sets it", shown(key)));
                 self.complaints.add(&place, what, wrong);
@@ -138,14 +160,10 @@ impl<'a> Apply<'a> {
         if let Some(name) = HEAD_KEYS.iter().find(|k| **k == key) {
             return Some(Target::Head(name));
         }
-        if let Some(name) = key.strip_prefix("guest.").and_then(|key| GUEST_KEYS.iter().find(|k| **k == key)) {
-            return Some(Target::Guest(name));
-        }
-        if let Some(name) = key.strip_prefix("hosts.").and_then(|key| HOSTS_KEYS.iter().find(|k| **k == key)) {
-            return Some(Target::Hosts(name));
-        }
-        if let Some(name) = key.strip_prefix("nodes.").and_then(|key| NODES_KEYS.iter().find(|k| **k == key)) {
-            return Some(Target::Nodes(name));
+        if let Some((table, key)) = Table::of_key(key)
+            && let Some(name) = table.keys.iter().find(|known| **known == key)
+        {
+            return Some(Target::Table(table, name));
         }
         if let Some(target) = self.of_one_workload(key) {
             return Some(target);
@@ -199,14 +217,8 @@ impl<'a> Apply<'a> {
         }
         known.extend(self.words.factor_names());
         known.extend(DESIGN_KEYS);
-        if let Some(key) = key.strip_prefix("guest.") {
-            return did_you_mean(key, GUEST_KEYS);
-        }
-        if let Some(key) = key.strip_prefix("hosts.") {
-            return did_you_mean(key, HOSTS_KEYS);
-        }
-        if let Some(key) = key.strip_prefix("nodes.") {
-            return did_you_mean(key, NODES_KEYS);
+        if let Some((table, key)) = Table::of_key(key) {
+            return did_you_mean(key, table.keys);
         }
         match key.rsplit_once('.') {
             // `select-only.client`: the parameter is what may be mistyped, or the workload.
@@ -219,10 +231,7 @@ impl<'a> Apply<'a> {
     }
 
     fn parameter(&mut self, workloads: &[usize], parameter: &Parameter, place: Location, nodes: Vec<Node>) {
-        let node = match <[Node; 1]>::try_from(nodes) {
-            Ok([node]) => node,
-            Err(nodes) => Node::new(place, Data::List(nodes)),
-        };
+        let node = value(place, nodes);
         for at in workloads {
             put_into(&mut self.draft.workloads[*at], parameter.name, node.clone());
         }

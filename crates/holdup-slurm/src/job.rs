@@ -1,6 +1,7 @@
 //! All that a node has to know of a run.
 
 use crate::cut::Span;
+use holdup_model::prediction::Wanted;
 use holdup_model::{Machine, Plan, Problem};
 use serde::{Deserialize, Serialize};
 use std::path::{Component, Path, PathBuf};
@@ -14,8 +15,8 @@ pub enum Kind {
     Predict {
         /// How many machines are drawn.
         draws: u32,
-        /// Ratios that are looked for, as (factor, level, ratio, how many times each cost may vary).
-        reach: Vec<(String, String, f64, f64)>,
+        /// Ratios that are looked for.
+        reach: Vec<Wanted>,
     },
 }
 

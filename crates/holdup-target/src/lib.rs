@@ -40,9 +40,7 @@ pub use profiles::put_back_left;
 pub use qemu::BootCache;
 pub use run::{Earlier, Part, RunOutcome, RunRequest, run};
 pub use session::{Closed, GuestOptions, Readiness, Session, SessionRequest, Target, TrialDraft};
-pub use sim::{
-    CalibrateRequest, PredictRequest, Sweep, Wanted, calibrate, calibrate_guest, described_of, predict, trial_cost,
-};
+pub use sim::{CalibrateRequest, PredictRequest, Sweep, calibrate, calibrate_guest, described_of, predict, trial_cost};
 pub use vocabulary::vocabulary;
 
 /// The target that a plan names, as `ID` or as `ID:ARGUMENT`.

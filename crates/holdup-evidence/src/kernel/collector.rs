@@ -16,9 +16,31 @@ pub(crate) struct KernelCollector {
 
 struct Running {
     collector: KernelCollector,
+    windows: Windows,
+}
+
+/// The windows of a watch, as one of its collectors goes through them.
+pub(crate) struct Windows {
     watch: Arc<Watch>,
-    /// Windows that have ended.
-    windows: u32,
+    /// Those that have ended.
+    ended: u32,
+}
+
+impl Windows {
+    pub(crate) fn of(watch: Arc<Watch>) -> Self {
+        Windows { watch, ended: 0 }
+    }
+
+    /// Has the window end now. Its counts, or the reason that there are none, are the next answer.
+    pub(crate) fn edge(&self) {
+        drop(self.watch.window(self.ended + 1));
+    }
+
+    /// The counts of the window, which ends now unless it has ended.
+    pub(crate) fn next(&mut self) -> Result<Arc<WindowCounts>, String> {
+        self.ended += 1;
+        self.watch.window(self.ended)
+    }
 }
 
 impl Running {
@@ -43,13 +65,11 @@ impl Running {
 
 impl Continuous for Running {
     fn edge(&mut self) {
-        // The next call gets the same answer, or the reason that there is none.
-        drop(self.watch.window(self.windows + 1));
+        self.windows.edge();
     }
 
     fn cut(&mut self) -> Collected {
-        self.windows += 1;
-        match self.watch.window(self.windows) {
+        match self.windows.next() {
             Ok(counts) => self.collect(&counts),
             Err(why) => all_absent(self.collector.meta.id, self.collector.produces, &why, SelfCost::default()),
         }
@@ -76,6 +96,6 @@ impl Collector for KernelCollector {
     }
 
     fn start(&self, context: &CollectContext) -> Result<Box<dyn Collecting>, Problem> {
-        Ok(Box::new(Running { collector: *self, watch: context.watch(self)?, windows: 0 }))
+        Ok(Box::new(Running { collector: *self, windows: Windows::of(context.watch(self)?) }))
     }
 }

@@ -18,7 +18,7 @@ mod stats;
 mod table;
 mod watch;
 
-pub(crate) use collector::KernelCollector;
+pub(crate) use collector::{KernelCollector, Windows};
 pub(crate) use counts::{SectionStats, WindowCounts, task_name};
 pub(crate) use load::HAS_SCHED_EXIT;
 pub use part::Part;

@@ -6,7 +6,6 @@ use crate::{Input, Results, Sample};
 use holdup_model::Direction::Lower;
 use holdup_model::trial::NamedHistogram;
 use holdup_model::{Fact, Histogram, Measurement, Meta, Problem};
-use serde_json::Value;
 
 pub(super) const KIND: Kind = Kind {
     meta: Meta {
@@ -179,9 +178,7 @@ fn json(input: &mut Input<'_>, results: &mut Results) -> Result<Vec<Thread>, Pro
         thread.overflows = thread.cycles.filter(|_| has_histogram).map(|cycles| (cycles - in_histogram).max(0.0));
     }
     if document["return_code"].as_i64().is_some_and(|code| code != 0) {
-        results
-            .cautions
-            .push(format!("cyclictest ended with exit code {}.", Value::to_string(&document["return_code"])));
+        results.cautions.push(format!("cyclictest ended with exit code {}.", document["return_code"]));
     }
     Ok(threads)
 }

@@ -34,7 +34,7 @@ const SETTINGS: &[(&str, &str)] = &[
     ("number of threads: ", "threads"),
 ];
 
-/// Numbers by how their lines begin: metric, whether a lower number is better, unit, meaning.
+/// Numbers by how their lines begin: metric, unit, meaning. Of all a lower one is better.
 const NUMBERS: &[(&str, &str, &str, &str)] = &[
     ("latency average = ", "latency_mean_ms", "ms", "mean time of a transaction"),
     ("latency stddev = ", "latency_stddev_ms", "ms", "standard deviation of the time of a transaction"),
@@ -42,7 +42,7 @@ const NUMBERS: &[(&str, &str, &str, &str)] = &[
     ("rate limit schedule lag: avg ", "schedule_lag_mean_ms", "ms", "how late transactions began, on average (-R)"),
 ];
 
-/// Shares in parentheses, by how their lines begin.
+/// Shares in parentheses, by how their lines begin: metric, meaning. Of all a lower one is better.
 const SHARES: &[(&str, &str, &str)] = &[
     ("number of failed transactions: ", "failed_share", "transactions that failed"),
     ("number of transactions skipped: ", "skipped_share", "transactions that were too late to begin (-R with -L)"),
@@ -100,8 +100,7 @@ fn of_line(input: &Input<'_>, line: &str, sample: &mut Sample, cautions: &mut Ve
     } else if line.starts_with("pgbench: fatal:") || line.contains("Run was aborted") {
         sample.void = Some(line.to_owned());
     } else if line.contains("client") && line.contains("aborted") {
-        let caution = "Clients aborted: the throughput is that of the others.".to_owned();
-        cautions.extend((!cautions.contains(&caution)).then_some(caution));
+        cautions.push("Clients aborted: the throughput is that of the others.".to_owned());
     }
     Ok(())
 }

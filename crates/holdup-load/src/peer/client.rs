@@ -232,6 +232,16 @@ impl<E: RemoteEnd> Server<E> {
         }
     }
 
+    /// The same with the middle between order and answer, CLOCK_MONOTONIC in ns: what the server counts is taken to be of then.
+    ///
+    /// # Errors
+    /// Those of [`Server::ask`].
+    pub fn ask_when(&self, order: E::Order) -> Result<(E::Answer, u64), Problem> {
+        let asked_ns = now_ns();
+        let answer = self.ask(order)?;
+        Ok((answer, asked_ns + (now_ns() - asked_ns) / 2))
+    }
+
     /// Compares the clocks of both ends.
     ///
     /// # Errors

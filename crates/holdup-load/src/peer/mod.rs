@@ -26,6 +26,7 @@ use holdup_model::guest::{PEER_PORT, PEER_WORD};
 use holdup_model::{Fact, Problem};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use std::fmt::Debug;
 use std::net::{IpAddr, SocketAddr};
 
 /// The longest message, bytes: results with the histograms of ten thousand connections are some megabytes.
@@ -33,6 +34,22 @@ pub const MOST_MESSAGE_BYTES: usize = 16 << 20;
 
 /// What a problem with the server begins with: what it is a problem of.
 pub const WHAT: &str = "the peer";
+
+/// What a client does with an answer that it has not asked for.
+///
+/// # Errors
+/// Always.
+pub fn out_of_turn<T>(answer: &impl Debug) -> Result<T, Problem> {
+    Err(Problem::trial(WHAT, format!("{answer:.40?} came out of turn")))
+}
+
+/// What a server does with an order that does not fit its state.
+///
+/// # Errors
+/// Always.
+pub fn order_out_of_turn<T>(order: &impl Debug) -> Result<T, Problem> {
+    Err(Problem::internal(WHAT, format!("{order:.40?} came out of turn")))
+}
 
 /// What each side says first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

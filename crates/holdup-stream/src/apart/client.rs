@@ -12,9 +12,8 @@ use crate::{results, sockets};
 use holdup_host::Host;
 use holdup_host::network::{Network, Options, Topology};
 use holdup_load::board::phase;
-use holdup_load::clock::now_ns;
 use holdup_load::drive::{self, Team};
-use holdup_load::peer::{self, Server};
+use holdup_load::peer::{self, Server, out_of_turn};
 use holdup_load::worker_pool::{Sharing, WorkerPool};
 use holdup_load::{TrialContext, TrialResult};
 use holdup_model::Problem;
@@ -58,10 +57,6 @@ pub fn peer_of(host: &Host) -> Result<ServiceAccess, Problem> {
     peer::of_this_host(host).ok_or_else(|| {
         Problem::host("network peer", "this host has no peer").hint("[guest] peer = true boots two guests with a link")
     })
-}
-
-fn out_of_turn<T>(answer: &Answer) -> Result<T, Problem> {
-    Err(Problem::trial("the peer", format!("{answer:.40?} came out of turn")))
 }
 
 /// Whether the client sends over a connection.
@@ -188,14 +183,12 @@ impl Theirs {
     }
 }
 
-/// Both sides' counts. The server's are taken to be of the middle between request and answer.
+/// Both sides' counts.
 fn edge(setup: &Setup, server: &Server<ServerSide>, theirs: &Theirs, workers: &Workers) -> Result<Edge, Problem> {
-    let asked_ns = now_ns();
-    let counts = match server.ask(Order::Read)? {
-        Answer::Edge(counts) => counts,
-        other => return out_of_turn(&other),
+    let (counts, at_ns) = match server.ask_when(Order::Read)? {
+        (Answer::Edge(counts), at_ns) => (counts, at_ns),
+        (other, _) => return out_of_turn(&other),
     };
-    let at_ns = asked_ns + (now_ns() - asked_ns) / 2;
     theirs.take(&counts);
     let client = Edge::client(setup, &theirs.flows, workers);
     Ok(Edge { at_ns, cpu_ns: [client.cpu_ns[0], counts.cpu_ns], flows: client.flows })

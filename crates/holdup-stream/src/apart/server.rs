@@ -11,7 +11,7 @@ use crate::trial::{Side, gave_up};
 use holdup_host::Host;
 use holdup_host::network::{Network, Options, Topology};
 use holdup_load::board::phase;
-use holdup_load::peer::RemoteEnd;
+use holdup_load::peer::{RemoteEnd, order_out_of_turn};
 use holdup_load::worker_pool::{Sharing, WorkerPool};
 use holdup_model::Problem;
 use std::net::{IpAddr, SocketAddr};
@@ -66,7 +66,7 @@ impl RemoteEnd for ServerSide {
                 (State::Working(working), answer)
             }
             (Order::End, State::Working(working)) => (State::Idle, Answer::Ended(working.end()?)),
-            (order, _) => return Err(Problem::internal("the peer", format!("{order:.40?} came out of turn"))),
+            (order, _) => return order_out_of_turn(&order),
         };
         self.0 = state;
         Ok(answer)

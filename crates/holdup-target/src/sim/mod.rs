@@ -22,7 +22,7 @@ use std::path::Path;
 
 pub use calibrate::{CalibrateRequest, calibrate, calibrate_guest};
 pub(crate) use calibrate::{Calibration, calibrated};
-pub use predict::{PredictRequest, Sweep, Wanted, described_of, predict};
+pub use predict::{PredictRequest, Sweep, described_of, predict};
 pub(crate) use session::SimSession;
 pub use session::trial_cost;
 

@@ -10,7 +10,7 @@ use holdup_host::Host;
 use holdup_load::Cancel;
 use holdup_model::plan::Published;
 use holdup_model::prediction::{
-    HangsOn, Predicted, PredictedArm, PredictedRatio, Prediction, PublishedBeside, ScalingBeside,
+    HangsOn, Predicted, PredictedArm, PredictedRatio, Prediction, PublishedBeside, ScalingBeside, Wanted,
 };
 use holdup_model::{Arm, Event, Metric, Observer, Plan, Problem, Schedule, Trial, TrialStatus, Value};
 use holdup_sim::machine::{Described, Provenance, draws};
@@ -32,19 +32,6 @@ pub struct PredictRequest<'a> {
     /// Ratios that somebody found: what must a machine be to give them?
     pub reach: Vec<Wanted>,
     pub cancel: Cancel,
-}
-
-/// A ratio that somebody found.
-#[derive(Debug, Clone)]
-pub struct Wanted {
-    /// The factor or axis.
-    pub factor: String,
-    /// Its level, as shown.
-    pub level: String,
-    /// What the level changed against the first one.
-    pub ratio: f64,
-    /// How many times as small and as great as in the machine file each cost may be.
-    pub widen: f64,
 }
 
 /// By which share a parameter must move a ratio to be reported.

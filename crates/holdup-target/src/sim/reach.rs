@@ -1,7 +1,7 @@
 //! What a machine must be to give a ratio that was measured elsewhere.
 
-use super::predict::{PredictRequest, Wanted, pairs, quantile, ratio_of, spread};
-use holdup_model::prediction::{Reach, ReachedAlone, ReachedTogether};
+use super::predict::{PredictRequest, pairs, quantile, ratio_of, spread};
+use holdup_model::prediction::{Reach, ReachedAlone, ReachedTogether, Wanted};
 use holdup_model::{Arm, Plan, Problem};
 use holdup_sim::machine::{Described, Parameter, draws};
 
@@ -72,23 +72,6 @@ impl<'a> Search<'a> {
             machines: drawn.len() as u32,
             reached: together.iter().filter(|r| wanted.is_reached(**r)).count() as u32,
             together: together_of(&self.wide, wanted, drawn, together),
-        }
-    }
-}
-
-impl Wanted {
-    fn is_reached(&self, ratio: f64) -> bool {
-        match self.ratio < 1.0 {
-            true => ratio <= self.ratio,
-            false => ratio >= self.ratio,
-        }
-    }
-
-    /// How far a ratio is on the way to the one that is wanted.
-    fn way(&self, ratio: f64) -> f64 {
-        match self.ratio < 1.0 {
-            true => -ratio,
-            false => ratio,
         }
     }
 }

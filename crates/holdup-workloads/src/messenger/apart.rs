@@ -10,9 +10,8 @@ use crate::messenger::wires::Wires;
 use crate::messenger::worker::Region;
 use holdup_host::Host;
 use holdup_load::board::phase;
-use holdup_load::clock::now_ns;
 use holdup_load::drive::{self, Team};
-use holdup_load::peer::{Clocks, RemoteEnd, Server};
+use holdup_load::peer::{Clocks, RemoteEnd, Server, order_out_of_turn, out_of_turn};
 use holdup_load::two_ends::ClockError;
 use holdup_load::worker_pool::WorkerPool;
 use holdup_load::{TrialContext, TrialResult, files};
@@ -70,10 +69,6 @@ pub(crate) enum Answer {
     Done(bool),
     /// All receivers have ended.
     Ended(Box<Received>),
-}
-
-fn out_of_turn<T>(answer: &Answer) -> Result<T, Problem> {
-    Err(Problem::trial("the peer", format!("{answer:.40?} came out of turn")))
 }
 
 fn no_wires(setup: &Setup) -> impl Fn(io::Error) -> Problem {
@@ -156,14 +151,12 @@ fn connected(server: &Server<ServerSide>, setup: &Setup, client_less_server_ns: 
     Ok(((0..setup.groups).map(group).collect(), strangers))
 }
 
-/// What was sent and received so far. The server's count is taken to be of the middle between request and answer.
+/// What was sent and received so far.
 fn edge(setup: &Setup, region: &Region, server: &Server<ServerSide>, is_open: bool) -> Result<Edge, Problem> {
-    let asked_ns = now_ns();
-    let received = match server.ask(Order::Edge { is_open })? {
-        Answer::Edge(received) => received,
-        other => return out_of_turn(&other),
-    };
-    Ok(Edge { at_ns: asked_ns + (now_ns() - asked_ns) / 2, sent: trial::count(setup, region, true), received })
+    match server.ask_when(Order::Edge { is_open })? {
+        (Answer::Edge(received), at_ns) => Ok(Edge { at_ns, sent: trial::count(setup, region, true), received }),
+        (other, _) => out_of_turn(&other),
+    }
 }
 
 type Brought = Rc<RefCell<Option<(Box<Received>, Clocks)>>>;
@@ -261,7 +254,7 @@ impl RemoteEnd for ServerSide {
                 (State::Working(working), Answer::Done(is_done))
             }
             (Order::End, State::Working(working)) => (State::Idle, Answer::Ended(Box::new(working.end()?))),
-            (order, _) => return Err(Problem::internal("the peer", format!("{order:.40?} came out of turn"))),
+            (order, _) => return order_out_of_turn(&order),
         };
         self.0 = state;
         Ok(answer)

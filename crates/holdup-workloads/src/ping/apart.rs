@@ -12,9 +12,8 @@ use crate::ping::sockets::{self, End, Here, Side};
 use crate::ping::trial::{self, gave_up};
 use holdup_host::Host;
 use holdup_load::board::phase;
-use holdup_load::clock::now_ns;
 use holdup_load::drive::{self, Team};
-use holdup_load::peer::{Clocks, RemoteEnd, Server};
+use holdup_load::peer::{Clocks, RemoteEnd, Server, order_out_of_turn, out_of_turn};
 use holdup_load::record;
 use holdup_load::two_ends::ClockError;
 use holdup_load::worker_pool::WorkerPool;
@@ -86,10 +85,6 @@ pub(crate) struct Totals {
     used: Option<Used>,
 }
 
-fn out_of_turn<T>(answer: &Answer) -> Result<T, Problem> {
-    Err(Problem::trial("the peer", format!("{answer:.40?} came out of turn")))
-}
-
 fn no_socket(e: io::Error) -> Problem {
     Problem::trial("the socket", e.to_string())
 }
@@ -154,16 +149,15 @@ fn joined(server: &Server<ServerSide>, setup: &Setup) -> Result<(End, Option<Soc
     Ok((end, None))
 }
 
-/// Both ends' counts. The server's are taken to be of the middle between request and answer.
+/// Both ends' counts.
 fn edge(region: &Region, server: &Server<ServerSide>, is_open: bool) -> Result<Edge, Problem> {
-    let asked_ns = now_ns();
-    let counts = match server.ask(Order::Edge { is_open })? {
-        Answer::Edge(counts) => counts,
-        other => return out_of_turn(&other),
+    let (counts, at_ns) = match server.ask_when(Order::Edge { is_open })? {
+        (Answer::Edge(counts), at_ns) => (counts, at_ns),
+        (other, _) => return out_of_turn(&other),
     };
     let client = region.slot(CLIENT);
     Ok(Edge {
-        at_ns: asked_ns + (now_ns() - asked_ns) / 2,
+        at_ns,
         sent: client.sent.0.load(Ordering::Relaxed),
         delivered: counts.received,
         delivered_bytes: counts.received_bytes,
@@ -286,7 +280,7 @@ impl RemoteEnd for ServerSide {
                 let end = working.end.clone();
                 (State::Ended { _end: end }, Answer::Ended(Box::new(working.end(sent)?)))
             }
-            (order, _) => return Err(Problem::internal("the peer", format!("{order:.40?} came out of turn"))),
+            (order, _) => return order_out_of_turn(&order),
         };
         self.0 = state;
         Ok(answer)

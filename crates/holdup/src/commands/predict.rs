@@ -10,9 +10,9 @@ use crate::progress::Progress;
 use crate::world::World;
 use crate::{output, signals};
 use holdup_host::Host;
-use holdup_model::prediction::Prediction;
+use holdup_model::prediction::{Prediction, Wanted};
 use holdup_plan::Overrides;
-use holdup_target::{PredictRequest, Wanted};
+use holdup_target::PredictRequest;
 
 /// Simulate a plan on another machine, with its uncertainty
 #[derive(Debug, clap::Args)]

@@ -4,7 +4,7 @@ mod kernel_side;
 mod watch;
 
 use crate::background::Background;
-use crate::kernel::{At, HAS_SCHED_EXIT, Part, Program, probe};
+use crate::kernel::{At, HAS_SCHED_EXIT, Part, Program, Windows, probe};
 use crate::reading::{Produces, all_absent};
 use crate::{About, CollectContext, Collecting, Collector, Continuous};
 use holdup_model::{Availability, Collected, Meta, Problem, SelfCost};
@@ -59,20 +59,16 @@ static PART: Part = Part {
 struct Running {
     watcher: Arc<Mutex<watch::Watcher>>,
     thread: Background<()>,
-    watch: Arc<crate::kernel::Watch>,
-    /// Windows that have ended.
-    windows: u32,
+    windows: Windows,
 }
 
 impl Continuous for Running {
     fn edge(&mut self) {
-        // The next call gets the same answer, or the reason that there is none.
-        drop(self.watch.window(self.windows + 1));
+        self.windows.edge();
     }
 
     fn cut(&mut self) -> Collected {
-        self.windows += 1;
-        match self.watch.window(self.windows) {
+        match self.windows.next() {
             Ok(counts) => self.watcher.lock().unwrap_or_else(PoisonError::into_inner).report(&counts),
             Err(why) => all_absent(META.id, PRODUCES, &why, SelfCost::default()),
         }
@@ -110,6 +106,6 @@ impl Collector for OffCpu {
         let watcher = Arc::new(Mutex::new(watch::Watcher::new(context, programs, how, ring)));
         let of_thread = watcher.clone();
         let thread = Background::begin("off-cpu", move |end| watch::Watcher::run(&of_thread, end)).map_err(failed)?;
-        Ok(Box::new(Running { watcher, thread, watch, windows: 0 }))
+        Ok(Box::new(Running { watcher, thread, windows: Windows::of(watch) }))
     }
 }

@@ -7,9 +7,10 @@ use crate::cluster::{
 use crate::progress::Progress;
 use crate::{output, signals};
 use holdup_host::Host;
+use holdup_model::prediction::Wanted;
 use holdup_model::{Event, Machine, Plan, Problem, Schedule};
 use holdup_slurm::{Collected, Follow, Job, Kind, Options, Piece, RunFolder, Slurm, Span};
-use holdup_target::{PredictRequest, Sweep, Wanted};
+use holdup_target::{PredictRequest, Sweep};
 use std::path::{Path, PathBuf};
 
 /// The most bytes of the values of a part: some more than it takes to have 10,000 draws in one.
@@ -37,16 +38,9 @@ pub(super) fn without_plan(args: &Args) -> anyhow::Result<Option<u8>> {
 fn request<'a>(
     host: &'a Host,
     (plan, schedule): (&'a Plan, &'a Schedule),
-    (draws, reach): (u32, &[(String, String, f64, f64)]),
+    (draws, reach): (u32, &[Wanted]),
 ) -> Result<PredictRequest<'a>, Problem> {
-    let wanted = |(factor, level, ratio, widen): &(String, String, f64, f64)| Wanted {
-        factor: factor.clone(),
-        level: level.clone(),
-        ratio: *ratio,
-        widen: *widen,
-    };
-    let reach = reach.iter().map(wanted).collect();
-    Ok(PredictRequest { host, plan, schedule, draws, reach, cancel: signals::cancel_on_signals()? })
+    Ok(PredictRequest { host, plan, schedule, draws, reach: reach.to_vec(), cancel: signals::cancel_on_signals()? })
 }
 
 /// Cuts the trials of a prediction, submits the parts and follows them.
@@ -65,9 +59,8 @@ pub(super) fn predict(
     let parts = holdup_slurm::even(trials, cluster.parts(&args.cluster, request.host, (cost, trials)));
     let named = ClusterArgs::name_run();
     let sbatch = cluster.sbatch(&args.cluster, &format!("holdup-{}", named.0))?;
-    let wanted = |w: &Wanted| (w.factor.clone(), w.level.clone(), w.ratio, w.widen);
     let work = Work {
-        kind: Kind::Predict { draws: request.draws, reach: request.reach.iter().map(wanted).collect() },
+        kind: Kind::Predict { draws: request.draws, reach: request.reach.clone() },
         plan: request.plan,
         source,
         notes: Vec::new(),
@@ -136,7 +129,7 @@ pub(in crate::commands) fn part(
     (number, span): (u32, Span),
     folder: &RunFolder,
     job: &Job,
-    of: (u32, &[(String, String, f64, f64)]),
+    of: (u32, &[Wanted]),
 ) -> Result<u8, Problem> {
     let (host, plan) = (Host::real(), plan_of_node(folder, job));
     let schedule = holdup_plan::schedule(&plan)?;
