@@ -7,7 +7,7 @@ mod cluster;
 mod common;
 
 use cluster::{Cluster, missing};
-use common::{Sandbox, signal, texts, wait_for};
+use common::{Sandbox, program, signal, texts, wait_for};
 use holdup_testkit::ignore;
 use rustix::process::Signal;
 use std::path::{Path, PathBuf};
@@ -26,8 +26,8 @@ impl Fixture {
 
     /// A cluster whose nodes share neither /tmp nor the program with this host, nor with each other.
     fn apart() -> Self {
-        let program = Path::new(env!("CARGO_BIN_EXE_holdup")).parent().unwrap();
-        Self::hiding(&cluster::NODES, &[program.to_owned(), "/tmp".into()])
+        let program = program();
+        Self::hiding(&cluster::NODES, &[program.parent().unwrap().to_owned(), "/tmp".into()])
     }
 
     fn hiding(blind: &[&str], hidden: &[PathBuf]) -> Self {

@@ -16,6 +16,12 @@ pub(crate) fn refused(place: &Sandbox, code: i32, args: &[&str], says: &[&str]) 
     assert!(!err.contains("panicked"), "{err}");
 }
 
+/// The binary under test: the release where the environment names it, which is what users have, and which takes less time to copy to
+/// hosts and to start than a build for tests.
+pub(crate) fn program() -> PathBuf {
+    std::env::var_os("HOLDUP_RELEASE_BINARY").map_or_else(|| env!("CARGO_BIN_EXE_holdup").into(), PathBuf::from)
+}
+
 /// A fresh folder with its own state, removed at the end.
 pub(crate) struct Sandbox {
     folder: tempfile::TempDir,
@@ -41,7 +47,7 @@ impl Sandbox {
 
     /// The binary, with this folder as its working directory and its state kept here.
     pub(crate) fn holdup(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_holdup"));
+        let mut command = Command::new(program());
         command
             .args(args)
             .current_dir(self.folder.path())

@@ -1,6 +1,6 @@
 //! Two ends of a trial on two hosts: real sshd in network namespaces, and a real PostgreSQL between them.
 
-use super::common::{Sandbox, texts};
+use super::common::{Sandbox, program, texts};
 use super::server::missing;
 use holdup_model::{BundleData, Measured, Trial, TrialStatus};
 use holdup_testkit::ignore;
@@ -22,7 +22,7 @@ fn lab(place: &Sandbox, script: &str) -> Output {
     let run = format!(
         "H={}\nR=\"$H run pgbench --set hosts.server=srv --set scale=1 --set clients=2 --set aa=false --warmup 200ms --blocks 1\"\n\
          E='--set hosts.server=srv --set hosts.client=cli --set aa=false --set retries=20 --warmup 200ms --blocks 1'\n",
-        env!("CARGO_BIN_EXE_holdup")
+        program().display()
     );
     let script = place.write("script.sh", &format!("{run}{script}"));
     Command::new("unshare")
