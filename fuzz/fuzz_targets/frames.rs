@@ -28,7 +28,12 @@ fn received<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<Received> {
 fuzz_target!(|data: &[u8]| {
     let (cut, line) = data.split_first().unwrap_or((&0, &[]));
     let whole = received([line]);
-    assert_eq!(whole, received(line.chunks(usize::from(*cut) + 1)), "cut into pieces of {} bytes", usize::from(*cut) + 1);
+    assert_eq!(
+        whole,
+        received(line.chunks(usize::from(*cut) + 1)),
+        "cut into pieces of {} bytes",
+        usize::from(*cut) + 1
+    );
     let mut received_bytes = Vec::new();
     for one in whole {
         match one {

@@ -9,6 +9,7 @@ use crate::words;
 use holdup_model::explanation::Missing;
 use holdup_model::{Estimate, Trial};
 use holdup_stats::{CONFIDENCE, share_of_sums};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The collector.
@@ -56,13 +57,13 @@ impl<'a> Entry<'a> {
     }
 
     /// What it is in a sentence.
-    fn name(&self) -> String {
+    fn name(&self) -> Cow<'a, str> {
         match self.state {
-            "on CPU" => "on a CPU".to_owned(),
-            "throttled" => "throttled".to_owned(),
-            _ if is_asleep(self) => self.waits_for.to_owned(),
-            "waking" => "waking up".to_owned(),
-            state => format!("runnable {state}"),
+            "on CPU" => "on a CPU".into(),
+            "throttled" => "throttled".into(),
+            _ if is_asleep(self) => self.waits_for.into(),
+            "waking" => "waking up".into(),
+            state => format!("runnable {state}").into(),
         }
     }
 }
@@ -220,21 +221,38 @@ fn by_name(watched: &Watched<'_>, item: &str, accept: impl Fn(&Entry<'_>) -> boo
     grouped(&accepted.cloned().collect::<Vec<_>>(), |label| Entry::of(label).waits_for)
 }
 
-/// The states that sessions at work have been in: on a CPU, runnable behind what, or the wait event or system call of those
-/// that sleep.
-pub(crate) fn states(watched: &Watched<'_>) -> BTreeSet<String> {
-    let labels = watched.by_label(ACCOUNT, ITEM);
-    labels.iter().map(|(label, _)| Entry::of(label)).filter(at_work(watched)).map(|entry| entry.name()).collect()
+/// The time of sessions at work in one window by state, s: on a CPU, runnable behind what, or the wait event or system call of
+/// those that sleep.
+pub type TimeByState<'a> = BTreeMap<Cow<'a, str>, f64>;
+
+/// The time of sessions at work by state in each trial that has an account; the sequence numbers of the trials first.
+///
+/// # Errors
+/// When there is no account.
+pub(crate) fn by_state<'a>(watched: &Watched<'a>) -> Result<(Vec<u32>, Vec<TimeByState<'a>>), Missing> {
+    let at_work = at_work(watched);
+    watched.of_trials(|trial| {
+        let mut times_s = TimeByState::new();
+        for (label, seconds) in watched.values(trial, ACCOUNT, ITEM)? {
+            let entry = Entry::of(label);
+            if seconds > 0.0 && at_work(&entry) {
+                *times_s.entry(entry.name()).or_default() += seconds;
+            }
+        }
+        Ok(times_s)
+    })
 }
 
 /// The shares of these states in the time of sessions at work, with intervals that hold together.
-pub(crate) fn shares(watched: &Watched<'_>, names: &BTreeSet<String>) -> BTreeMap<String, Estimate> {
+pub(crate) fn shares<'n>(windows: &[TimeByState<'_>], names: &BTreeSet<&'n str>) -> BTreeMap<&'n str, Estimate> {
     let confidence = 1.0 - (1.0 - CONFIDENCE) / names.len().max(1) as f64;
-    let share = |name: &String| {
-        let pieces = pieces(watched, |entry| entry.name() == *name).ok()?;
-        share_of_sums(&pieces.pieces, confidence).ok()
+    let wholes: Vec<f64> = windows.iter().map(|times_s| times_s.values().sum()).collect();
+    let share = |name: &'n str| {
+        let part = |times_s: &TimeByState<'_>| times_s.get(name).copied().unwrap_or(0.0);
+        let pieces: Vec<(f64, f64)> = windows.iter().map(part).zip(wholes.iter().copied()).collect();
+        Some((name, share_of_sums(&pieces, confidence).ok()?))
     };
-    names.iter().filter_map(|name| share(name).map(|share| (name.clone(), share))).collect()
+    names.iter().filter_map(|name| share(name)).collect()
 }
 
 /// holdup's own threads among the tasks that sessions waited behind.

@@ -55,9 +55,9 @@ pub fn analyse(bundle: &BundleData) -> Analysis {
     Analysis { caution, findings, comparisons, arms: arms::summaries(&index), shifts, explanation }
 }
 
-/// What changed between two records of the same thing: the states whose share of the time of sessions differs, each in words
+/// What changed between the windows of two records of the same thing: the states whose share of the time of sessions differs, each in words
 /// (`Lock:transactionid 4 % → 62 % (+55 to +61 points)`), the largest difference first.
-pub fn time_moved(before: &BundleData, now: &BundleData) -> Vec<String> {
+pub fn time_moved(before: &[account::TimeByState<'_>], now: &[account::TimeByState<'_>]) -> Vec<String> {
     analyses::time_shift::moved(before, now)
 }
 

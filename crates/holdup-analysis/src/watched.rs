@@ -2,7 +2,7 @@
 //! with the reason and the way to get it.
 
 use holdup_model::bundle::CollectorState;
-use holdup_model::evidence::EvidenceHistogram;
+use holdup_model::evidence::{EvidenceHistogram, EvidenceItem};
 use holdup_model::explanation::{EvidenceRef, Missing};
 use holdup_model::{Arm, Availability, BundleData, Collected, Measured, Replica, SparseHistogram, StackProfile, Trial};
 use std::collections::BTreeMap;
@@ -95,16 +95,12 @@ impl<'a> Watched<'a> {
         item: &str,
         accept: impl Fn(&str) -> bool,
     ) -> Result<f64, Missing> {
-        let collected = self.collected(trial, id)?;
+        let of_name = self.collected(trial, id)?.items.iter().filter(|i| i.name == item);
         let mut sum = 0.0;
-        for found in collected.items.iter().filter(|i| i.name == item) {
-            match &found.value {
-                Measured::Value(value) if accept(found.label.as_deref().unwrap_or_default()) => sum += value,
-                Measured::Value(_) => {}
-                Measured::Absent(why) => {
-                    let remedy = format!("`holdup list collectors {id}` says what it needs");
-                    return Err(Missing { collector: id.to_owned(), why: why.clone(), remedy });
-                }
+        for found in of_name {
+            let value = measured(id, found)?;
+            if accept(found.label.as_deref().unwrap_or_default()) {
+                sum += value;
             }
         }
         Ok(sum)
@@ -128,12 +124,15 @@ impl<'a> Watched<'a> {
         if collected.items.iter().any(|i| i.name == item) {
             return self.sum(trial, id, item, accept);
         }
-        let why = format!("it brought no {item}");
-        Err(Missing {
-            collector: id.to_owned(),
-            why,
-            remedy: format!("`holdup list collectors {id}` says what it needs"),
-        })
+        Err(brought_no(id, item))
+    }
+
+    /// The labels and values of a collector's items of one name, which it always brings when it can.
+    pub(crate) fn values<'t>(&self, trial: &'t Trial, id: &str, item: &str) -> Result<Vec<(&'t str, f64)>, Missing> {
+        let of_name = self.collected(trial, id)?.items.iter().filter(|i| i.name == item);
+        let values = of_name.map(|found| Ok((found.label.as_deref().unwrap_or_default(), measured(id, found)?)));
+        let values: Vec<(&str, f64)> = values.collect::<Result<_, Missing>>()?;
+        if values.is_empty() { Err(brought_no(id, item)) } else { Ok(values) }
     }
 
     /// CPU time of the watched tasks in a trial, s.
@@ -147,19 +146,37 @@ impl<'a> Watched<'a> {
 
     /// A piece from every trial that has one.
     pub(crate) fn pieces(&self, piece: impl Fn(&Trial) -> Result<Piece, Missing>) -> Result<Pieces, Missing> {
-        let mut gathered = Pieces::default();
-        for trial in &self.trials {
-            match piece(trial) {
-                Ok(piece) => {
-                    gathered.pieces.push(piece);
-                    gathered.trials.push(trial.seq);
+        let mut left_out = None;
+        let had = |trial: &'a Trial| {
+            piece(trial).inspect_err(|missing| {
+                left_out.get_or_insert_with(|| missing.clone());
+            })
+        };
+        let (trials, pieces) = self.of_trials(had)?;
+        Ok(Pieces { pieces, trials, left_out })
+    }
+
+    /// What every trial that has it has of something, the sequence numbers of the trials first.
+    ///
+    /// # Errors
+    /// Why the first trial has it not, where none has it.
+    pub(crate) fn of_trials<T>(
+        &self,
+        mut of: impl FnMut(&'a Trial) -> Result<T, Missing>,
+    ) -> Result<(Vec<u32>, Vec<T>), Missing> {
+        let (mut found, mut left_out) = ((Vec::new(), Vec::new()), None);
+        for trial in self.trials.iter().copied() {
+            match of(trial) {
+                Ok(had) => {
+                    found.0.push(trial.seq);
+                    found.1.push(had);
                 }
-                Err(missing) => gathered.left_out = gathered.left_out.or(Some(missing)),
+                Err(missing) => left_out = left_out.or(Some(missing)),
             }
         }
-        match gathered.left_out.take() {
-            Some(missing) if gathered.pieces.is_empty() => Err(missing),
-            left_out => Ok(Pieces { left_out, ..gathered }),
+        match left_out {
+            Some(missing) if found.0.is_empty() => Err(missing),
+            _ => Ok(found),
         }
     }
 
@@ -219,6 +236,22 @@ impl<'a> Watched<'a> {
         let present = wanted.iter().copied().filter(has);
         present.map(|(id, item)| EvidenceRef { collector: id.to_owned(), item: item.to_owned() }).collect()
     }
+}
+
+/// What an item holds.
+fn measured(id: &str, item: &EvidenceItem) -> Result<f64, Missing> {
+    match &item.value {
+        Measured::Value(value) => Ok(*value),
+        Measured::Absent(why) => Err(needs(id, why.clone())),
+    }
+}
+
+fn brought_no(id: &str, item: &str) -> Missing {
+    needs(id, format!("it brought no {item}"))
+}
+
+fn needs(id: &str, why: String) -> Missing {
+    Missing { collector: id.to_owned(), why, remedy: format!("`holdup list collectors {id}` says what it needs") }
 }
 
 fn of_name<'h>(histograms: &'h [EvidenceHistogram], name: &str) -> impl Iterator<Item = &'h EvidenceHistogram> {

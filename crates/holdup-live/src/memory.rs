@@ -19,6 +19,8 @@ pub struct Bar {
     pub end_unix_ns: i64,
     /// Its length, s.
     pub length_s: f64,
+    /// Whose time it is: `sessions` of PostgreSQL, or `the watched tasks`.
+    pub of: String,
     /// The time in each state, s: its name, what kind it is, and the time.
     pub states: Vec<(String, StateClass, f64)>,
 }
@@ -106,21 +108,6 @@ impl Memory {
         self.bundle(windows.map(|trial| Trial::clone(trial)).collect())
     }
 
-    /// The same with what one collector brought alone: the other evidence is not copied.
-    pub(crate) fn bundle_of_collector<'a>(
-        &self,
-        collector: &str,
-        windows: impl Iterator<Item = &'a Arc<Trial>>,
-    ) -> Option<BundleData> {
-        let only = |trial: &Arc<Trial>| Trial {
-            window: trial.window,
-            status: trial.status.clone(),
-            evidence: trial.evidence.iter().filter(|c| c.collector == collector).cloned().collect(),
-            ..Trial::begun(trial.started_unix_ns)
-        };
-        self.bundle(windows.map(only).collect())
-    }
-
     fn bundle(&self, mut trials: Vec<Trial>) -> Option<BundleData> {
         let mut bundle = self.watch.clone()?;
         for (n, trial) in (0..).zip(&mut trials) {
@@ -145,12 +132,14 @@ impl Memory {
 
 fn bar(trial: &Trial, alone: Option<&ArmExplanation>) -> Bar {
     let account = alone.and_then(|arm| arm.account.as_ref());
+    let of = account.map(|account| account.of.clone()).unwrap_or_default();
     // Small states stand among the others as one; here each counts.
     let states = account.into_iter().flat_map(|account| account.states.iter().chain(&account.small));
     let states = states.filter(|state| state.class != StateClass::Other);
     Bar {
         end_unix_ns: trial.window.map_or(trial.ended_unix_ns, |w| w.end_unix_ns),
         length_s: trial.window.map_or(0.0, |w| w.length_ns as f64 / 1e9),
+        of,
         states: states.map(|state| (state.name.clone(), state.class, state.time_s)).collect(),
     }
 }

@@ -1,7 +1,7 @@
 //! What a screen shows: the last windows, against those before them.
 
-use crate::Memory;
-use holdup_analysis::account::ACCOUNT;
+use crate::{Bar, Memory};
+use holdup_analysis::account::TimeByState;
 use holdup_analysis::{explain, time_moved};
 use holdup_model::BundleData;
 use holdup_model::explanation::ArmExplanation;
@@ -24,10 +24,16 @@ impl Now {
         let all = memory.windows().len();
         let from = all.saturating_sub(last);
         let bundle = memory.bundle_of(memory.windows().skip(from))?;
-        let earlier = memory.windows().take(from).skip(from.saturating_sub(before));
-        let earlier = memory.bundle_of_collector(ACCOUNT, earlier)?;
-        let changed = if earlier.trials.len() < 2 { Vec::new() } else { time_moved(&earlier, &bundle) };
+        let of = memory.bars().rev().find(|bar| !bar.of.is_empty()).map_or("", |bar| &bar.of);
+        let side = |from: usize, to: usize| -> Vec<TimeByState<'_>> {
+            memory.bars().take(to).skip(from).filter(|bar| bar.of == of).map(times_s).collect()
+        };
+        let changed = time_moved(&side(from.saturating_sub(before), from), &side(from, all));
         let explanation = explain(&bundle).arms.into_iter().next();
         Some(Now { bundle, explanation, changed })
     }
+}
+
+fn times_s(bar: &Bar) -> TimeByState<'_> {
+    bar.states.iter().map(|(name, _, seconds)| (name.as_str().into(), *seconds)).collect()
 }

@@ -57,7 +57,7 @@ fn times_s(trial: &Trial) -> Option<Costs> {
         let Measured::Value(seconds) = &item.value else { return None };
         let entry = Entry::of(item.label.as_deref().unwrap_or_default());
         if is_backend(entry.kind) {
-            *times_s.entry(entry.name()).or_default() += seconds;
+            *times_s.entry(entry.name().into_owned()).or_default() += seconds;
         }
     }
     Some(times_s)

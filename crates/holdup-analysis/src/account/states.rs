@@ -1,6 +1,6 @@
 //! The account of one arm as a table: every state with its share, and the windows.
 
-use super::{ACCOUNT, Entry, ITEM, at_work, behind, is_asleep, is_on_cpu, pieces, sessions};
+use super::{ACCOUNT, Entry, ITEM, at_work, behind, by_state, is_asleep, is_on_cpu, sessions};
 use crate::watched::Watched;
 use holdup_model::account::{AccountState, AccountWindow, StateClass, StatePart};
 use holdup_model::{Account, on_cpu_states};
@@ -12,11 +12,10 @@ const SMALL: f64 = 0.005;
 
 /// The account of an arm; `None` where there is none.
 pub(crate) fn of_arm(watched: &Watched<'_>) -> Option<Account> {
-    let whole = pieces(watched, |_| true).ok()?;
-    let at_work_s: Vec<f64> = whole.pieces.iter().map(|(part, _)| *part).collect();
-    let lengths_s = whole.trials.iter().map(|seq| watched.length_s(&[*seq]));
-    let windows: Vec<AccountWindow> =
-        whole.trials.iter().zip(lengths_s).map(|(trial, length_s)| AccountWindow { trial: *trial, length_s }).collect();
+    let (trials, times_s) = by_state(watched).ok()?;
+    let at_work_s: Vec<f64> = times_s.iter().map(|by_state| by_state.values().sum()).collect();
+    let window = |trial: u32| AccountWindow { trial, length_s: watched.length_s(&[trial]) };
+    let windows: Vec<AccountWindow> = trials.into_iter().map(window).collect();
     let watched_s: f64 = windows.iter().map(|w| w.length_s).sum();
     let sums = Sums { at_work_s, watched_s };
 
@@ -26,11 +25,10 @@ pub(crate) fn of_arm(watched: &Watched<'_>) -> Option<Account> {
         kinds.insert(entry.kind.to_owned());
         named.entry(entry.name()).or_insert(entry);
     }
-    let states = named.iter().filter_map(|(name, entry)| {
-        let pieces = pieces(watched, |other| other.name() == *name).ok()?;
-        let windows_s = pieces.pieces.iter().map(|(part, _)| *part).collect();
+    let states = named.iter().map(|(name, entry)| {
+        let windows_s = times_s.iter().map(|by_state| by_state.get(name).copied().unwrap_or(0.0)).collect();
         let state = sums.state(name, class(entry), windows_s);
-        Some(AccountState { parts: parts(watched, entry, state.time_s), ..state })
+        AccountState { parts: parts(watched, entry, state.time_s), ..state }
     });
     let (states, small) = fold(states.collect(), &sums);
     Some(Account {

@@ -1,7 +1,7 @@
 //! Where sessions spend their time in one arm, and where in another.
 
 use super::{Context, note};
-use crate::account;
+use crate::account::{self, TimeByState};
 use crate::shifts::partner;
 use crate::watched::Watched;
 use crate::words;
@@ -63,17 +63,14 @@ impl Shift {
 }
 
 /// The states whose share of the time of sessions is another one now than before, each in words, the largest difference first.
-/// Bundles of one arm each.
-pub(crate) fn moved(before: &BundleData, now: &BundleData) -> Vec<String> {
-    let (Some(a), Some(b)) = (before.schedule.arms.first(), now.schedule.arms.first()) else { return Vec::new() };
-    let shifts = shifts(&[Watched::new(before, a), Watched::new(now, b)]);
-    shifts.iter().filter(|s| s.is_apart()).map(Shift::in_words).collect()
+pub(crate) fn moved(before: &[TimeByState<'_>], now: &[TimeByState<'_>]) -> Vec<String> {
+    shifts([before, now]).iter().filter(|s| s.is_apart()).map(Shift::in_words).collect()
 }
 
 /// All states of both, the largest difference first.
-fn shifts(watched: &[Watched<'_>; 2]) -> Vec<Shift> {
-    let names: BTreeSet<String> = watched.iter().flat_map(account::states).collect();
-    let [a, b] = [&watched[0], &watched[1]].map(|side| account::shares(side, &names));
+fn shifts(windows: [&[TimeByState<'_>]; 2]) -> Vec<Shift> {
+    let names: BTreeSet<&str> = windows.into_iter().flatten().flat_map(|w| w.keys()).map(AsRef::as_ref).collect();
+    let [a, b] = windows.map(|side| account::shares(side, &names));
     let mut shifts: Vec<Shift> =
         names.iter().filter_map(|name| Some(Shift::of(name, a.get(name)?, b.get(name)?))).collect();
     shifts.sort_by(|x, y| y.by.abs().total_cmp(&x.by.abs()));
@@ -83,7 +80,9 @@ fn shifts(watched: &[Watched<'_>; 2]) -> Vec<Shift> {
 /// How the account of one arm differs from that of its baseline; `None` where one has no account, or only one window.
 pub(crate) fn between(baseline: (&BundleData, &Arm), level: (&BundleData, &Arm)) -> Option<Finding> {
     let watched = [baseline, level].map(|(bundle, arm)| Watched::new(bundle, arm));
-    let shifts = shifts(&watched);
+    let windows =
+        watched.each_ref().map(|side| account::by_state(side).map(|(_, windows)| windows).unwrap_or_default());
+    let shifts = shifts([&windows[0], &windows[1]]);
     if shifts.is_empty() {
         return None;
     }

@@ -13,7 +13,7 @@ static PART: Part = Part { switches: &["want_tasks"], programs: &[], rings: &[] 
 
 static META: Meta = Meta {
     id: "tasks",
-    summary: "the account of single threads and processes: those with the largest numbers, the others as one",
+    summary: "the account of single tasks: the largest, and the others as one",
     docs: "What `account`, which has to run too, keeps of each task, task by task: time on a CPU, runnable without one, and \
            asleep, the two things that it slept for most, and how often it left its CPU. A window has the 32 tasks with the \
            largest number of each kind: on a CPU, without one, asleep for something of others (wait events but those of the \
