@@ -544,8 +544,8 @@ holdup_testkit::tests!(
     a_node_without_a_folder_for_what_is_brought_is_named,
     parts_that_are_missing_for_good_leave_a_bundle_that_says_so_and_is_completed,
     a_session_that_was_cancelled_is_void_in_its_place_and_is_completed,
-    a_prediction_on_four_nodes_is_the_one_of_this_host_to_the_byte;
+    a_prediction_on_four_nodes_is_the_one_of_this_host_to_the_byte,
     // The shortest limit of Slurm is a minute.
-    by_hand: a_time_limit_that_is_too_short_is_named,
+    a_time_limit_that_is_too_short_is_named,
     what_was_brought_is_fetched_after_an_interruption_and_a_killed_node_is_replaced
 );
