@@ -1,5 +1,6 @@
 //! A file that is read line by line, or whole, with the place for errors.
 
+use crate::json::Document;
 use holdup_model::Problem;
 use std::io::{BufRead, Read};
 
@@ -73,18 +74,22 @@ impl<'a> Input<'a> {
         Ok(bytes)
     }
 
-    /// All that is left, as one JSON document.
-    pub(crate) fn json(&mut self) -> Result<serde_json::Value, Problem> {
-        let bytes = self.rest()?;
-        serde_json::from_slice(&bytes).map_err(|e| {
-            let why = format!("line {}, column {}: {e}", e.line(), e.column());
+    /// All that is left, as one JSON document. What stands before its first brace or bracket (warnings of the tool) is left out.
+    pub(crate) fn json(&mut self) -> Result<Document, Problem> {
+        let mut bytes = self.rest()?;
+        let begin = bytes.iter().position(|byte| b"{[".contains(byte)).unwrap_or(0);
+        // Spaces keep the place of what follows.
+        bytes[..begin].iter_mut().filter(|byte| **byte != b'\n').for_each(|byte| *byte = b' ');
+        let value = serde_json::from_slice(&bytes).map_err(|e| {
+            let lines = bytes.split_inclusive(|byte| *byte == b'\n').take(e.line().saturating_sub(1));
+            let offset = lines.map(<[u8]>::len).sum::<usize>() + e.column().saturating_sub(1);
+            let what = format!("{}, line {} (byte {offset})", self.name, e.line());
             match e.is_eof() {
-                true => {
-                    Problem::usage(&self.name, format!("it ends early: {why}")).hint("the run was cut, or the copy")
-                }
-                false => Problem::usage(&self.name, why),
+                true => Problem::usage(what, format!("it ends early: {e}")).hint("the run was cut, or the copy"),
+                false => Problem::usage(what, e.to_string()),
             }
-        })
+        })?;
+        Ok(Document { name: self.name.clone(), bytes, value })
     }
 
     /// What is wrong with the line that was read last.

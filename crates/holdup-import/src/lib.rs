@@ -10,6 +10,7 @@
 
 mod bundle;
 mod input;
+mod json;
 mod kinds;
 mod number;
 mod results;
@@ -20,6 +21,7 @@ pub use kinds::{KINDS, Kind, find};
 pub use results::{Results, Sample};
 
 use holdup_model::Problem;
+use std::collections::BTreeSet;
 
 /// What is looked at of a file to see which tool wrote it, bytes.
 const HEAD_BYTES: usize = 16 << 10;
@@ -44,10 +46,14 @@ pub fn read(kind: &Kind, input: &mut Input<'_>) -> Result<Results, Problem> {
             [one, ..] => problem.hint(format!("it looks like {one}: holdup import {one} {}", input.name())),
         });
     }
-    let results = (kind.read)(input)?;
+    let mut results = (kind.read)(input)?;
     if results.samples.is_empty() {
         return Err(Problem::usage(input.name(), "no result is in it: the run was cut, or printed nothing"));
     }
+    // A kind names all that its tool may print; a file has a part of it.
+    let measured: BTreeSet<_> =
+        results.samples.iter().flat_map(|sample| &sample.measurements).map(|m| m.metric.clone()).collect();
+    results.metrics.retain(|metric| measured.is_empty() || measured.contains(&metric.id));
     Ok(results)
 }
 

@@ -1,7 +1,7 @@
 //! cyclictest: its last lines, its histogram, its JSON.
 
 use super::{Kind, metric};
-use crate::number::number;
+use crate::number::{number, parse};
 use crate::{Input, Results, Sample};
 use holdup_model::Direction::Lower;
 use holdup_model::trial::NamedHistogram;
@@ -152,33 +152,33 @@ fn at(threads: &mut Vec<Thread>, n: usize) -> &mut Thread {
 
 fn json(input: &mut Input<'_>, results: &mut Results) -> Result<Vec<Thread>, Problem> {
     let document = input.json()?;
-    let per_us = if document["resolution_in_ns"].as_i64() == Some(1) { 1e3 } else { 1.0 };
+    let root = document.root();
+    let per_us = if root.number_of("resolution_in_ns")? == Some(1.0) { 1e3 } else { 1.0 };
     let facts = [("kernel.release", "release"), ("kernel.version", "version"), ("host.name", "nodename")];
     results.facts.extend(
         facts
             .iter()
-            .filter_map(|(key, name)| Some(Fact::read(*key, document["sysinfo"][name].as_str()?, "cyclictest --json"))),
+            .filter_map(|(key, name)| Some(Fact::read(*key, root.get("sysinfo")?.text_of(name)?, "cyclictest --json"))),
     );
-    let of = document["thread"].as_object().ok_or_else(|| Problem::usage(input.name(), "it has no object `thread`"))?;
     let mut threads = Vec::new();
-    for (n, one) in of {
-        let n = n.parse::<usize>().map_err(|_| Problem::usage(input.name(), format!("thread {n:?} is no number")))?;
-        let given = |name: &str| one[name].as_f64().map(|value| value / per_us);
+    for (n, one) in root.need("thread")?.members()? {
+        let n = n.parse::<usize>().map_err(|_| one.problem(format!("thread {n:?} is no number")))?;
+        let given = |name: &str| Ok(one.number_of(name)?.map(|value| value / per_us));
         let thread = at(&mut threads, n);
-        (thread.min_us, thread.mean_us, thread.max_us) = (given("min"), given("avg"), given("max"));
-        thread.cycles = one["cycles"].as_f64();
-        for (latency, count) in one["histogram"].as_object().into_iter().flatten() {
-            let latency = latency
-                .parse::<f64>()
-                .map_err(|_| Problem::usage(input.name(), format!("{latency:?} is no latency")))?;
-            thread.latency.record_n_ns((latency * 1e3 / per_us) as u64, count.as_u64().unwrap_or(0));
+        (thread.min_us, thread.mean_us, thread.max_us) = (given("min")?, given("avg")?, given("max")?);
+        thread.cycles = one.number_of("cycles")?;
+        if let Some(histogram) = one.get("histogram") {
+            for (latency, count) in histogram.members()? {
+                let latency = parse(latency, |why| count.problem(why))?;
+                thread.latency.record_n_ns((latency * 1e3 / per_us) as u64, count.count()?);
+            }
         }
         let in_histogram = thread.latency.count() as f64;
         let has_histogram = in_histogram > 0.0;
         thread.overflows = thread.cycles.filter(|_| has_histogram).map(|cycles| (cycles - in_histogram).max(0.0));
     }
-    if document["return_code"].as_i64().is_some_and(|code| code != 0) {
-        results.cautions.push(format!("cyclictest ended with exit code {}.", document["return_code"]));
+    if let Some(code) = root.number_of("return_code")?.filter(|code| *code != 0.0) {
+        results.cautions.push(format!("cyclictest ended with exit code {code}."));
     }
     Ok(threads)
 }

@@ -1,0 +1,34 @@
+//! Nothing in a file of another benchmark's results makes a reader panic; what is read becomes a bundle, and each metric of it
+//! is described. Each kind reads each input: a file that does not look like a kind is refused soon, and the samples are seeds
+//! as they are.
+#![no_main]
+
+use holdup_import::{Input, KINDS, Named, bundle, read};
+use holdup_model::Machine;
+use holdup_model::bundle::BundleHead;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    for kind in KINDS {
+        match read(kind, &mut Input::new("it", bytes)) {
+            Ok(results) => {
+                for measurement in results.samples.iter().flat_map(|sample| &sample.measurements) {
+                    let id = &measurement.metric;
+                    assert!(results.metrics.iter().any(|metric| metric.id == *id), "{}: {id}", kind.meta.id);
+                }
+                let given = [Named { name: "it".to_owned(), results }];
+                let head = BundleHead {
+                    run_id: String::new(),
+                    holdup_version: String::new(),
+                    command: Vec::new(),
+                    created_unix_ns: 0,
+                    target: String::new(),
+                    emulated: None,
+                    machine: Machine { cpus: 1, memory_bytes: 1 },
+                };
+                assert!(!bundle(kind.meta.id, &given, head).trials.is_empty());
+            }
+            Err(problem) => assert!(problem.what.starts_with("it") && !problem.why.is_empty(), "{problem}"),
+        }
+    }
+});
