@@ -43,7 +43,11 @@ pub fn read(kind: &Kind, input: &mut Input<'_>) -> Result<Results, Problem> {
         let problem = Problem::usage(input.name(), format!("it does not look like results of {}", kind.meta.id));
         return Err(match others.as_slice() {
             [] => problem.hint(format!("holdup import knows {}", ids())),
-            [one, ..] => problem.hint(format!("it looks like {one}: holdup import {one} {}", input.name())),
+            [one] => problem.hint(format!("it looks like {one}: holdup import {one} {}", input.name())),
+            [one, ..] => {
+                let all = others.join(" or ");
+                problem.hint(format!("it looks like {all}: holdup import {one} {}", input.name()))
+            }
         });
     }
     let mut results = (kind.read)(input)?;

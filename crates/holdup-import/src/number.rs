@@ -72,7 +72,10 @@ pub(crate) fn percentile(id: &str, value: f64, quantile: f64, samples: f64) -> M
     if beyond + 1e-6 >= 10.0 {
         return Measurement::new(id, value);
     }
-    Measurement::absent(id, format!("{samples} samples, {:.1} beyond it; 10 are needed", (beyond * 10.0).floor() / 10.0))
+    Measurement::absent(
+        id,
+        format!("{samples} samples, {:.1} beyond it; 10 are needed", (beyond * 10.0).floor() / 10.0),
+    )
 }
 
 /// The text without colours: `ESC [ … m` is left out (ECMA-48, 5.4).

@@ -14,6 +14,16 @@ fn import(kind: &str, file: &str) -> Results {
     read(find(kind).unwrap(), &mut Input::new(file, bytes.as_slice())).unwrap()
 }
 
+fn text(kind: &str, file: &str) -> String {
+    std::fs::read_to_string(folder(kind).join(file)).unwrap()
+}
+
+/// All files of a folder.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path());
+    entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+}
+
 fn values(results: &Results, metric: &str) -> Vec<f64> {
     let of = results.samples.iter().filter(|sample| sample.void.is_none());
     of.flat_map(|sample| &sample.measurements).filter(|m| m.metric == metric).filter_map(|m| m.value.value()).collect()
@@ -68,26 +78,260 @@ fn cyclictest_is_read() {
     assert_eq!(import("cyclictest", "2.40-twelve.txt").samples.len(), 12);
 }
 
-/// A cut, a changed byte or another tool's file: an error or a result, and never a panic.
+#[test]
+fn sysbench_is_read() {
+    // 1.0.20, `cpu --threads=2 --time=2 --report-interval=1 --histogram`.
+    let one = import("sysbench", "1.0-histogram.txt");
+    assert_eq!(values(&one, "events_per_s").len(), 1);
+    assert_eq!(one.samples[0].histograms[0].histogram.count(), 1249);
+    assert_eq!(one.samples[0].labels["prime_limit"], "20000");
+    // `fileio --file-test-mode=rndrw`: a percentile of 0.00 ms is not 0.
+    let file = import("sysbench", "1.0-fileio.txt");
+    assert_eq!(values(&file, "reads_per_s"), [55924.56]);
+    assert_eq!(values(&file, "latency_p95_ms"), [0.0; 0]);
+    // `threads --percentile=99`: 1340 events have 13 beyond it.
+    let threads = import("sysbench", "1.0-threads.txt");
+    assert_eq!(
+        (values(&threads, "latency_p99_ms"), values(&threads, "events_per_s")),
+        (vec![7.43], vec![1340.0 / 1.0043])
+    );
+    // `memory` and `mutex` in one file: two events have no percentile.
+    let two = import("sysbench", "1.0-two.txt");
+    assert_eq!(
+        (two.samples.len(), values(&two, "operations_per_s"), values(&two, "mib_per_s")),
+        (2, vec![6156685.60], vec![6012.39])
+    );
+    assert_eq!(values(&two, "latency_p95_ms"), [0.0; 0]);
+}
+
+#[test]
+fn fio_is_read() {
+    // 3.33, `--rw=randrw --output-format=json+`, without the members that are not read.
+    let one = import("fio", "3.33-plus.json");
+    assert_eq!((values(&one, "read_iops"), values(&one, "write_iops")), (vec![10708.442124], vec![10681.462141]));
+    assert_eq!(one.samples[0].histograms[0].histogram.count(), 12304);
+    assert!((values(&one, "read_latency_mean_us")[0] - 57.649624269).abs() < 1e-9);
+    // `--rw=randread --numjobs=2 --output-format=json`: one run, whose percentile cannot be known.
+    let two = import("fio", "3.33-two-jobs.json");
+    assert_eq!((two.samples.len(), values(&two, "read_completion_p99_us")), (1, Vec::new()));
+    assert!(values(&two, "read_iops")[0] > 30_000.0);
+}
+
+#[test]
+fn stress_ng_is_read() {
+    // 0.15.06, `--cpu 1 --pipe 1 --timeout 1 --metrics --times -Y FILE`.
+    let all = import("stress-ng", "0.15.yaml");
+    assert_eq!(values(&all, "bogo_operations_per_s"), [599.435648, 286626.280098]);
+    assert_eq!(all.samples[1].notes, ["mb-per-sec-pipe-write-rate: 140.744489"]);
+    let cut = text("stress-ng", "0.15.yaml").replace("\n...\n", "\n");
+    let cut = read(find("stress-ng").unwrap(), &mut Input::new("it", cut.as_bytes())).unwrap();
+    assert!(cut.samples[1].void.is_some());
+}
+
+#[test]
+fn schbench_is_read() {
+    // 24e32b8 (2025), `-m 1 -t 2 -r 2 -i 1`: the last block, of which 130 samples have one beyond p99.
+    let new = import("schbench", "24e32b8.txt");
+    assert_eq!(
+        (values(&new, "wakeup_latency_p50_us"), values(&new, "request_latency_p90_us")),
+        (vec![25.0], vec![49984.0])
+    );
+    assert_eq!((values(&new, "wakeup_latency_p99_us"), values(&new, "requests_per_s")), (Vec::new(), vec![65.0]));
+    let cut = text("schbench", "24e32b8.txt").replace("average rps", "");
+    let cut = read(find("schbench").unwrap(), &mut Input::new("it", cut.as_bytes())).unwrap();
+    assert!(cut.samples[0].void.as_deref().is_some_and(|why| why.contains("cut")));
+    // 2eef447 (2021), the same; it has one latency and no last line.
+    let old = import("schbench", "2eef447.txt");
+    assert_eq!(
+        (values(&old, "wakeup_latency_p50_us"), values(&old, "wakeup_latency_max_us")),
+        (vec![6008.0], vec![34635.0])
+    );
+    // `-j FILE`.
+    let json = import("schbench", "24e32b8.json");
+    assert_eq!(values(&json, "wakeup_latency_p99_us"), [31648.0]);
+    assert_eq!(json.metrics[0].id, "wakeup_latency_p99_us");
+}
+
+#[test]
+fn google_benchmark_is_read() {
+    // 1.7.1, `--benchmark_repetitions=2`: two benchmarks and one that fails, without caches and some means.
+    let all = import("google-benchmark", "1.7.json");
+    assert_eq!(values(&all, "real_time_ns").len(), 2);
+    assert!((values(&all, "real_time_ns")[0] - 94.569_305_915_265_25).abs() < 1e-9);
+    assert_eq!(all.samples[2].void.as_deref(), Some("no file"));
+    let means = text("google-benchmark", "1.7.json").replace("\"iteration\"", "\"aggregate\"");
+    let problem = read(find("google-benchmark").unwrap(), &mut Input::new("it", means.as_bytes())).unwrap_err();
+    assert!(problem.to_string().contains("means only"), "{problem}");
+}
+
+#[test]
+fn go_bench_is_read() {
+    // go 1.26.8, `-bench . -benchtime 20ms -count 3`, one benchmark of which fails.
+    let all = import("go-bench", "1.26.txt");
+    assert_eq!(values(&all, "time_ns").len(), 12);
+    assert_eq!((values(&all, "mb_per_s").len(), values(&all, "allocations")), (6, vec![0.0; 3]));
+    assert_eq!(all.samples[3].labels["benchmark"], "Copy/size=1");
+    assert_eq!((all.samples[0].labels["gomaxprocs"].as_str(), all.samples[12].void.is_some()), ("2", true));
+    assert_eq!(all.samples[9].notes, ["3.5 hits/op"]);
+    // The file says which direction is better.
+    let with = format!("Unit hits/op better=higher\n{}", text("go-bench", "1.26.txt"));
+    let with = read(find("go-bench").unwrap(), &mut Input::new("it", with.as_bytes())).unwrap();
+    assert_eq!(values(&with, "hits_op"), [3.5; 3]);
+}
+
+#[test]
+fn criterion_is_read() {
+    // 0.5, both files of one benchmark: they agree.
+    let sample = import("criterion", "sum/fold/16/new/sample.json");
+    let estimates = import("criterion", "sum/fold/16/new/estimates.json");
+    for id in ["time_mean_ns", "time_median_ns"] {
+        assert!((values(&sample, id)[0] - values(&estimates, id)[0]).abs() < 1e-9, "{id}");
+    }
+    assert_eq!(sample.samples[0].labels["benchmark"], "sum/fold/16");
+}
+
+#[test]
+fn jmh_is_read() {
+    // 1.37, `-f 2 -i 2`: a benchmark in two modes; of the distributions the first 12 values of each iteration.
+    let all = import("jmh", "1.37.json");
+    let forks = values(&all, "operations_per_s");
+    assert_eq!(forks.len(), 2);
+    assert!((forks[0] - (4216101.678763673 + 36459543.722984515) / 2.0).abs() < 1e-3);
+    assert_eq!((values(&all, "time_p99_ns").len(), all.samples[2].labels["mode"].as_str()), (2, "sample"));
+    assert_eq!(all.samples[2].labels["n"], "8");
+}
+
+#[test]
+fn perf_bench_is_read() {
+    // 6.1, `sched pipe`, `syscall basic`, `mem memcpy`, `futex hash` and `sched messaging` twice.
+    let all = import("perf-bench", "6.1.txt");
+    assert_eq!(values(&all, "time_s"), [0.153, 0.023, 0.117, 0.030]);
+    assert_eq!((values(&all, "operations_per_s")[0], values(&all, "gb_per_s").len()), (130222.0, 4));
+    assert_eq!(values(&all, "operations_per_thread_s"), [1159680.0]);
+    assert_eq!(
+        (all.samples[3].labels["function"].as_str(), all.samples[8].labels["mode"].as_str()),
+        ("x86-64-unrolled", "thread")
+    );
+    // `--format=simple sched pipe` and `sched messaging`.
+    assert_eq!(values(&import("perf-bench", "6.1-simple.txt"), "time_s"), [0.128, 0.155]);
+}
+
+#[test]
+fn sockperf_is_read() {
+    // 3.7 on loopback: 551 observations have five beyond p99.
+    let one = import("sockperf", "3.7-ping-pong.txt");
+    assert_eq!((values(&one, "round_trip_mean_us"), values(&one, "round_trip_p50_us")), (vec![686.863], vec![109.653]));
+    assert_eq!(values(&one, "round_trip_p99_us"), [0.0; 0]);
+    assert_eq!(values(&import("sockperf", "3.7-under-load.txt"), "round_trip_p50_us"), [140.220]);
+    assert_eq!(values(&import("sockperf", "3.7-throughput.txt"), "messages_per_s"), [63412.0]);
+    // `--full-log`.
+    let log = import("sockperf", "3.7-log.txt");
+    assert!(log.samples[0].void.is_none() && log.samples[0].histograms[0].histogram.count() >= 53);
+    let all = text("sockperf", "3.7-log.txt");
+    let cut = all.lines().take(40).collect::<Vec<_>>().join("\n");
+    let cut = read(find("sockperf").unwrap(), &mut Input::new("it", cut.as_bytes())).unwrap();
+    assert!(cut.samples[0].void.as_deref().is_some_and(|why| why.contains("of 53 messages")));
+}
+
+#[test]
+fn iperf3_is_read() {
+    // 3.12 on loopback, `-t 2 -J`.
+    let tcp = import("iperf3", "3.12-tcp.json");
+    assert_eq!(values(&tcp, "received_bits_per_s"), [6649142401.228927]);
+    assert_eq!(
+        tcp.facts.iter().find(|fact| fact.key == "kernel.release").unwrap().value.as_deref(),
+        Some("6.18.44-fc-v669")
+    );
+    // `-u -b 50M -t 1 -J`.
+    let udp = import("iperf3", "3.12-udp.json");
+    assert_eq!(
+        (values(&udp, "received_bits_per_s"), values(&udp, "lost_share")),
+        (vec![46915847.2218195], vec![6.282722513089006 / 100.0])
+    );
+    let refused = import("iperf3", "3.12-refused.json");
+    assert!(refused.samples[0].void.as_deref().is_some_and(|why| why.contains("refused")));
+}
+
+#[test]
+fn uperf_is_read() {
+    // 1.0.8 on loopback, `-R -i 1`: the rate is that of the second transaction.
+    let tcp = import("uperf", "tcp.txt");
+    let seconds = (1_795_283_806_578.233 - 1_795_283_804_373.433_3) / 1e3;
+    assert_eq!(values(&tcp, "bits_per_s"), [7586709504.0 * 8.0 / seconds]);
+    assert_eq!(values(&import("uperf", "udp.txt"), "received_bits_per_s"), [392.78e6]);
+    // The column of errors is 0.00, and there were two.
+    assert!(import("uperf", "error.txt").samples[0].void.is_some());
+}
+
+#[test]
+fn netperf_is_read() {
+    // 2.7.1 on loopback: TCP_STREAM, TCP_RR and UDP_STREAM, whose second row is what arrived.
+    let all = import("netperf", "2.7-tables.txt");
+    assert_eq!(values(&all, "bits_per_s"), [4781.18e6, 374.38e6]);
+    assert_eq!((values(&all, "transactions_per_s"), values(&all, "sent_bits_per_s")), (vec![29749.44], vec![624.12e6]));
+    // TCP_RR with `-k`, and an omni test with `-o`.
+    let keys = import("netperf", "2.7-keys.txt");
+    assert_eq!((values(&keys, "latency_p99_us"), values(&keys, "transactions_per_s")), (vec![49.0], vec![33486.24]));
+    assert_eq!(values(&import("netperf", "2.7-omni.csv"), "bits_per_s"), [7042.67e6]);
+}
+
+/// A cut or a changed byte: an error that names the file, or a result, and never a panic. Other kinds than its own are the work
+/// of the fuzz target.
 #[test]
 fn damaged_samples_are_refused_or_read() {
     for kind in KINDS {
-        for file in std::fs::read_dir(folder(kind.meta.id)).unwrap().flatten() {
-            let bytes = std::fs::read(file.path()).unwrap();
-            let step = (bytes.len() / 300).max(1);
+        let files = files(&folder(kind.meta.id));
+        assert!(!files.is_empty(), "{} has no sample", kind.meta.id);
+        for file in files {
+            let bytes = std::fs::read(file).unwrap();
+            let step = (bytes.len() / 150).max(1);
             for at in (0..bytes.len()).step_by(step) {
                 let mut damaged = bytes.clone();
                 damaged[at] ^= 0x15;
                 for part in [&bytes[..at], &damaged] {
-                    for kind in KINDS {
-                        if let Err(problem) = read(kind, &mut Input::new("it", part)) {
-                            assert!(!problem.why.is_empty() && problem.what.starts_with("it"), "{problem}");
-                        }
+                    if let Err(problem) = read(kind, &mut Input::new("it", part)) {
+                        assert!(!problem.why.is_empty() && problem.what.starts_with("it"), "{problem}");
                     }
                 }
             }
         }
     }
+}
+
+/// Each sample is known as what it is; another kind that it looks like is known here.
+#[test]
+fn a_wrong_kind_says_what_the_file_looks_like() {
+    for kind in KINDS {
+        for file in files(&folder(kind.meta.id)) {
+            let bytes = std::fs::read(&file).unwrap();
+            for other in KINDS.iter().filter(|other| other.meta.id != kind.meta.id) {
+                let is_both = [kind.meta.id, other.meta.id].iter().all(|id| ["hackbench", "perf-bench"].contains(id));
+                match read(other, &mut Input::new("it", bytes.as_slice())) {
+                    Ok(_) => assert!(is_both, "{} reads {}", other.meta.id, file.display()),
+                    Err(problem) => {
+                        let hint = problem.hint.unwrap_or_default();
+                        assert!(
+                            is_both || (hint.starts_with("it looks like ") && hint.contains(kind.meta.id)),
+                            "{}: {hint}",
+                            other.meta.id
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn an_error_in_json_names_its_line_and_byte() {
+    let damaged = text("fio", "3.33-plus.json").replacen("\"iops\": 10708.442124", "\"iops\": \"10708,4\"", 1);
+    let at = damaged.find("\"10708,4\"").unwrap();
+    let line = damaged[..at].matches('\n').count() + 1;
+    let problem = read(find("fio").unwrap(), &mut Input::new("f.json", damaged.as_bytes())).unwrap_err().to_string();
+    assert!(problem.contains(&format!("f.json, line {line} (byte {at})")) && problem.contains("LC_ALL=C"), "{problem}");
+    let cut = &damaged[..damaged.len() / 2];
+    let problem = read(find("fio").unwrap(), &mut Input::new("f.json", cut.as_bytes())).unwrap_err().to_string();
+    assert!(problem.contains("it ends early") && problem.contains("(byte "), "{problem}");
 }
 
 #[test]

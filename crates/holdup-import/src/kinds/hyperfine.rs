@@ -39,7 +39,7 @@ fn read(input: &mut Input<'_>) -> Result<Results, Problem> {
                 .problem("it has no `times`: only its mean is known")
                 .hint("hyperfine 1.0 and later writes them; a mean alone cannot be compared"));
         };
-        let codes: Vec<Node<'_>> = one.get("exit_codes").map(|codes| codes.items()).transpose()?.into_iter().flatten().collect();
+        let codes: Vec<Node<'_>> = one.get("exit_codes").map(Node::items).transpose()?.into_iter().flatten().collect();
         for (run, time) in times.items()?.enumerate() {
             let seconds = time.number()?;
             results.samples.push(Sample {

@@ -1,9 +1,22 @@
 //! The tools whose results can be read: one file each, and its line in [`KINDS`].
 
+mod criterion;
 mod cyclictest;
+mod fio;
+mod go_bench;
+mod google_benchmark;
 mod hackbench;
 mod hyperfine;
+mod iperf3;
+mod jmh;
+mod netperf;
+mod perf_bench;
 mod pgbench;
+mod schbench;
+mod sockperf;
+mod stress_ng;
+mod sysbench;
+mod uperf;
 
 use crate::{Input, Results};
 use holdup_model::{Direction, Meta, Metric, Problem};
@@ -19,7 +32,25 @@ pub struct Kind {
 }
 
 /// All of them.
-pub static KINDS: &[Kind] = &[cyclictest::KIND, hackbench::KIND, hyperfine::KIND, pgbench::KIND];
+pub static KINDS: &[Kind] = &[
+    criterion::KIND,
+    cyclictest::KIND,
+    fio::KIND,
+    go_bench::KIND,
+    google_benchmark::KIND,
+    hackbench::KIND,
+    hyperfine::KIND,
+    iperf3::KIND,
+    jmh::KIND,
+    netperf::KIND,
+    perf_bench::KIND,
+    pgbench::KIND,
+    schbench::KIND,
+    sockperf::KIND,
+    stress_ng::KIND,
+    sysbench::KIND,
+    uperf::KIND,
+];
 
 /// The one with this id.
 pub fn find(id: &str) -> Option<&'static Kind> {

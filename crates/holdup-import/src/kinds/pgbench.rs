@@ -39,7 +39,13 @@ const NUMBERS: &[Row] = &[
     ("latency average = ", "latency_mean_ms", "ms", Lower, "mean time of a transaction"),
     ("latency stddev = ", "latency_stddev_ms", "ms", Lower, "standard deviation of the time of a transaction"),
     ("initial connection time = ", "initial_connection_ms", "ms", Lower, "time until all clients were connected"),
-    ("rate limit schedule lag: avg ", "schedule_lag_mean_ms", "ms", Lower, "how late transactions began, on average (-R)"),
+    (
+        "rate limit schedule lag: avg ",
+        "schedule_lag_mean_ms",
+        "ms",
+        Lower,
+        "how late transactions began, on average (-R)",
+    ),
 ];
 
 /// Shares in parentheses, by how their lines begin: metric, meaning. Of all a lower one is better.
