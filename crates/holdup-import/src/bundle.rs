@@ -24,14 +24,14 @@ pub struct Named {
 
 /// The bundle of these results; the first name is the baseline.
 pub fn bundle(kind: &str, given: &[Named], head: BundleHead) -> BundleData {
-    let names = distinct(given.iter().map(|one| one.name.clone()));
+    let names = distinct(named(given).map(|(name, _)| name.to_owned()));
     let (mut axes, mut confounded) = (axes(given), Vec::new());
     axes.retain(|axis| confound(&axis.name, &names, given).map(|caution| confounded.push(caution)).is_none());
     let (mut arms, mut trials, mut order): (Vec<Arm>, Vec<Trial>, Vec<TrialSpec>) =
         (Vec::new(), Vec::new(), Vec::new());
     let mut blocks: BTreeMap<u32, u32> = BTreeMap::new();
-    for (one, sample) in given.iter().flat_map(|one| one.results.samples.iter().map(move |sample| (one, sample))) {
-        let arm = arm_of(&mut arms, kind, (&names, &one.name), &axes, sample);
+    for (name, sample) in named(given) {
+        let arm = arm_of(&mut arms, kind, (&names, name), &axes, sample);
         let block = blocks.entry(arm).or_default();
         let seq = trials.len() as u32;
         order.push(TrialSpec { seq, session: 0, boot: 0, block: *block, position: 0, arm });
@@ -60,6 +60,13 @@ pub fn bundle(kind: &str, given: &[Named], head: BundleHead) -> BundleData {
         ending: Some(Ending::Complete),
         ..BundleData::begun(head, plan, Schedule { arms, trials: order })
     }
+}
+
+/// The samples, each with what it is a run of: what its file says was compared, else the name that was given.
+fn named(given: &[Named]) -> impl Iterator<Item = (&str, &Sample)> {
+    given.iter().flat_map(|one| {
+        one.results.samples.iter().map(|sample| (sample.compared.as_deref().unwrap_or(&one.name), sample))
+    })
 }
 
 /// A fact on which the files do not agree is no fact of the bundle.
@@ -94,8 +101,8 @@ fn axes(given: &[Named]) -> Vec<Factor> {
 /// A setting that differs with the name and with nothing else is no axis: what it does cannot be separated from what the name stands for.
 fn confound(key: &str, names: &[String], given: &[Named]) -> Option<String> {
     let of_name = |name: &String| {
-        let samples = given.iter().filter(|one| one.name == *name).flat_map(|one| &one.results.samples);
-        distinct(samples.map(|sample| sample.labels.get(key).cloned().unwrap_or_else(|| "none".to_owned())))
+        let samples = named(given).filter(|(of, _)| of == name);
+        distinct(samples.map(|(_, sample)| sample.labels.get(key).cloned().unwrap_or_else(|| "none".to_owned())))
     };
     let values: Vec<Vec<String>> = names.iter().map(of_name).collect();
     let differs = values.iter().all(|of| of.len() == 1) && values.windows(2).any(|pair| pair[0] != pair[1]);

@@ -1,6 +1,6 @@
 //! Criterion's `sample.json` and `estimates.json`.
 
-use super::{Kind, metric};
+use super::{Folder, Kind, each, metric};
 use crate::{Input, Results, Sample};
 use holdup_model::Direction::Lower;
 use holdup_model::{Measurement, Meta, Problem};
@@ -16,6 +16,7 @@ pub(super) const KIND: Kind = Kind {
     },
     looks_like: |head| is_sample(head) || is_estimates(head),
     read,
+    folder: Some(Folder { holds: |path| path.ends_with("new/sample.json"), parts: &[], join: each }),
 };
 
 fn is_sample(head: &str) -> bool {

@@ -21,6 +21,7 @@ pub(super) const KIND: Kind = Kind {
             || head.lines().any(|line| line.starts_with("T:") && line.contains(" Avg:"))
     },
     read,
+    folder: None,
 };
 
 fn is_json(head: &str) -> bool {

@@ -20,6 +20,7 @@ pub(super) const KIND: Kind = Kind {
     },
     looks_like: |head| head.contains("\"fio version\"") && head.contains('{'),
     read,
+    folder: None,
 };
 
 const DIRECTIONS: &[&str] = &["read", "write", "trim"];

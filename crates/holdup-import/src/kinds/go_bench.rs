@@ -20,6 +20,7 @@ pub(super) const KIND: Kind = Kind {
         head.lines().any(|line| line.starts_with("Benchmark") && line.split_whitespace().count() >= 4 && is_row(line))
     },
     read,
+    folder: None,
 };
 
 /// `BenchmarkSort-2   1000000   34.18 ns/op   0 B/op`.

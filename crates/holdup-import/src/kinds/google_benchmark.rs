@@ -18,6 +18,7 @@ pub(super) const KIND: Kind = Kind {
     },
     looks_like: |head| head.contains("\"benchmarks\"") && head.contains("\"context\"") && head.contains("\"num_cpus\""),
     read,
+    folder: None,
 };
 
 /// Members that are no counters.

@@ -19,6 +19,7 @@ pub(super) const KIND: Kind = Kind {
             || head.contains("# Running 'sched/messaging' benchmark")
     },
     read,
+    folder: None,
 };
 
 fn read(input: &mut Input<'_>) -> Result<Results, Problem> {

@@ -21,6 +21,7 @@ pub(super) const KIND: Kind = Kind {
             && head.contains("\"stddev\"")
     },
     read,
+    folder: None,
 };
 
 fn read(input: &mut Input<'_>) -> Result<Results, Problem> {

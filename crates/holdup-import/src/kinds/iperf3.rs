@@ -21,6 +21,7 @@ pub(super) const KIND: Kind = Kind {
             && (head.contains("\"version\":\t\"iperf") || head.contains("\"iperf 3") || head.contains("\"cookie\""))
     },
     read,
+    folder: None,
 };
 
 /// Where a number is, and its metric.

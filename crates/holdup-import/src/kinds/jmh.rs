@@ -20,6 +20,7 @@ pub(super) const KIND: Kind = Kind {
         head.contains("\"primaryMetric\"") || (head.contains("\"jmhVersion\"") && head.contains("\"benchmark\""))
     },
     read,
+    folder: None,
 };
 
 /// Units of time, ns.

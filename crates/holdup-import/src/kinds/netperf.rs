@@ -20,6 +20,7 @@ pub(super) const KIND: Kind = Kind {
             || head.lines().any(|line| line.starts_with("THROUGHPUT="))
     },
     read,
+    folder: None,
 };
 
 /// Latencies of omni tests, us: key, head of the CSV's column, metric, meaning.

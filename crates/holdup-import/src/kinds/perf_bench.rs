@@ -18,6 +18,7 @@ pub(super) const KIND: Kind = Kind {
     },
     looks_like: |head| head.contains("# Running '") || is_simple(head),
     read,
+    folder: None,
 };
 
 /// Only numbers with three decimals, one a line.

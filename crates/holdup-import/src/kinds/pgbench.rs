@@ -23,6 +23,7 @@ pub(super) const KIND: Kind = Kind {
             || columns(head).is_some()
     },
     read,
+    folder: None,
 };
 
 /// The settings that distinguish arms, by how their lines begin.

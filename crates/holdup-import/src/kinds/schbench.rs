@@ -20,6 +20,7 @@ pub(super) const KIND: Kind = Kind {
         head.contains("atency percentiles (usec)") || head.contains("atencies percentiles (usec)") || is_json(head)
     },
     read,
+    folder: None,
 };
 
 fn is_json(head: &str) -> bool {

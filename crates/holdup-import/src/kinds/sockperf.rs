@@ -19,6 +19,7 @@ pub(super) const KIND: Kind = Kind {
     },
     looks_like: |head| head.contains("sockperf: ") || head.contains("sockperf[CLIENT]"),
     read,
+    folder: None,
 };
 
 const ROWS: &[Row] = &[

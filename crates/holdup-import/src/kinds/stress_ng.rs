@@ -17,6 +17,7 @@ pub(super) const KIND: Kind = Kind {
     },
     looks_like: |head| head.contains("stress-ng-version:"),
     read,
+    folder: None,
 };
 
 const ROWS: &[Row] = &[

@@ -21,6 +21,7 @@ pub(super) const KIND: Kind = Kind {
         head.lines().any(|line| line.starts_with("sysbench ") && line.contains("using ")) || is_old(head)
     },
     read,
+    folder: None,
 };
 
 fn is_old(head: &str) -> bool {

@@ -18,6 +18,7 @@ pub(super) const KIND: Kind = Kind {
     },
     looks_like: |head| head.contains("running profile:") || head.contains("name:Txn") || head.contains("Txn1 "),
     read,
+    folder: None,
 };
 
 /// A transaction: its first and last line.

@@ -3,11 +3,16 @@
 use super::{input, refuse};
 use crate::{bundles, output};
 use clap::builder::PossibleValuesParser;
+use holdup_files::Folder;
 use holdup_import::{Input, KINDS, Kind, Named};
 use holdup_model::Problem;
 use holdup_model::text::count;
+use rustix::fs::FileType;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
+
+/// The most files of a folder.
+const MOST_FILES: usize = 100_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum By {
@@ -20,7 +25,7 @@ pub(super) struct Results {
     /// The tool that printed the results: `holdup list importers`
     #[arg(value_name = "KIND", required = true, value_parser = PossibleValuesParser::new(KINDS.iter().map(|kind| kind.meta.id)), hide_possible_values = true)]
     kind: Option<String>,
-    /// Its files; those with one NAME are runs of one arm. The first is the baseline
+    /// Its files or folders; those with one NAME are runs of one arm. The first is the baseline
     #[arg(value_name = "[NAME=]FILE", required = true)]
     files: Vec<String>,
     /// Without NAME=: what distinguishes arms, files or the settings that they name
@@ -63,9 +68,50 @@ fn read(kind: &Kind, given: &str, args: &Results) -> Result<Named, Problem> {
         _ if args.by == By::Settings => (kind.meta.id.to_owned(), Path::new(given)),
         _ => (input::short(Path::new(given)), Path::new(given)),
     };
+    let results = match path.is_dir() {
+        true => folder(kind, path, args)?,
+        false => holdup_import::read(kind, &mut file(path, args)?)?,
+    };
+    Ok(Named { name, results })
+}
+
+/// A file, whose bytes are read as they are asked for.
+fn file(path: &Path, args: &Results) -> Result<Input<'static>, Problem> {
     let shown = path.display().to_string();
     let source = holdup_kernels::decompressed(input::source(path, args.quiet)?)
         .map_err(|e| Problem::usage(&shown, e.to_string()))?;
-    let results = holdup_import::read(kind, &mut Input::new(shown, BufReader::new(source)))?;
-    Ok(Named { name, results })
+    Ok(Input::new(shown, BufReader::new(source)))
+}
+
+/// The files of a folder that are of the kind, in the order of their paths.
+fn folder(kind: &Kind, path: &Path, args: &Results) -> Result<holdup_import::Results, Problem> {
+    let shown = path.display().to_string();
+    let mut files = Vec::new();
+    list(path, &mut PathBuf::new(), &mut files).map_err(|e| Problem::usage(&shown, e.to_string()))?;
+    let mut held = Vec::new();
+    for file in files {
+        if kind.holds(&shown, &file)? {
+            held.push(file);
+        }
+    }
+    let mut files = held.into_iter().map(|inner| Ok((inner.clone(), file(&path.join(inner), args)?)));
+    holdup_import::read_folder(kind, &shown, &mut files)
+}
+
+/// The paths of all files below a folder, relative to it. Links are not followed: results of many harnesses have a link to the
+/// newest ones.
+fn list(root: &Path, inner: &mut PathBuf, files: &mut Vec<String>) -> std::io::Result<()> {
+    for entry in Folder::open(&root.join(&*inner))?.list(MOST_FILES)? {
+        inner.push(&entry.name);
+        match entry.kind {
+            FileType::Directory => list(root, inner, files)?,
+            FileType::RegularFile if files.len() == MOST_FILES => {
+                return Err(std::io::Error::other(format!("it has more than {MOST_FILES} files")));
+            }
+            FileType::RegularFile => files.push(inner.display().to_string()),
+            _ => {}
+        }
+        inner.pop();
+    }
+    Ok(())
 }
