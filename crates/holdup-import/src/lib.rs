@@ -69,6 +69,7 @@ pub fn read_folder(kind: &Kind, name: &str, files: &mut dyn Iterator<Item = Fold
     let (mut parts, mut left_out) = (Vec::new(), 0_u32);
     for file in files {
         let (path, mut input) = file?;
+        input.place(&path);
         let head = input.head(HEAD_BYTES)?;
         let part = std::iter::once(kind).chain(folder.parts.iter().filter_map(|id| find(id)));
         match part.into_iter().find(|part| (part.looks_like)(&head)) {

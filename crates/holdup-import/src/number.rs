@@ -1,8 +1,7 @@
 //! Numbers as tools print them.
 
 use crate::Input;
-use holdup_model::Problem;
-use holdup_model::{Direction, Measurement, Metric};
+use holdup_model::{Direction, Measurement, Metric, Problem};
 
 /// A number of the line that was read last.
 ///
@@ -38,6 +37,22 @@ pub(crate) fn leading(input: &Input<'_>, text: &str) -> Result<f64, Problem> {
     };
     let word = text[..end].trim_end_matches([',', '.']);
     number(input, if word.is_empty() { text } else { word })
+}
+
+/// A number of the line that was read last, as a whole one that is not negative.
+pub(crate) fn count(input: &Input<'_>, text: &str) -> Result<u64, Problem> {
+    match number(input, text)? {
+        value if value >= 0.0 => Ok(value as u64),
+        value => Err(input.problem(format!("{value} is less than 0"))),
+    }
+}
+
+/// A time at the begin of a text, whose unit is `unit_ns` long.
+pub(crate) fn leading_ns(input: &Input<'_>, text: &str, unit_ns: f64) -> Result<u64, Problem> {
+    match leading(input, text)? {
+        value if value >= 0.0 => Ok((value * unit_ns) as u64),
+        value => Err(input.problem(format!("{value}: a time is not less than 0"))),
+    }
 }
 
 /// The number after some words of a line, up to the next space.

@@ -187,7 +187,12 @@ fn criterion_is_read() {
     for id in ["time_mean_ns", "time_median_ns"] {
         assert!((values(&sample, id)[0] - values(&estimates, id)[0]).abs() < 1e-9, "{id}");
     }
-    assert_eq!(sample.samples[0].labels["benchmark"], "sum/fold/16");
+    // A path names the benchmark where it is known which folders are Criterion's.
+    assert!(sample.samples[0].labels.is_empty());
+    let paths = ["sample", "estimates"].map(|file| format!("sum/fold/16/new/{file}.json"));
+    let of_folder = in_folder("criterion", &paths.each_ref().map(|path| (path.as_str(), path.as_str()))).unwrap();
+    assert_eq!(of_folder.samples.len(), 1);
+    assert_eq!(of_folder.samples[0].labels["benchmark"], "sum/fold/16");
 }
 
 #[test]
@@ -431,6 +436,15 @@ fn damaged_samples_are_refused_or_read() {
             }
         }
     }
+}
+
+#[test]
+fn every_kind_is_in_the_documentation() {
+    let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/import.md")).unwrap();
+    let rows: Vec<&str> =
+        page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`').map(|(id, _)| id)).collect();
+    let ids: Vec<&str> = KINDS.iter().map(|kind| kind.meta.id).collect();
+    assert_eq!(rows, ids);
 }
 
 /// Each sample is known as what it is; another kind that it looks like is known here.

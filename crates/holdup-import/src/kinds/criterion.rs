@@ -29,7 +29,7 @@ fn is_estimates(head: &str) -> bool {
 
 fn read(input: &mut Input<'_>) -> Result<Results, Problem> {
     let mut sample = Sample::default();
-    sample.labels.extend(benchmark(input.name()).map(|name| ("benchmark".to_owned(), name)));
+    sample.labels.extend(benchmark(input.name(), input.within()).map(|name| ("benchmark".to_owned(), name)));
     let document = input.json()?;
     let root = document.root();
     let (mean, median) = if let Some(times) = root.get("times") {
@@ -67,14 +67,14 @@ fn read(input: &mut Input<'_>) -> Result<Results, Problem> {
     })
 }
 
-/// The benchmark that a path names: what stands between `criterion` and `new` or `base`.
-fn benchmark(path: &str) -> Option<String> {
-    let mut folders: Vec<&str> = path.split('/').collect();
+/// The benchmark that a path names: what stands between the folder that was named, or `criterion`, and `new` or `base`.
+fn benchmark(path: &str, within: Option<&str>) -> Option<String> {
+    let mut folders: Vec<&str> = within.unwrap_or(path).split('/').collect();
     folders.pop();
     if folders.last().is_some_and(|last| ["new", "base"].contains(last)) {
         folders.pop();
     }
-    let begin = folders.iter().rposition(|folder| *folder == "criterion").map_or(0, |at| at + 1);
-    let name = folders[begin.max(folders.len().saturating_sub(3))..].join("/");
+    let begin = folders.iter().rposition(|folder| *folder == "criterion").map(|at| at + 1);
+    let name = folders[begin.or(within.map(|_| 0))?..].join("/");
     (!name.is_empty()).then_some(name)
 }

@@ -1,7 +1,7 @@
 //! HammerDB: its log, and the output of its jobs.
 
 use super::{Kind, metric};
-use crate::number::{leading, number};
+use crate::number::{leading_ns, number};
 use crate::{Input, Results, Sample};
 use holdup_model::Direction::Higher;
 use holdup_model::{Measurement, Meta, Problem};
@@ -40,7 +40,7 @@ fn read(input: &mut Input<'_>) -> Result<Results, Problem> {
         if line.contains("Beginning rampup time of ") {
             results.samples.extend(run.replace(Sample::default()).map(whole));
         } else if let Some((_, minutes)) = line.split_once("Timing test period of ") {
-            run.get_or_insert_default().length_ns = Some((leading(input, minutes)? * 60e9) as u64);
+            run.get_or_insert_default().length_ns = Some(leading_ns(input, minutes, 60e9)?);
         } else if let Some((users, _)) = line.split_once(" Active Virtual Users configured") {
             let users = users.rsplit([':', '"', ' ']).next().unwrap_or_default();
             run.get_or_insert_default().labels.insert("users".to_owned(), users.to_owned());

@@ -101,11 +101,11 @@ fn join(files: Vec<(String, Results)>) -> Results {
         let (iteration, benchmark) = place(&path);
         let stamp =
             stamps.iter().find(|(stamp, _)| stamp.rsplit_once('/').map_or("", |(folder, _)| folder) == iteration);
-        let ends = stamp.into_iter().flat_map(|(_, results)| &results.samples);
+        let mut ends = stamp.into_iter().flat_map(|(_, results)| &results.samples);
         // A configuration may add words to the name of the test.
-        let end = ends
-            .filter(|end| end.labels.get("benchmark").is_some_and(|test| benchmark.starts_with(test.as_str())))
-            .last();
+        let is_its =
+            |end: &&Sample| end.labels.get("benchmark").is_some_and(|test| benchmark.starts_with(test.as_str()));
+        let end = ends.rfind(is_its);
         for sample in &mut results.samples {
             sample.labels.insert("benchmark".to_owned(), benchmark.to_owned());
             if let Some(end) = end {

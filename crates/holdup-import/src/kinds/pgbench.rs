@@ -1,7 +1,7 @@
 //! pgbench: what it prints at the end, and its logs (`-l`, with or without `--aggregate-interval`).
 
 use super::{Kind, metric};
-use crate::number::{Row, measured, metrics_of, number};
+use crate::number::{Row, count, measured, metrics_of, number};
 use crate::{Input, Results, Sample};
 use holdup_model::Direction::{Higher, Lower};
 use holdup_model::trial::NamedHistogram;
@@ -154,15 +154,15 @@ fn transactions(input: &mut Input<'_>, results: &mut Results) -> Result<(), Prob
         let [_, _, time, _, seconds, micros, ..] = fields.as_slice() else {
             return Err(input.problem(format!("{} of at least 6 columns: the log was cut", fields.len())));
         };
-        let end = number(input, seconds)? as u64 * 1_000_000 + number(input, micros)? as u64;
+        let end = count(input, seconds)?.saturating_mul(1_000_000).saturating_add(count(input, micros)?);
         ends = (ends.0.min(end), ends.1.max(end));
         match *time {
             "failed" | "skipped" => failed += 1,
-            time => latency.record_ns(number(input, time)? as u64 * 1_000),
+            time => latency.record_ns(count(input, time)?.saturating_mul(1_000)),
         }
     }
     let (first_us, last_us) = ends;
-    let length_ns = last_us.saturating_sub(first_us) * 1_000;
+    let length_ns = last_us.saturating_sub(first_us).saturating_mul(1_000);
     let measurements = vec![
         // The first end begins the time that is counted.
         Measurement::per_second("tps", latency.count().saturating_sub(1), length_ns),

@@ -1,7 +1,7 @@
 //! sockperf: what it prints, and its log of single messages (`--full-log`).
 
 use super::{Kind, metric};
-use crate::number::{Row, after, leading, measured, metrics_of, number, percentile, without_colours};
+use crate::number::{Row, after, leading, leading_ns, measured, metrics_of, number, percentile, without_colours};
 use crate::{Input, Results, Sample};
 use holdup_model::Direction::{Higher, Lower};
 use holdup_model::trial::NamedHistogram;
@@ -87,9 +87,9 @@ fn of_line(input: &Input<'_>, line: &str, run: &mut Run) -> Result<(), Problem> 
             run.of = "round_trip";
         }
     } else if let Some((_, seconds)) = text.split_once("[Valid Duration] RunTime=") {
-        run.sample.length_ns = Some((leading(input, seconds)? * 1e9) as u64);
+        run.sample.length_ns = Some(leading_ns(input, seconds, 1e9)?);
     } else if let Some((_, seconds)) = text.split_once(" messages sent in ") {
-        run.sample.length_ns = Some((leading(input, seconds)? * 1e9) as u64);
+        run.sample.length_ns = Some(leading_ns(input, seconds, 1e9)?);
     } else if let Some(count) = text.strip_prefix("Total ").filter(|_| text.contains("observations")) {
         run.observations = leading(input, count)?;
     } else if let Some((share, value)) = text.strip_prefix("---> percentile ").and_then(|rest| rest.split_once('=')) {
@@ -124,6 +124,9 @@ fn row(input: &Input<'_>, line: &str, run: &mut Run) -> Result<(), Problem> {
         [_, _, _, latency, ..] => number(input, latency)?,
         _ => return Err(input.problem(format!("{} of at least 3 columns: the log was cut", columns.len()))),
     };
+    if us < 0.0 {
+        return Err(input.problem(format!("a latency of {us} us: the clocks of the times differ")));
+    }
     run.log.record_ns((us * 1e3) as u64);
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! stress-ng's YAML.
 
 use super::Kind;
-use crate::number::{Row, leading, measured, metrics_of};
+use crate::number::{Row, leading, leading_ns, measured, metrics_of};
 use crate::{Input, Results, Sample};
 use holdup_model::Direction::{Higher, Lower};
 use holdup_model::{Fact, Meta, Problem};
@@ -72,7 +72,7 @@ fn read(input: &mut Input<'_>) -> Result<Results, Problem> {
                     match measured(input, text, ROWS)? {
                         Some(measurement) => sample.measurements.push(measurement),
                         None if key == "wall-clock-time" => {
-                            sample.length_ns = Some((leading(input, value)? * 1e9) as u64);
+                            sample.length_ns = Some(leading_ns(input, value, 1e9)?);
                         }
                         None if OTHER.contains(&key) => {}
                         None => sample.notes.push(format!("{key}: {value}")),

@@ -45,6 +45,7 @@ pub(super) fn run(args: &Results) -> anyhow::Result<u8> {
     };
     let out = args.out.clone().unwrap_or_else(|| bundles::free_name("import"));
     refuse(&out)?;
+    refuse_twice(&args.files)?;
     let given = args.files.iter().map(|file| read(kind, file, args)).collect::<Result<Vec<_>, _>>()?;
     let samples = || given.iter().flat_map(|one| &one.results.samples);
     let begin_unix_ns = samples().filter_map(|sample| sample.begin_unix_ns).min();
@@ -61,10 +62,27 @@ pub(super) fn run(args: &Results) -> anyhow::Result<u8> {
     Ok(0)
 }
 
+/// A run counts once: a file that is named twice would make what is known seem more certain.
+fn refuse_twice(files: &[String]) -> Result<(), Problem> {
+    for (n, file) in files.iter().enumerate() {
+        let path = |given: &str| named(given).map_or_else(|| PathBuf::from(given), |(_, file)| PathBuf::from(file));
+        if files[..n].iter().any(|other| path(other) == path(file)) {
+            return Err(Problem::usage(path(file).display().to_string(), "it is named twice")
+                .hint("name a file once: each of its runs counts once"));
+        }
+    }
+    Ok(())
+}
+
+/// The two parts of `NAME=FILE`.
+fn named(given: &str) -> Option<(&str, &str)> {
+    given.split_once('=').filter(|(name, _)| !name.is_empty() && !Path::new(given).exists())
+}
+
 /// `NAME=FILE`, or `FILE`, whose name is its arm's.
 fn read(kind: &Kind, given: &str, args: &Results) -> Result<Named, Problem> {
-    let (name, path) = match given.split_once('=') {
-        Some((name, file)) if !name.is_empty() && !Path::new(given).exists() => (name.to_owned(), Path::new(file)),
+    let (name, path) = match named(given) {
+        Some((name, file)) => (name.to_owned(), Path::new(file)),
         _ if args.by == By::Settings => (kind.meta.id.to_owned(), Path::new(given)),
         _ => (input::short(Path::new(given)), Path::new(given)),
     };
