@@ -26,7 +26,7 @@ use holdup_model::Problem;
 const HEAD_BYTES: usize = 16 << 10;
 
 /// The kinds that a file looks like, by its begin.
-fn looks_like(head: &str) -> Vec<&'static str> {
+pub fn looks_like(head: &str) -> Vec<&'static str> {
     KINDS.iter().filter(|kind| (kind.looks_like)(head)).map(|kind| kind.meta.id).collect()
 }
 

@@ -213,6 +213,7 @@ fn perf_bench_is_read() {
     assert_eq!(values(&all, "time_s"), [0.153, 0.023, 0.117, 0.030]);
     assert_eq!((values(&all, "operations_per_s")[0], values(&all, "gb_per_s").len()), (130222.0, 4));
     assert_eq!(values(&all, "operations_per_thread_s"), [1159680.0]);
+    assert_eq!(all.samples[7].labels["mode"], "process");
     assert_eq!(
         (all.samples[3].labels["function"].as_str(), all.samples[8].labels["mode"].as_str()),
         ("x86-64-unrolled", "thread")

@@ -81,7 +81,7 @@ fn read(input: &mut Input<'_>) -> Result<Results, Problem> {
         if let Some((test, _)) = line.split_once(" TEST from ") {
             results.samples.extend(run.replace(Run::default()).map(finish));
             let test = test.trim_start_matches("MIGRATED ").to_owned();
-            run.get_or_insert_default().sample.labels.insert("test".to_owned(), test);
+            run.get_or_insert_default().sample.labels.insert("benchmark".to_owned(), test);
         } else if let Some((key, value)) = line.split_once('=').filter(|(key, _)| key.bytes().all(is_key)) {
             // Without a banner (-P 0) the first key begins a run again.
             keyed(input, key, value, run.get_or_insert_default())?;
@@ -156,7 +156,7 @@ fn table(input: &Input<'_>, line: &str, run: &mut Run) -> Result<(), Problem> {
         return Ok(());
     }
     run.rows += 1;
-    let test = run.sample.labels.get("test").cloned().unwrap_or_default();
+    let test = run.sample.labels.get("benchmark").cloned().unwrap_or_default();
     let (id, column, time) = match run.rows {
         1 if test.starts_with("UDP STREAM") => ("sent_bits_per_s", 5, 2),
         2 if test.starts_with("UDP STREAM") => ("bits_per_s", 3, 1),

@@ -82,7 +82,7 @@ fn of_line(input: &Input<'_>, line: &str, sample: &mut Sample) -> Result<(), Pro
     match words.as_slice() {
         ["#", groups, "groups", "==", _, what, "run"] => {
             labelled(sample, "groups", groups);
-            labelled(sample, "mode", what.trim_end_matches("es").trim_end_matches('s'));
+            labelled(sample, "mode", what.strip_suffix("es").or(what.strip_suffix('s')).unwrap_or(what));
         }
         ["#", "Executed", operations, ..] => labelled(sample, "operations", operations),
         ["#", "Copying", size, ..] => labelled(sample, "size", size),

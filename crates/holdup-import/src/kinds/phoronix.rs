@@ -102,7 +102,7 @@ fn read(input: &mut Input<'_>) -> Result<Results, Problem> {
         if !results.metrics.iter().any(|metric| metric.id == id) {
             results.metrics.push(metric(&id, &unit, better, "the result of the test, in its own unit"));
         }
-        let mut labels = vec![("test".to_owned(), title.plain())];
+        let mut labels = vec![("benchmark".to_owned(), title.plain())];
         labels.extend(result.text("Description")?.map(|part| ("setting".to_owned(), part.plain())));
         for entry in data.all("Entry")? {
             let base = Sample {

@@ -82,7 +82,7 @@ fn read(input: &mut Input<'_>) -> Result<Results, Problem> {
             }
         } else if let Some(stressor) = text.strip_prefix("- stressor:").filter(|_| section == "metrics") {
             results.samples.push(Sample {
-                labels: [("stressor".to_owned(), stressor.trim().to_owned())].into(),
+                labels: [("benchmark".to_owned(), stressor.trim().to_owned())].into(),
                 begin_unix_ns: begin_s.map(|seconds: f64| (seconds * 1e9) as i64),
                 ..Sample::default()
             });
