@@ -500,3 +500,26 @@ fn another_tools_file_and_a_decimal_comma_are_named() {
     assert!(problem.contains("r.txt, line 3 (byte ") && problem.contains("LC_ALL=C"), "{problem}");
     assert!(read("pgbench", "").contains("does not look like"), "an empty file");
 }
+
+/// With decimal commas nothing is read as a number: the file is refused, or has no result.
+#[test]
+fn decimal_commas_are_refused() {
+    for kind in KINDS {
+        for file in files(&folder(kind.meta.id)) {
+            let whole = std::fs::read_to_string(&file).unwrap();
+            let mut bytes = whole.clone().into_bytes();
+            for at in 1..bytes.len().saturating_sub(1) {
+                if bytes[at] == b'.' && bytes[at - 1].is_ascii_digit() && bytes[at + 1].is_ascii_digit() {
+                    bytes[at] = b',';
+                }
+            }
+            if bytes == whole.as_bytes() {
+                continue;
+            }
+            if let Ok(results) = read(kind, &mut Input::new("it", bytes.as_slice())) {
+                let mut measured = results.samples.iter().flat_map(|sample| &sample.measurements);
+                assert!(measured.all(|m| m.value.value().is_none()), "{}", file.display());
+            }
+        }
+    }
+}

@@ -42,6 +42,9 @@ fn read(input: &mut Input<'_>) -> Result<Results, Problem> {
         let mut all_ns = 0.0;
         for (time, iterations) in times.zip(each) {
             all_ns += time.number()?;
+            if iterations.number()? <= 0.0 {
+                return Err(iterations.problem(format!("{} iterations: at least one is needed", iterations.shown())));
+            }
             one_ns.push(time.number()? / iterations.number()?);
         }
         sample.length_ns = Some(all_ns as u64);

@@ -134,7 +134,8 @@ fn table(input: &Input<'_>, line: &str, run: &mut Run) -> Result<(), Problem> {
         run.sample.notes.push(line.trim().to_owned());
         return Ok(());
     }
-    if line.contains(',') {
+    let test = run.sample.labels.get("benchmark").cloned().unwrap_or_default();
+    if test.starts_with("OMNI") && line.contains(',') {
         let columns: Vec<&str> = line.split(',').collect();
         if run.columns.is_empty() {
             run.columns = columns.iter().map(|column| column.trim().to_owned()).collect();
@@ -156,7 +157,6 @@ fn table(input: &Input<'_>, line: &str, run: &mut Run) -> Result<(), Problem> {
         return Ok(());
     }
     run.rows += 1;
-    let test = run.sample.labels.get("benchmark").cloned().unwrap_or_default();
     let (id, column, time) = match run.rows {
         1 if test.starts_with("UDP STREAM") => ("sent_bits_per_s", 5, 2),
         2 if test.starts_with("UDP STREAM") => ("bits_per_s", 3, 1),
