@@ -2,14 +2,17 @@
 
 use crate::{Results, Sample};
 use holdup_model::bundle::{BundleHead, Ending, IMPORTED};
-use holdup_model::plan::{Level, MetricChoice};
+use holdup_model::plan::{Level, MetricChoice, WorkloadUse};
 use holdup_model::{
-    Arm, BundleData, EnvironmentReading, Factor, Plan, Schedule, Trial, TrialSpec, TrialStatus, Window,
+    Arm, BundleData, EnvironmentReading, Factor, Metric, Plan, Schedule, Trial, TrialSpec, TrialStatus, Window,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The factor that distinguishes what was given.
 const FACTOR: &str = "results";
+
+/// The label that says what was run: each is a workload, and is compared with itself only.
+const BENCHMARK: &str = "benchmark";
 
 /// The margin of the metric that comparisons are about: that of plans which name none.
 const MARGIN: f64 = 0.02;
@@ -24,42 +27,70 @@ pub struct Named {
 
 /// The bundle of these results; the first name is the baseline.
 pub fn bundle(kind: &str, given: &[Named], head: BundleHead) -> BundleData {
-    let names = distinct(given.iter().map(|one| one.name.clone()));
-    let (mut axes, mut confounded) = (axes(given), Vec::new());
-    axes.retain(|axis| confound(&axis.name, &names, given).map(|caution| confounded.push(caution)).is_none());
+    let names = distinct(named(given).map(|(name, _)| name.to_owned()));
+    let keys: BTreeSet<&String> = named(given).flat_map(|(_, sample)| sample.labels.keys()).collect();
+    let confounded: BTreeMap<&str, String> =
+        keys.iter().filter_map(|key| Some((key.as_str(), confound(key, &names, given)?))).collect();
+    // Benchmarks that differ with the name alone have nothing to be compared with.
+    let of = |sample: &Sample| match sample.labels.get(BENCHMARK) {
+        Some(benchmark) if !confounded.contains_key(BENCHMARK) => benchmark.clone(),
+        _ => kind.to_owned(),
+    };
+    let works: Vec<Work> = distinct(named(given).map(|(_, sample)| of(sample)))
+        .into_iter()
+        .map(|name| {
+            Work::new(named(given).map(|(_, sample)| sample).filter(|sample| of(sample) == name), &name, &confounded)
+        })
+        .collect();
     let (mut arms, mut trials, mut order): (Vec<Arm>, Vec<Trial>, Vec<TrialSpec>) =
         (Vec::new(), Vec::new(), Vec::new());
     let mut blocks: BTreeMap<u32, u32> = BTreeMap::new();
-    for (one, sample) in given.iter().flat_map(|one| one.results.samples.iter().map(move |sample| (one, sample))) {
-        let arm = arm_of(&mut arms, kind, (&names, &one.name), &axes, sample);
+    for (name, sample) in named(given) {
+        let own = of(sample);
+        let Some(work) = works.iter().find(|work| work.name == own) else { continue };
+        let arm = arm_of(&mut arms, (&names, name), work, works.len() > 1, sample);
         let block = blocks.entry(arm).or_default();
         let seq = trials.len() as u32;
         order.push(TrialSpec { seq, session: 0, boot: 0, block: *block, position: 0, arm });
         trials.push(trial(seq, arm, *block, sample, head.created_unix_ns));
         *block += 1;
     }
-    let mut metrics = Vec::new();
+    let mut known: Vec<&Metric> = Vec::new();
     for metric in given.iter().flat_map(|one| &one.results.metrics) {
-        if !metrics.contains(metric) {
-            metrics.push(metric.clone());
+        if !known.iter().any(|other| other.id == metric.id) {
+            known.push(metric);
         }
     }
-    let cautions = distinct(confounded.into_iter().chain(given.iter().flat_map(|one| one.results.cautions.clone())));
+    let metrics: Vec<(String, Metric)> = works
+        .iter()
+        .flat_map(|work| {
+            let measured = known.iter().filter(|metric| work.measured.is_empty() || work.measured.contains(&metric.id));
+            measured.map(|metric| (work.name.clone(), (*metric).clone()))
+        })
+        .collect();
+    let cautions = distinct(confounded.into_values().chain(given.iter().flat_map(|one| one.results.cautions.clone())));
     let log = cautions.into_iter().map(|caution| (head.created_unix_ns, caution)).collect();
     let facts: Vec<_> = given.iter().flat_map(|one| one.results.facts.clone()).collect();
     let facts: Vec<_> =
         facts.iter().enumerate().filter(|(n, fact)| !facts[..*n].contains(fact)).map(|(_, f)| f.clone()).collect();
-    let mut plan = plan(kind, &names, axes, metrics.first().map(|metric| metric.id.as_str()));
+    let mut plan = plan(kind, &names, works, &metrics);
     plan.design.blocks = blocks.values().copied().max().unwrap_or(0);
     BundleData {
         plan_source: format!("# This bundle was imported from results of {kind}: there is no plan to run.\n"),
-        metrics: metrics.into_iter().map(|metric| (kind.to_owned(), metric)).collect(),
+        metrics,
         environment: environment(facts),
         trials,
         log,
         ending: Some(Ending::Complete),
         ..BundleData::begun(head, plan, Schedule { arms, trials: order })
     }
+}
+
+/// The samples, each with what it is a run of: what its file says was compared, else the name that was given.
+fn named(given: &[Named]) -> impl Iterator<Item = (&str, &Sample)> {
+    given.iter().flat_map(|one| {
+        one.results.samples.iter().map(|sample| (sample.compared.as_deref().unwrap_or(&one.name), sample))
+    })
 }
 
 /// A fact on which the files do not agree is no fact of the bundle.
@@ -74,9 +105,26 @@ fn distinct(all: impl Iterator<Item = String>) -> Vec<String> {
     all.filter(|one| seen.insert(one.clone())).collect()
 }
 
+/// A benchmark of several that a file has: its axes, and what was measured of it.
+struct Work {
+    name: String,
+    axes: Vec<Factor>,
+    measured: BTreeSet<String>,
+}
+
+impl Work {
+    fn new<'a>(samples: impl Iterator<Item = &'a Sample>, name: &str, confounded: &BTreeMap<&str, String>) -> Self {
+        let samples: Vec<&Sample> = samples.collect();
+        let mut axes = axes(&samples);
+        axes.retain(|axis| axis.name != BENCHMARK && !confounded.contains_key(axis.name.as_str()));
+        let measured = samples.iter().flat_map(|sample| &sample.measurements).map(|m| m.metric.clone()).collect();
+        Work { name: name.to_owned(), axes, measured }
+    }
+}
+
 /// The labels as axes, their levels in the order of numbers where all are numbers, else as they came.
-fn axes(given: &[Named]) -> Vec<Factor> {
-    let labels = || given.iter().flat_map(|one| &one.results.samples).flat_map(|sample| &sample.labels);
+fn axes(samples: &[&Sample]) -> Vec<Factor> {
+    let labels = || samples.iter().flat_map(|sample| &sample.labels);
     let keys: BTreeSet<&String> = labels().map(|(key, _)| key).collect();
     let axis = |key: &String| {
         let mut levels: Vec<Level> = distinct(labels().filter(|(k, _)| *k == key).map(|(_, v)| v.clone()))
@@ -94,8 +142,8 @@ fn axes(given: &[Named]) -> Vec<Factor> {
 /// A setting that differs with the name and with nothing else is no axis: what it does cannot be separated from what the name stands for.
 fn confound(key: &str, names: &[String], given: &[Named]) -> Option<String> {
     let of_name = |name: &String| {
-        let samples = given.iter().filter(|one| one.name == *name).flat_map(|one| &one.results.samples);
-        distinct(samples.map(|sample| sample.labels.get(key).cloned().unwrap_or_else(|| "none".to_owned())))
+        let samples = named(given).filter(|(of, _)| of == name);
+        distinct(samples.map(|(_, sample)| sample.labels.get(key).cloned().unwrap_or_else(|| "none".to_owned())))
     };
     let values: Vec<Vec<String>> = names.iter().map(of_name).collect();
     let differs = values.iter().all(|of| of.len() == 1) && values.windows(2).any(|pair| pair[0] != pair[1]);
@@ -110,42 +158,50 @@ fn level(label: &str) -> Level {
     }
 }
 
-fn arm_of(arms: &mut Vec<Arm>, kind: &str, (names, name): (&[String], &str), axes: &[Factor], sample: &Sample) -> u32 {
-    let labels = sample.labels.iter().filter(|(key, _)| axes.iter().any(|axis| axis.name == **key));
-    let of_axes: BTreeMap<String, Level> = labels.map(|(key, label)| (key.clone(), level(label))).collect();
+fn arm_of(arms: &mut Vec<Arm>, (names, name): (&[String], &str), work: &Work, several: bool, sample: &Sample) -> u32 {
+    let labels = sample.labels.iter().filter(|(key, _)| work.axes.iter().any(|axis| axis.name == **key));
+    let axes: BTreeMap<String, Level> = labels.map(|(key, label)| (key.clone(), level(label))).collect();
     let factors: BTreeMap<String, Level> = match names {
         [_] => BTreeMap::new(),
         _ => [(FACTOR.to_owned(), Level::plain(name))].into(),
     };
-    if let Some(known) = arms.iter().find(|arm| arm.axes == of_axes && arm.factors == factors) {
+    let is_it = |arm: &&Arm| arm.workload == work.name && arm.axes == axes && arm.factors == factors;
+    if let Some(known) = arms.iter().find(is_it) {
         return known.id;
     }
-    let varied = axes.iter().filter(|axis| axis.levels.len() > 1);
+    let varied = work.axes.iter().filter(|axis| axis.levels.len() > 1);
     let mut words: Vec<String> =
         varied.filter_map(|axis| Some(format!("{}={}", axis.name, sample.labels.get(&axis.name)?))).collect();
+    if several {
+        words.insert(0, work.name.clone());
+    }
     if names.len() > 1 || words.is_empty() {
         words.insert(0, name.to_owned());
     }
     let id = arms.len() as u32;
-    arms.push(Arm { id, label: words.join(" "), workload: kind.to_owned(), axes: of_axes, factors, replica: None });
+    arms.push(Arm { id, label: words.join(" "), workload: work.name.clone(), axes, factors, replica: None });
     id
 }
 
-fn plan(kind: &str, names: &[String], axes: Vec<Factor>, primary: Option<&str>) -> Plan {
+fn plan(kind: &str, names: &[String], works: Vec<Work>, metrics: &[(String, Metric)]) -> Plan {
     let question = match names {
         [one] => format!("What did {kind} measure in {one}?"),
         [first, others @ ..] => format!("What changed from {first} to {}?", others.join(", ")),
         [] => String::new(),
     };
     let mut plan = Plan::observational(IMPORTED, question, kind, IMPORTED);
-    plan.workloads.iter_mut().for_each(|workload| workload.axes.clone_from(&axes));
+    if let Some(like) = plan.workloads.pop() {
+        let named = |work: Work| WorkloadUse { name: work.name, axes: work.axes, ..like.clone() };
+        plan.workloads.extend(works.into_iter().map(named));
+    }
     if names.len() > 1 {
         let levels = names.iter().map(|name| Level::plain(name.as_str())).collect();
         plan.factors.push(Factor { name: FACTOR.to_owned(), levels, workloads: Vec::new(), optional: false });
     }
-    plan.metrics.extend(primary.map(|id| MetricChoice {
-        id: id.to_owned(),
-        workload: None,
+    let first = |workload: &WorkloadUse| metrics.iter().find(|(of, _)| *of == workload.name);
+    plan.metrics.extend(plan.workloads.iter().filter_map(first).map(|(workload, metric)| MetricChoice {
+        id: metric.id.clone(),
+        workload: Some(workload.clone()),
         primary: true,
         better: None,
         unit: None,

@@ -1,5 +1,6 @@
 //! A file that is read line by line, or whole, with the place for errors.
 
+use crate::json::Document;
 use holdup_model::Problem;
 use std::io::{BufRead, Read};
 
@@ -12,6 +13,8 @@ const LARGEST_DOCUMENT: u64 = 512 << 20;
 /// A file of results.
 pub struct Input<'a> {
     name: String,
+    /// Its path in the folder that was named.
+    within: Option<String>,
     source: Box<dyn BufRead + 'a>,
     /// What was looked at and is still to be read.
     ahead: Vec<u8>,
@@ -26,12 +29,30 @@ pub struct Input<'a> {
 impl<'a> Input<'a> {
     /// The contents of a file with this name.
     pub fn new(name: impl Into<String>, source: impl BufRead + 'a) -> Self {
-        Input { name: name.into(), source: Box::new(source), ahead: Vec::new(), offset: 0, length: 0, line: 0 }
+        Input {
+            name: name.into(),
+            within: None,
+            source: Box::new(source),
+            ahead: Vec::new(),
+            offset: 0,
+            length: 0,
+            line: 0,
+        }
     }
 
     /// The name for people.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// It is at this path of a folder that was named.
+    pub(crate) fn place(&mut self, within: &str) {
+        self.within = Some(within.to_owned());
+    }
+
+    /// Its path in the folder that was named, if one was.
+    pub(crate) fn within(&self) -> Option<&str> {
+        self.within.as_deref()
     }
 
     /// The begin of it as text, which is still to be read.
@@ -73,18 +94,30 @@ impl<'a> Input<'a> {
         Ok(bytes)
     }
 
-    /// All that is left, as one JSON document.
-    pub(crate) fn json(&mut self) -> Result<serde_json::Value, Problem> {
-        let bytes = self.rest()?;
-        serde_json::from_slice(&bytes).map_err(|e| {
-            let why = format!("line {}, column {}: {e}", e.line(), e.column());
+    /// All that is left, as one JSON document. Lines before the first one that begins with a brace or bracket (warnings of the
+    /// tool) are left out.
+    pub(crate) fn json(&mut self) -> Result<Document, Problem> {
+        let mut bytes = self.rest()?;
+        let mut line = 0;
+        let begin = bytes.split_inclusive(|byte| *byte == b'\n').find_map(|text| {
+            let begin = text.iter().position(|byte| !byte.is_ascii_whitespace());
+            let at = line + begin.unwrap_or(0);
+            line += text.len();
+            begin.is_some_and(|begin| b"{[".contains(&text[begin])).then_some(at)
+        });
+        let begin = begin.unwrap_or(0);
+        // Spaces keep the place of what follows.
+        bytes[..begin].iter_mut().filter(|byte| **byte != b'\n').for_each(|byte| *byte = b' ');
+        let value = serde_json::from_slice(&bytes).map_err(|e| {
+            let lines = bytes.split_inclusive(|byte| *byte == b'\n').take(e.line().saturating_sub(1));
+            let offset = lines.map(<[u8]>::len).sum::<usize>() + e.column().saturating_sub(1);
+            let what = format!("{}, line {} (byte {offset})", self.name, e.line());
             match e.is_eof() {
-                true => {
-                    Problem::usage(&self.name, format!("it ends early: {why}")).hint("the run was cut, or the copy")
-                }
-                false => Problem::usage(&self.name, why),
+                true => Problem::usage(what, format!("it ends early: {e}")).hint("the run was cut, or the copy"),
+                false => Problem::usage(what, e.to_string()),
             }
-        })
+        })?;
+        Ok(Document { name: self.name.clone(), bytes, value })
     }
 
     /// What is wrong with the line that was read last.

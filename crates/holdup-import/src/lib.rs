@@ -10,6 +10,7 @@
 
 mod bundle;
 mod input;
+mod json;
 mod kinds;
 mod number;
 mod results;
@@ -25,7 +26,7 @@ use holdup_model::Problem;
 const HEAD_BYTES: usize = 16 << 10;
 
 /// The kinds that a file looks like, by its begin.
-fn looks_like(head: &str) -> Vec<&'static str> {
+pub fn looks_like(head: &str) -> Vec<&'static str> {
     KINDS.iter().filter(|kind| (kind.looks_like)(head)).map(|kind| kind.meta.id).collect()
 }
 
@@ -41,15 +42,55 @@ pub fn read(kind: &Kind, input: &mut Input<'_>) -> Result<Results, Problem> {
         let problem = Problem::usage(input.name(), format!("it does not look like results of {}", kind.meta.id));
         return Err(match others.as_slice() {
             [] => problem.hint(format!("holdup import knows {}", ids())),
-            [one, ..] => problem.hint(format!("it looks like {one}: holdup import {one} {}", input.name())),
+            [one] => problem.hint(format!("it looks like {one}: holdup import {one} {}", input.name())),
+            [one, ..] => {
+                let all = others.join(" or ");
+                problem.hint(format!("it looks like {all}: holdup import {one} {}", input.name()))
+            }
         });
     }
-    let results = (kind.read)(input)?;
+    let mut results = (kind.read)(input)?;
+    results.drop_unused_metrics();
     if results.samples.is_empty() {
-        return Err(Problem::usage(input.name(), "no result is in it: the run was cut, or printed nothing"));
+        return Err(Problem::usage(input.name(), NOTHING));
     }
     Ok(results)
 }
+
+const NOTHING: &str = "no result is in it: the run was cut, or printed nothing";
+
+/// Reads the files of a folder that a kind holds ([`Kind::holds`]). What one looks like decides how it is read; one that looks
+/// like nothing of the kind is left out, and the results say so.
+///
+/// # Errors
+/// As of [`read`], for any of them.
+pub fn read_folder(kind: &Kind, name: &str, files: &mut dyn Iterator<Item = FolderFile>) -> Result<Results, Problem> {
+    let Some(folder) = &kind.folder else { return Err(Problem::usage(name, "a folder")) };
+    let (mut parts, mut left_out) = (Vec::new(), 0_u32);
+    for file in files {
+        let (path, mut input) = file?;
+        input.place(&path);
+        let head = input.head(HEAD_BYTES)?;
+        let part = std::iter::once(kind).chain(folder.parts.iter().filter_map(|id| find(id)));
+        match part.into_iter().find(|part| (part.looks_like)(&head)) {
+            Some(part) => parts.push((path, (part.read)(&mut input)?)),
+            None => left_out += 1,
+        }
+    }
+    let mut results = (folder.join)(parts);
+    results.drop_unused_metrics();
+    if results.samples.is_empty() {
+        let why = format!("no file of it has a result of {}", kind.meta.id);
+        return Err(Problem::usage(name, why).hint(format!("holdup list importers {}", kind.meta.id)));
+    }
+    if left_out > 0 {
+        results.cautions.push(format!("{left_out} files of {name} look like no results and were left out."));
+    }
+    Ok(results)
+}
+
+/// A file of a folder: its path there, and what is in it.
+pub type FolderFile = Result<(String, Input<'static>), Problem>;
 
 fn ids() -> String {
     KINDS.iter().map(|kind| kind.meta.id).collect::<Vec<_>>().join(", ")

@@ -1,24 +1,104 @@
 //! Numbers as tools print them.
 
 use crate::Input;
-use holdup_model::Problem;
+use holdup_model::{Direction, Measurement, Metric, Problem};
 
 /// A number of the line that was read last.
 ///
 /// # Errors
 /// When it is none. A decimal comma is named: with some of them a thousand is a million.
 pub(crate) fn number(input: &Input<'_>, text: &str) -> Result<f64, Problem> {
+    parse(text, |why| input.problem(why))
+}
+
+/// A number; `problem` knows its place.
+pub(crate) fn parse(text: &str, problem: impl Fn(String) -> Problem) -> Result<f64, Problem> {
     let text = text.trim();
     match text.parse::<f64>() {
         Ok(number) if number.is_finite() => Ok(number),
-        _ if text.contains(',') && text.bytes().all(|b| b.is_ascii_digit() || b",.".contains(&b)) => Err(input
-            .problem(format!("{text:?} has a comma, so it is not known where its fraction begins"))
-            .hint("the tool ran under a locale; run it with LC_ALL=C")),
-        _ => Err(input.problem(format!("{text:?} is no number"))),
+        _ if text.contains(',') && text.bytes().all(|b| b.is_ascii_digit() || b",.".contains(&b)) => {
+            Err(problem(format!("{text:?} has a comma, so it is not known where its fraction begins"))
+                .hint("the tool ran under a locale; run it with LC_ALL=C"))
+        }
+        _ => Err(problem(format!("{text:?} is no number"))),
+    }
+}
+
+/// The number at the begin of a text, its unit left out: `12.5ms,` is 12.5.
+pub(crate) fn leading(input: &Input<'_>, text: &str) -> Result<f64, Problem> {
+    let text = text.trim_start();
+    let end = text.find(|c: char| !c.is_ascii_digit() && !"+-.,".contains(c)).unwrap_or(text.len());
+    let end = match text[end..].strip_prefix(['e', 'E']) {
+        Some(rest) if rest.starts_with(['+', '-']) || rest.starts_with(|c: char| c.is_ascii_digit()) => {
+            let digits = rest.find(|c: char| !c.is_ascii_digit() && !"+-".contains(c)).unwrap_or(rest.len());
+            end + 1 + digits
+        }
+        _ => end,
+    };
+    let word = text[..end].trim_end_matches([',', '.']);
+    number(input, if word.is_empty() { text } else { word })
+}
+
+/// A number of the line that was read last, as a whole one that is not negative.
+pub(crate) fn count(input: &Input<'_>, text: &str) -> Result<u64, Problem> {
+    match number(input, text)? {
+        value if value >= 0.0 => Ok(value as u64),
+        value => Err(input.problem(format!("{value} is less than 0"))),
+    }
+}
+
+/// A time at the begin of a text, whose unit is `unit_ns` long.
+pub(crate) fn leading_ns(input: &Input<'_>, text: &str, unit_ns: f64) -> Result<u64, Problem> {
+    match leading(input, text)? {
+        value if value >= 0.0 => Ok((value * unit_ns) as u64),
+        value => Err(input.problem(format!("{value}: a time is not less than 0"))),
     }
 }
 
 /// The number after some words of a line, up to the next space.
 pub(crate) fn after<'t>(line: &'t str, words: &str) -> Option<&'t str> {
     line.split_once(words)?.1.split_whitespace().next()
+}
+
+/// A number by the words before it: those words, metric, unit, which is better, meaning.
+pub(crate) type Row = (&'static str, &'static str, &'static str, Direction, &'static str);
+
+/// The metrics of rows, each once.
+pub(crate) fn metrics_of(rows: &[Row]) -> Vec<Metric> {
+    let mut metrics: Vec<Metric> = Vec::new();
+    for (_, id, unit, better, summary) in rows {
+        if !metrics.iter().any(|metric| metric.id == *id) {
+            metrics.push(crate::kinds::metric(id, unit, *better, summary));
+        }
+    }
+    metrics
+}
+
+/// The measurement of a line that begins as one of the rows, spaces before it left out.
+pub(crate) fn measured(input: &Input<'_>, line: &str, rows: &[Row]) -> Result<Option<Measurement>, Problem> {
+    let line = line.trim_start();
+    let Some((begin, id, ..)) = rows.iter().find(|(begin, ..)| line.starts_with(begin)) else { return Ok(None) };
+    Ok(Some(Measurement::new(*id, leading(input, &line[begin.len()..])?)))
+}
+
+/// A percentile that the tool reckoned from this number of samples: as for our own, ten samples are needed beyond it.
+pub(crate) fn percentile(id: &str, value: f64, quantile: f64, samples: f64) -> Measurement {
+    let beyond = samples * (1.0 - quantile);
+    if beyond + 1e-6 >= 10.0 {
+        return Measurement::new(id, value);
+    }
+    Measurement::absent(
+        id,
+        format!("{samples} samples, {:.1} beyond it; 10 are needed", (beyond * 10.0).floor() / 10.0),
+    )
+}
+
+/// The text without colours: `ESC [ … m` is left out (ECMA-48, 5.4).
+pub(crate) fn without_colours(text: &str) -> String {
+    let mut parts = text.split("\x1b[");
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        plain.push_str(part.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';').trim_start_matches('m'));
+    }
+    plain
 }

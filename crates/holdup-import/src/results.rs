@@ -2,7 +2,7 @@
 
 use holdup_model::trial::NamedHistogram;
 use holdup_model::{Fact, Measurement, Metric};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What one file says.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -17,9 +17,36 @@ pub struct Results {
     pub cautions: Vec<String>,
 }
 
+impl Results {
+    /// A kind names all that its tool may print; a file has a part of it.
+    pub(crate) fn drop_unused_metrics(&mut self) {
+        let measurements = self.samples.iter().flat_map(|sample| &sample.measurements);
+        let measured: BTreeSet<String> = measurements.map(|m| m.metric.clone()).collect();
+        self.metrics.retain(|metric| measured.is_empty() || measured.contains(&metric.id));
+    }
+
+    /// Adds those of another file.
+    pub(crate) fn add(&mut self, other: Results) {
+        for metric in other.metrics {
+            if !self.metrics.iter().any(|known| known.id == metric.id) {
+                self.metrics.push(metric);
+            }
+        }
+        self.samples.extend(other.samples);
+        self.facts.extend(other.facts.into_iter().filter(|fact| !self.facts.contains(fact)).collect::<Vec<_>>());
+        for caution in other.cautions {
+            if !self.cautions.contains(&caution) {
+                self.cautions.push(caution);
+            }
+        }
+    }
+}
+
 /// One run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Sample {
+    /// What was compared, where the file itself holds several such (a kernel, a system): the name of the arm.
+    pub compared: Option<String>,
     /// What the run was made with, such as `clients` = `64`: each combination is an arm.
     pub labels: BTreeMap<String, String>,
     /// When it began, ns since 1970, where the file says so.

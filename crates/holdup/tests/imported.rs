@@ -45,11 +45,42 @@ fn results_become_a_bundle_that_is_compared_and_kept() {
 }
 
 #[test]
+fn a_folder_stands_for_its_runs_and_a_file_may_name_its_arms() {
+    let place = Sandbox::new();
+    let bench = |folder: &str, seconds: &[f64]| {
+        let logs = format!("{folder}/iter-0/hackbench-process-pipes/logs");
+        std::fs::create_dir_all(place.path(&logs)).unwrap();
+        let run = |s: &f64| {
+            format!(
+                "# Running 'sched/messaging' benchmark:\n# 2 groups == 80 processes run\n\n     Total time: {s} [sec]\n"
+            )
+        };
+        place.write(&format!("{logs}/hackbench-2"), &seconds.iter().map(run).collect::<String>());
+        place.write(&format!("{folder}/iter-0/tests-timestamp"), "start :: 1\ntest begin :: hackbench-process-pipes 1\ntest end :: hackbench-process-pipes 9 0\nfinish :: 9\n");
+    };
+    bench("old", &[0.100, 0.103, 0.099, 0.101, 0.102]);
+    bench("new", &[0.150, 0.149, 0.153, 0.151, 0.148]);
+    place.expect(0, &["import", "mmtests", "6.12=old", "7.0=new", "--quiet", "--out", "m.holdup"]);
+    let (said, _) = place.expect(1, &["compare", "m.holdup"]);
+    assert!(said.contains("results=7.0 instead of 6.12") && said.contains("different, worse"), "{said}");
+    refused(&place, 2, &["import", "pgbench", "old"], &["old: a folder", "name the files"]);
+    let row = |kernel: &str, n: u32, tps: f64| format!("{kernel} 30 read-only {n} 16 {tps}\n");
+    let rows = (1..=5)
+        .map(|n| row("6.12.1", n, 1000.0 + f64::from(n)))
+        .chain((1..=5).map(|n| row("7.0.0", n, 1500.0 + f64::from(n))));
+    place.write("r.csv", &rows.collect::<String>());
+    place.expect(0, &["import", "kernel-bench", "r.csv", "--quiet", "--out", "k.holdup"]);
+    let (said, _) = place.expect(1, &["compare", "k.holdup"]);
+    assert!(said.contains("results=7.0.0 instead of 6.12.1") && said.contains("different, better"), "{said}");
+}
+
+#[test]
 fn what_cannot_be_imported_says_why() {
     let place = Sandbox::new();
     hackbench(&place, "h.txt", &[0.1]);
     refused(&place, 2, &["import", "pgbench", "h.txt"], &["does not look like", "holdup import hackbench h.txt"]);
     refused(&place, 2, &["import", "pgbench", "none.txt"], &["there is no such file"]);
+    refused(&place, 2, &["import", "hackbench", "a=h.txt", "b=h.txt"], &["h.txt", "named twice"]);
     refused(&place, 2, &["import", "sysbanch", "h.txt"], &["sysbanch"]);
     place.write("cut.txt", "Running in process mode with 2 groups using 40 file descriptors each (== 80 tasks)\nEach sender will pass 50 messages of 100 bytes\n");
     let (said, err) = place.expect(0, &["import", "hackbench", "cut.txt", "h.txt", "--quiet", "--out", "cut.holdup"]);

@@ -1,7 +1,7 @@
 //! cyclictest: its last lines, its histogram, its JSON.
 
 use super::{Kind, metric};
-use crate::number::number;
+use crate::number::{count, number, parse};
 use crate::{Input, Results, Sample};
 use holdup_model::Direction::Lower;
 use holdup_model::trial::NamedHistogram;
@@ -21,6 +21,7 @@ pub(super) const KIND: Kind = Kind {
             || head.lines().any(|line| line.starts_with("T:") && line.contains(" Avg:"))
     },
     read,
+    folder: None,
 };
 
 fn is_json(head: &str) -> bool {
@@ -30,13 +31,25 @@ fn is_json(head: &str) -> bool {
 /// What is known of a thread.
 #[derive(Default)]
 struct Thread {
-    latency: Histogram,
+    latency: Option<Histogram>,
     cycles: Option<f64>,
     min_us: Option<f64>,
     mean_us: Option<f64>,
     max_us: Option<f64>,
     overflows: Option<f64>,
 }
+
+impl Thread {
+    /// Counts wake-ups. A histogram has 270 kB, so that it is begun when there is something in it.
+    fn record(&mut self, latency_ns: u64, times: u64) {
+        if times > 0 {
+            self.latency.get_or_insert_default().record_n_ns(latency_ns, times);
+        }
+    }
+}
+
+/// The most threads of a file: `NR_CPUS` of Linux on any architecture.
+const MOST_THREADS: usize = 8192;
 
 fn read(input: &mut Input<'_>) -> Result<Results, Problem> {
     let mut results = Results {
@@ -67,14 +80,13 @@ fn sample(n: usize, thread: Thread) -> Sample {
     };
     let beyond = thread.overflows.unwrap_or(0.0);
     // The histogram ends, so that a percentile is known only below that end.
-    let has_percentile = thread.latency.count() > 0 && beyond <= 0.01 * (thread.latency.count() as f64 + beyond);
-    let percentile = match has_percentile {
-        true => Measurement::percentile("latency_p99_us", &thread.latency, 0.99, 1e3),
-        false if thread.latency.count() > 0 => {
-            Measurement::absent("latency_p99_us", "more than 1 % lie beyond the end of the histogram")
-        }
-        false => Measurement::absent("latency_p99_us", "there is no histogram (-h)"),
+    let ends_early = |latency: &Histogram| beyond > 0.01 * (latency.count() as f64 + beyond);
+    let percentile = match &thread.latency {
+        Some(latency) if !ends_early(latency) => Measurement::percentile("latency_p99_us", latency, 0.99, 1e3),
+        Some(_) => Measurement::absent("latency_p99_us", "more than 1 % lie beyond the end of the histogram"),
+        None => Measurement::absent("latency_p99_us", "there is no histogram (-h)"),
     };
+    let whole = thread.latency.filter(|latency| !ends_early(latency));
     let measurements = vec![
         percentile,
         given("latency_mean_us", thread.mean_us),
@@ -82,10 +94,8 @@ fn sample(n: usize, thread: Thread) -> Sample {
         given("latency_min_us", thread.min_us),
         given("overflows", thread.overflows),
     ];
-    let histograms = match has_percentile {
-        true => vec![NamedHistogram { name: "latency".to_owned(), histogram: thread.latency }],
-        false => Vec::new(),
-    };
+    let histograms =
+        whole.map(|histogram| NamedHistogram { name: "latency".to_owned(), histogram }).into_iter().collect();
     let notes = thread.cycles.map(|cycles| format!("{cycles} cycles")).into_iter().collect();
     Sample {
         labels: [("thread".to_owned(), n.to_string())].into(),
@@ -112,14 +122,15 @@ fn text(input: &mut Input<'_>) -> Result<Vec<Thread>, Problem> {
             };
             for (n, value) in numbers.split_whitespace().enumerate() {
                 let value = number(input, value)?;
-                *set(at(&mut threads, n)) = Some(value);
+                *set(at(&mut threads, n).map_err(|why| input.problem(why))?) = Some(value);
             }
         } else if line.as_bytes().first().is_some_and(u8::is_ascii_digit) {
             let mut fields = line.split_whitespace();
-            let latency_us = number(input, fields.next().unwrap_or_default())? as u64;
-            for (n, count) in fields.enumerate() {
-                let count = number(input, count)? as u64;
-                at(&mut threads, n).latency.record_n_ns(latency_us * 1_000, count);
+            let latency_us = count(input, fields.next().unwrap_or_default())?;
+            for (n, times) in fields.enumerate() {
+                at(&mut threads, n)
+                    .map_err(|why| input.problem(why))?
+                    .record(latency_us.saturating_mul(1_000), count(input, times)?);
             }
         }
     }
@@ -136,49 +147,51 @@ fn summary(input: &Input<'_>, rest: &str, threads: &mut Vec<Thread>) -> Result<(
         None => Err(input.problem(format!("there is no {name} in it: the line was cut"))),
     };
     let (cycles, min, mean, max) = (value("C:")?, value("Min:")?, value("Avg:")?, value("Max:")?);
-    let thread = at(threads, n);
+    let thread = at(threads, n).map_err(|why| input.problem(why))?;
     (thread.cycles, thread.min_us, thread.mean_us, thread.max_us) = (Some(cycles), Some(min), Some(mean), Some(max));
     Ok(())
 }
 
-/// The thread with this number; more than 65,536 there are not.
-fn at(threads: &mut Vec<Thread>, n: usize) -> &mut Thread {
-    let n = n.min(u16::MAX.into());
+/// The thread with this number. Linux has at most 8192 CPUs.
+fn at(threads: &mut Vec<Thread>, n: usize) -> Result<&mut Thread, String> {
+    if n >= MOST_THREADS {
+        return Err(format!("thread {n}: no machine has more than {MOST_THREADS} CPUs, so the line is damaged"));
+    }
     if threads.len() <= n {
         threads.resize_with(n + 1, Thread::default);
     }
-    &mut threads[n]
+    Ok(&mut threads[n])
 }
 
 fn json(input: &mut Input<'_>, results: &mut Results) -> Result<Vec<Thread>, Problem> {
     let document = input.json()?;
-    let per_us = if document["resolution_in_ns"].as_i64() == Some(1) { 1e3 } else { 1.0 };
+    let root = document.root();
+    let per_us = if root.number_of("resolution_in_ns")? == Some(1.0) { 1e3 } else { 1.0 };
     let facts = [("kernel.release", "release"), ("kernel.version", "version"), ("host.name", "nodename")];
     results.facts.extend(
         facts
             .iter()
-            .filter_map(|(key, name)| Some(Fact::read(*key, document["sysinfo"][name].as_str()?, "cyclictest --json"))),
+            .filter_map(|(key, name)| Some(Fact::read(*key, root.get("sysinfo")?.text_of(name)?, "cyclictest --json"))),
     );
-    let of = document["thread"].as_object().ok_or_else(|| Problem::usage(input.name(), "it has no object `thread`"))?;
     let mut threads = Vec::new();
-    for (n, one) in of {
-        let n = n.parse::<usize>().map_err(|_| Problem::usage(input.name(), format!("thread {n:?} is no number")))?;
-        let given = |name: &str| one[name].as_f64().map(|value| value / per_us);
-        let thread = at(&mut threads, n);
-        (thread.min_us, thread.mean_us, thread.max_us) = (given("min"), given("avg"), given("max"));
-        thread.cycles = one["cycles"].as_f64();
-        for (latency, count) in one["histogram"].as_object().into_iter().flatten() {
-            let latency = latency
-                .parse::<f64>()
-                .map_err(|_| Problem::usage(input.name(), format!("{latency:?} is no latency")))?;
-            thread.latency.record_n_ns((latency * 1e3 / per_us) as u64, count.as_u64().unwrap_or(0));
+    for (n, one) in root.need("thread")?.members()? {
+        let n = n.parse::<usize>().map_err(|_| one.problem(format!("thread {n:?} is no number")))?;
+        let given = |name: &str| Ok(one.number_of(name)?.map(|value| value / per_us));
+        let thread = at(&mut threads, n).map_err(|why| one.problem(why))?;
+        (thread.min_us, thread.mean_us, thread.max_us) = (given("min")?, given("avg")?, given("max")?);
+        thread.cycles = one.number_of("cycles")?;
+        if let Some(histogram) = one.get("histogram") {
+            for (latency, count) in histogram.members()? {
+                let latency = parse(latency, |why| count.problem(why))?;
+                thread.record((latency * 1e3 / per_us) as u64, count.count()?);
+            }
         }
-        let in_histogram = thread.latency.count() as f64;
-        let has_histogram = in_histogram > 0.0;
-        thread.overflows = thread.cycles.filter(|_| has_histogram).map(|cycles| (cycles - in_histogram).max(0.0));
+        if let (Some(latency), Some(cycles)) = (&thread.latency, thread.cycles) {
+            thread.overflows = Some((cycles - latency.count() as f64).max(0.0));
+        }
     }
-    if document["return_code"].as_i64().is_some_and(|code| code != 0) {
-        results.cautions.push(format!("cyclictest ended with exit code {}.", document["return_code"]));
+    if let Some(code) = root.number_of("return_code")?.filter(|code| *code != 0.0) {
+        results.cautions.push(format!("cyclictest ended with exit code {code}."));
     }
     Ok(threads)
 }

@@ -19,6 +19,7 @@ pub(super) const KIND: Kind = Kind {
             || head.contains("# Running 'sched/messaging' benchmark")
     },
     read,
+    folder: None,
 };
 
 fn read(input: &mut Input<'_>) -> Result<Results, Problem> {
@@ -48,7 +49,10 @@ fn read(input: &mut Input<'_>) -> Result<Results, Problem> {
             ["#", groups, "groups", "==", _, what, "run"] => {
                 let labels = &mut run.get_or_insert_default().labels;
                 labels.insert("groups".to_owned(), (*groups).to_owned());
-                labels.insert("mode".to_owned(), what.trim_end_matches("es").trim_end_matches('s').to_owned());
+                labels.insert(
+                    "mode".to_owned(),
+                    what.strip_suffix("es").or(what.strip_suffix('s')).unwrap_or(what).to_owned(),
+                );
             }
             ["Time:", seconds] | ["Total", "time:", seconds, "[sec]"] => {
                 let Some(mut sample) = run.take() else {

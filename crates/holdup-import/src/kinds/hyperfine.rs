@@ -1,10 +1,10 @@
 //! hyperfine's JSON.
 
 use super::{Kind, metric};
+use crate::json::Node;
 use crate::{Input, Results, Sample};
 use holdup_model::Direction::Lower;
 use holdup_model::{Measurement, Meta, Problem};
-use serde_json::Value;
 
 pub(super) const KIND: Kind = Kind {
     meta: Meta {
@@ -21,46 +21,38 @@ pub(super) const KIND: Kind = Kind {
             && head.contains("\"stddev\"")
     },
     read,
+    folder: None,
 };
 
 fn read(input: &mut Input<'_>) -> Result<Results, Problem> {
     let document = input.json()?;
     let mut results =
         Results { metrics: vec![metric("time_s", "s", Lower, "time of the command")], ..Results::default() };
-    let commands =
-        document["results"].as_array().ok_or_else(|| Problem::usage(input.name(), "it has no list `results`"))?;
-    for (n, one) in commands.iter().enumerate() {
-        let command = one["command"]
-            .as_str()
-            .ok_or_else(|| Problem::usage(input.name(), format!("result {n} has no command")))?;
-        let Some(times) = one["times"].as_array() else {
-            return Err(Problem::usage(input.name(), format!("result {n} has no `times`: only its mean is known"))
+    let commands = document.root().need("results")?.items()?;
+    let several = commands.len() > 1;
+    for one in commands {
+        let mut labels = vec![("command".to_owned(), one.need("command")?.text()?.to_owned())];
+        if let Some(parameters) = one.get("parameters") {
+            labels.extend(parameters.members()?.map(|(key, value)| (key.to_owned(), value.shown())));
+        }
+        let Some(times) = one.get("times") else {
+            return Err(one
+                .problem("it has no `times`: only its mean is known")
                 .hint("hyperfine 1.0 and later writes them; a mean alone cannot be compared"));
         };
-        let codes = one["exit_codes"].as_array();
-        let mut labels = vec![("command".to_owned(), command.to_owned())];
-        labels.extend(
-            one["parameters"]
-                .as_object()
-                .into_iter()
-                .flatten()
-                .map(|(key, value)| (key.clone(), value.as_str().map_or_else(|| value.to_string(), str::to_owned))),
-        );
-        for (run, time) in times.iter().enumerate() {
-            let seconds = time
-                .as_f64()
-                .ok_or_else(|| Problem::usage(input.name(), format!("result {n}, run {run}: {time} is no time")))?;
-            let code = codes.and_then(|codes| codes.get(run)).filter(|code| code.as_i64() != Some(0));
+        let codes: Vec<Node<'_>> = one.get("exit_codes").map(Node::items).transpose()?.into_iter().flatten().collect();
+        for (run, time) in times.items()?.enumerate() {
+            let seconds = time.number()?;
             results.samples.push(Sample {
                 labels: labels.iter().cloned().collect(),
                 length_ns: Some((seconds * 1e9) as u64),
                 measurements: vec![Measurement::new("time_s", seconds)],
-                void: code.map(ended),
+                void: codes.get(run).and_then(|code| ended(*code)),
                 ..Sample::default()
             });
         }
     }
-    if commands.len() > 1 {
+    if several {
         results.cautions.push(
             "hyperfine runs all of one command before the next: what drifted meanwhile is in the difference."
                 .to_owned(),
@@ -69,9 +61,10 @@ fn read(input: &mut Input<'_>) -> Result<Results, Problem> {
     Ok(results)
 }
 
-fn ended(code: &Value) -> String {
-    match code.as_i64() {
-        Some(code) => format!("it ended with exit code {code}"),
-        None => "it was ended by a signal".to_owned(),
+fn ended(code: Node<'_>) -> Option<String> {
+    match code.number() {
+        Ok(0.0) => None,
+        Ok(code) => Some(format!("it ended with exit code {code}")),
+        Err(_) => Some("it was ended by a signal".to_owned()),
     }
 }

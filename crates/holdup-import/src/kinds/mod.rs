@@ -1,9 +1,28 @@
 //! The tools whose results can be read: one file each, and its line in [`KINDS`].
 
+mod benchbase;
+mod criterion;
 mod cyclictest;
+mod fio;
+mod go_bench;
+mod google_benchmark;
 mod hackbench;
+mod hammerdb;
 mod hyperfine;
+mod iperf3;
+mod jmh;
+mod kernel_bench;
+mod lkp_tests;
+mod mmtests;
+mod netperf;
+mod perf_bench;
 mod pgbench;
+mod phoronix;
+mod schbench;
+mod sockperf;
+mod stress_ng;
+mod sysbench;
+mod uperf;
 
 use crate::{Input, Results};
 use holdup_model::{Direction, Meta, Metric, Problem};
@@ -16,10 +35,68 @@ pub struct Kind {
     pub(crate) looks_like: fn(&str) -> bool,
     /// Reads a file.
     pub(crate) read: fn(&mut Input<'_>) -> Result<Results, Problem>,
+    /// How a folder of its files is read.
+    pub(crate) folder: Option<Folder>,
+}
+
+impl Kind {
+    /// Whether a file of a folder is read with it; `path` is relative to the folder.
+    ///
+    /// # Errors
+    /// When a folder of this tool has no meaning.
+    pub fn holds(&self, folder: &str, path: &str) -> Result<bool, Problem> {
+        let Some(of) = &self.folder else {
+            return Err(Problem::usage(folder, format!("a folder, and results of {} are files", self.meta.id))
+                .hint("name the files"));
+        };
+        let end = [".gz", ".zst", ".xz"].iter().find_map(|end| path.strip_suffix(end));
+        Ok((of.holds)(end.unwrap_or(path)))
+    }
+}
+
+/// A folder of results.
+pub(crate) struct Folder {
+    /// Whether the file at this path in it is read; the end of a compressed file is left out.
+    pub(crate) holds: fn(&str) -> bool,
+    /// The kinds that its files may be of, besides its own.
+    pub(crate) parts: &'static [&'static str],
+    /// One run or several of its files, each with its path in the folder.
+    pub(crate) join: fn(Vec<(String, Results)>) -> Results,
+}
+
+/// Every file stands for itself.
+pub(crate) fn each(files: Vec<(String, Results)>) -> Results {
+    let mut all = Results::default();
+    files.into_iter().for_each(|(_, results)| all.add(results));
+    all
 }
 
 /// All of them.
-pub static KINDS: &[Kind] = &[cyclictest::KIND, hackbench::KIND, hyperfine::KIND, pgbench::KIND];
+pub static KINDS: &[Kind] = &[
+    benchbase::KIND,
+    criterion::KIND,
+    cyclictest::KIND,
+    fio::KIND,
+    go_bench::KIND,
+    google_benchmark::KIND,
+    hackbench::KIND,
+    hammerdb::KIND,
+    hyperfine::KIND,
+    iperf3::KIND,
+    jmh::KIND,
+    kernel_bench::KIND,
+    lkp_tests::KIND,
+    mmtests::KIND,
+    netperf::KIND,
+    perf_bench::KIND,
+    pgbench::KIND,
+    phoronix::KIND,
+    schbench::KIND,
+    sockperf::KIND,
+    stress_ng::KIND,
+    sysbench::KIND,
+    uperf::KIND,
+];
 
 /// The one with this id.
 pub fn find(id: &str) -> Option<&'static Kind> {

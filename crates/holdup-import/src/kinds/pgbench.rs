@@ -1,7 +1,7 @@
 //! pgbench: what it prints at the end, and its logs (`-l`, with or without `--aggregate-interval`).
 
 use super::{Kind, metric};
-use crate::number::{after, number};
+use crate::number::{Row, count, measured, metrics_of, number};
 use crate::{Input, Results, Sample};
 use holdup_model::Direction::{Higher, Lower};
 use holdup_model::trial::NamedHistogram;
@@ -23,6 +23,7 @@ pub(super) const KIND: Kind = Kind {
             || columns(head).is_some()
     },
     read,
+    folder: None,
 };
 
 /// The settings that distinguish arms, by how their lines begin.
@@ -34,12 +35,18 @@ const SETTINGS: &[(&str, &str)] = &[
     ("number of threads: ", "threads"),
 ];
 
-/// Numbers by how their lines begin: metric, unit, meaning. Of all a lower one is better.
-const NUMBERS: &[(&str, &str, &str, &str)] = &[
-    ("latency average = ", "latency_mean_ms", "ms", "mean time of a transaction"),
-    ("latency stddev = ", "latency_stddev_ms", "ms", "standard deviation of the time of a transaction"),
-    ("initial connection time = ", "initial_connection_ms", "ms", "time until all clients were connected"),
-    ("rate limit schedule lag: avg ", "schedule_lag_mean_ms", "ms", "how late transactions began, on average (-R)"),
+/// Numbers by how their lines begin.
+const NUMBERS: &[Row] = &[
+    ("latency average = ", "latency_mean_ms", "ms", Lower, "mean time of a transaction"),
+    ("latency stddev = ", "latency_stddev_ms", "ms", Lower, "standard deviation of the time of a transaction"),
+    ("initial connection time = ", "initial_connection_ms", "ms", Lower, "time until all clients were connected"),
+    (
+        "rate limit schedule lag: avg ",
+        "schedule_lag_mean_ms",
+        "ms",
+        Lower,
+        "how late transactions began, on average (-R)",
+    ),
 ];
 
 /// Shares in parentheses, by how their lines begin: metric, meaning. Of all a lower one is better.
@@ -62,7 +69,7 @@ fn read(input: &mut Input<'_>) -> Result<Results, Problem> {
 }
 
 fn output(input: &mut Input<'_>, results: &mut Results) -> Result<(), Problem> {
-    results.metrics.extend(NUMBERS.iter().map(|(_, id, unit, summary)| metric(id, unit, Lower, summary)));
+    results.metrics.extend(metrics_of(NUMBERS));
     results.metrics.extend(SHARES.iter().map(|(_, id, summary)| metric(id, "share", Lower, summary)));
     let mut run: Option<Sample> = None;
     while let Some(line) = input.line()? {
@@ -79,9 +86,8 @@ fn output(input: &mut Input<'_>, results: &mut Results) -> Result<(), Problem> {
 fn of_line(input: &Input<'_>, line: &str, sample: &mut Sample, cautions: &mut Vec<String>) -> Result<(), Problem> {
     if let Some((label, value)) = SETTINGS.iter().find_map(|(begin, label)| Some((label, line.strip_prefix(begin)?))) {
         sample.labels.insert((*label).to_owned(), value.trim().to_owned());
-    } else if let Some((begin, id, ..)) = NUMBERS.iter().find(|(begin, ..)| line.starts_with(begin)) {
-        let text = after(line, begin).unwrap_or_default();
-        sample.measurements.push(Measurement::new(*id, number(input, text)?));
+    } else if let Some(measurement) = measured(input, line, NUMBERS)? {
+        sample.measurements.push(measurement);
     } else if let Some((_, id, _)) = SHARES.iter().find(|(begin, ..)| line.starts_with(begin)) {
         let percent = line.rsplit_once('(').and_then(|(_, rest)| rest.split('%').next());
         sample
@@ -148,15 +154,15 @@ fn transactions(input: &mut Input<'_>, results: &mut Results) -> Result<(), Prob
         let [_, _, time, _, seconds, micros, ..] = fields.as_slice() else {
             return Err(input.problem(format!("{} of at least 6 columns: the log was cut", fields.len())));
         };
-        let end = number(input, seconds)? as u64 * 1_000_000 + number(input, micros)? as u64;
+        let end = count(input, seconds)?.saturating_mul(1_000_000).saturating_add(count(input, micros)?);
         ends = (ends.0.min(end), ends.1.max(end));
         match *time {
             "failed" | "skipped" => failed += 1,
-            time => latency.record_ns(number(input, time)? as u64 * 1_000),
+            time => latency.record_ns(count(input, time)?.saturating_mul(1_000)),
         }
     }
     let (first_us, last_us) = ends;
-    let length_ns = last_us.saturating_sub(first_us) * 1_000;
+    let length_ns = last_us.saturating_sub(first_us).saturating_mul(1_000);
     let measurements = vec![
         // The first end begins the time that is counted.
         Measurement::per_second("tps", latency.count().saturating_sub(1), length_ns),

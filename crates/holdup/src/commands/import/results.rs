@@ -3,11 +3,16 @@
 use super::{input, refuse};
 use crate::{bundles, output};
 use clap::builder::PossibleValuesParser;
+use holdup_files::Folder;
 use holdup_import::{Input, KINDS, Kind, Named};
 use holdup_model::Problem;
 use holdup_model::text::count;
+use rustix::fs::FileType;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
+
+/// The most files of a folder.
+const MOST_FILES: usize = 100_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum By {
@@ -20,7 +25,7 @@ pub(super) struct Results {
     /// The tool that printed the results: `holdup list importers`
     #[arg(value_name = "KIND", required = true, value_parser = PossibleValuesParser::new(KINDS.iter().map(|kind| kind.meta.id)), hide_possible_values = true)]
     kind: Option<String>,
-    /// Its files; those with one NAME are runs of one arm. The first is the baseline
+    /// Its files or folders; those with one NAME are runs of one arm. The first is the baseline
     #[arg(value_name = "[NAME=]FILE", required = true)]
     files: Vec<String>,
     /// Without NAME=: what distinguishes arms, files or the settings that they name
@@ -40,6 +45,7 @@ pub(super) fn run(args: &Results) -> anyhow::Result<u8> {
     };
     let out = args.out.clone().unwrap_or_else(|| bundles::free_name("import"));
     refuse(&out)?;
+    refuse_twice(&args.files)?;
     let given = args.files.iter().map(|file| read(kind, file, args)).collect::<Result<Vec<_>, _>>()?;
     let samples = || given.iter().flat_map(|one| &one.results.samples);
     let begin_unix_ns = samples().filter_map(|sample| sample.begin_unix_ns).min();
@@ -56,16 +62,74 @@ pub(super) fn run(args: &Results) -> anyhow::Result<u8> {
     Ok(0)
 }
 
+/// A run counts once: a file that is named twice would make what is known seem more certain.
+fn refuse_twice(files: &[String]) -> Result<(), Problem> {
+    for (n, file) in files.iter().enumerate() {
+        let path = |given: &str| named(given).map_or_else(|| PathBuf::from(given), |(_, file)| PathBuf::from(file));
+        if files[..n].iter().any(|other| path(other) == path(file)) {
+            return Err(Problem::usage(path(file).display().to_string(), "it is named twice")
+                .hint("name a file once: each of its runs counts once"));
+        }
+    }
+    Ok(())
+}
+
+/// The two parts of `NAME=FILE`.
+fn named(given: &str) -> Option<(&str, &str)> {
+    given.split_once('=').filter(|(name, _)| !name.is_empty() && !Path::new(given).exists())
+}
+
 /// `NAME=FILE`, or `FILE`, whose name is its arm's.
 fn read(kind: &Kind, given: &str, args: &Results) -> Result<Named, Problem> {
-    let (name, path) = match given.split_once('=') {
-        Some((name, file)) if !name.is_empty() && !Path::new(given).exists() => (name.to_owned(), Path::new(file)),
+    let (name, path) = match named(given) {
+        Some((name, file)) => (name.to_owned(), Path::new(file)),
         _ if args.by == By::Settings => (kind.meta.id.to_owned(), Path::new(given)),
         _ => (input::short(Path::new(given)), Path::new(given)),
     };
+    let results = match path.is_dir() {
+        true => folder(kind, path, args)?,
+        false => holdup_import::read(kind, &mut file(path, args)?)?,
+    };
+    Ok(Named { name, results })
+}
+
+/// A file, whose bytes are read as they are asked for.
+fn file(path: &Path, args: &Results) -> Result<Input<'static>, Problem> {
     let shown = path.display().to_string();
     let source = holdup_kernels::decompressed(input::source(path, args.quiet)?)
         .map_err(|e| Problem::usage(&shown, e.to_string()))?;
-    let results = holdup_import::read(kind, &mut Input::new(shown, BufReader::new(source)))?;
-    Ok(Named { name, results })
+    Ok(Input::new(shown, BufReader::new(source)))
+}
+
+/// The files of a folder that are of the kind, in the order of their paths.
+fn folder(kind: &Kind, path: &Path, args: &Results) -> Result<holdup_import::Results, Problem> {
+    let shown = path.display().to_string();
+    let mut files = Vec::new();
+    list(path, &mut PathBuf::new(), &mut files).map_err(|e| Problem::usage(&shown, e.to_string()))?;
+    let mut held = Vec::new();
+    for file in files {
+        if kind.holds(&shown, &file)? {
+            held.push(file);
+        }
+    }
+    let mut files = held.into_iter().map(|inner| Ok((inner.clone(), file(&path.join(inner), args)?)));
+    holdup_import::read_folder(kind, &shown, &mut files)
+}
+
+/// The paths of all files below a folder, relative to it. Links are not followed: results of many harnesses have a link to the
+/// newest ones.
+fn list(root: &Path, inner: &mut PathBuf, files: &mut Vec<String>) -> std::io::Result<()> {
+    for entry in Folder::open(&root.join(&*inner))?.list(MOST_FILES)? {
+        inner.push(&entry.name);
+        match entry.kind {
+            FileType::Directory => list(root, inner, files)?,
+            FileType::RegularFile if files.len() == MOST_FILES => {
+                return Err(std::io::Error::other(format!("it has more than {MOST_FILES} files")));
+            }
+            FileType::RegularFile => files.push(inner.display().to_string()),
+            _ => {}
+        }
+        inner.pop();
+    }
+    Ok(())
 }

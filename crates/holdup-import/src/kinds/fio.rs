@@ -1,0 +1,170 @@
+//! fio's JSON, with and without bins.
+
+use super::{Kind, metric};
+use crate::json::Node;
+use crate::number::{parse, percentile};
+use crate::{Input, Results, Sample};
+use holdup_model::Direction::{Higher, Lower};
+use holdup_model::trial::NamedHistogram;
+use holdup_model::{Fact, Histogram, Measurement, Meta, Problem};
+
+pub(super) const KIND: Kind = Kind {
+    meta: Meta {
+        id: "fio",
+        summary: "fio's JSON (--output-format=json, json+)",
+        docs: "Jobs of one name and group are one run: their rates are added, and with json+ their distributions; without bins a percentile of several jobs \
+               cannot be known. Percentiles are of the time to completion (clat), which does not have the time to submit; with `lat_percentiles=1` they \
+               are of both. A rate is of the time in which that direction ran, with the ramp left out. Without `rate` fio is a closed loop: an operation \
+               that is late delays those behind it.",
+        references: &["fio 3.33, stat.c:add_ddir_status_json, show_thread_status_json; HOWTO, \"JSON+ output\""],
+    },
+    looks_like: |head| head.contains("\"fio version\"") && head.contains('{'),
+    read,
+    folder: None,
+};
+
+const DIRECTIONS: &[&str] = &["read", "write", "trim"];
+
+/// The options that distinguish arms.
+const OPTIONS: &[&str] = &["rw", "bs", "iodepth", "ioengine", "numjobs", "direct", "rate_iops", "rate"];
+
+/// What is known of a direction of a run.
+#[derive(Default)]
+struct Direction {
+    iops: f64,
+    bytes_per_s: f64,
+    operations: f64,
+    latency_sum_ns: f64,
+    length_ms: f64,
+    /// The 99th percentile, if one job alone says it.
+    p99_ns: Option<f64>,
+    bins: Histogram,
+    is_total: bool,
+    jobs: u32,
+}
+
+fn read(input: &mut Input<'_>) -> Result<Results, Problem> {
+    let document = input.json()?;
+    let root = document.root();
+    let version = root.need("fio version")?;
+    if version.text()?.starts_with("fio-2") || version.text()?.starts_with("fio-1") {
+        return Err(version.problem(format!("{}: output of version 3.0 and later is read", version.shown())));
+    }
+    let mut results = Results::default();
+    for one in DIRECTIONS {
+        let mut add = |id: &str, unit: &str, better, summary: &str| {
+            results.metrics.push(metric(&format!("{one}_{id}"), unit, better, &format!("{summary} ({one})")));
+        };
+        add("iops", "1/s", Higher, "operations per second");
+        add("bytes_per_s", "B/s", Higher, "data per second");
+        add("completion_p99_us", "us", Lower, "99 of 100 operations were completed within this of their submission");
+        add("latency_p99_us", "us", Lower, "99 of 100 operations took at most this");
+        add("latency_mean_us", "us", Lower, "mean time of an operation, with its submission");
+    }
+    results.facts.push(Fact::read("fio.version", version.text()?, "fio JSON"));
+    let jobs: Vec<Node<'_>> = root.need("jobs")?.items()?.collect();
+    let mut groups: Vec<((String, String), Vec<Node<'_>>)> = Vec::new();
+    for job in jobs {
+        let key = (job.need("jobname")?.text()?.to_owned(), job.get("groupid").map(Node::shown).unwrap_or_default());
+        match groups.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, of)) => of.push(job),
+            None => groups.push((key, vec![job])),
+        }
+    }
+    if groups.len() > 1 {
+        results.cautions.push(
+            "Jobs of one file ran at the same time, unless one waited for another (stonewall): they are no independent runs."
+                .to_owned(),
+        );
+    }
+    for ((name, _), jobs) in groups {
+        results.samples.push(sample(&name, &jobs, root)?);
+    }
+    results.cautions.push("Without a rate fio is a closed loop: percentiles are too good.".to_owned());
+    Ok(results)
+}
+
+fn sample(name: &str, jobs: &[Node<'_>], root: Node<'_>) -> Result<Sample, Problem> {
+    let mut sample = Sample::default();
+    sample.labels.insert("job".to_owned(), name.to_owned());
+    let options = jobs.iter().filter_map(|job| job.get("job options")).chain(root.get("global options"));
+    for options in options {
+        for option in OPTIONS {
+            if let Some(value) = options.get(option) {
+                sample.labels.entry((*option).to_owned()).or_insert_with(|| value.shown());
+            }
+        }
+    }
+    for job in jobs {
+        if let Some(error) = job.number_of("error")?.filter(|error| *error != 0.0) {
+            sample.void = Some(format!("a job ended with error {error}"));
+        }
+    }
+    let mut length_ms: f64 = 0.0;
+    for one in DIRECTIONS {
+        let mut all = Direction::default();
+        for job in jobs {
+            if let Some(of) = job.get(one) {
+                add(of, &mut all)?;
+            }
+        }
+        if all.operations > 0.0 {
+            length_ms = length_ms.max(all.length_ms);
+            measure(one, all, &mut sample);
+        }
+    }
+    if sample.measurements.is_empty() && sample.void.is_none() {
+        sample.void = Some("no operation was completed".to_owned());
+    }
+    sample.length_ns = Some((length_ms * 1e6) as u64);
+    Ok(sample)
+}
+
+/// Adds a job.
+fn add(of: Node<'_>, all: &mut Direction) -> Result<(), Problem> {
+    let operations = of.need("total_ios")?.number()?;
+    if operations == 0.0 {
+        return Ok(());
+    }
+    all.jobs += 1;
+    all.operations += operations;
+    all.iops += of.need("iops")?.number()?;
+    all.bytes_per_s += of.need("bw_bytes")?.number()?;
+    all.length_ms = all.length_ms.max(of.need("runtime")?.number()?);
+    let latency = of.need("lat_ns")?;
+    all.latency_sum_ns += latency.need("mean")?.number()? * operations;
+    all.is_total = latency.get("percentile").is_some();
+    let distribution = if all.is_total { Some(latency) } else { of.get("clat_ns") };
+    let Some(distribution) = distribution else { return Ok(()) };
+    if let Some(bins) = distribution.get("bins") {
+        for (ns, count) in bins.members()? {
+            all.bins.record_n_ns(parse(ns, |why| count.problem(why))? as u64, count.count()?);
+        }
+    }
+    if let Some(percentiles) = distribution.get("percentile") {
+        all.p99_ns = percentiles.number_of("99.000000")?;
+    }
+    Ok(())
+}
+
+fn measure(name: &str, of: Direction, sample: &mut Sample) {
+    let id = |what: &str| format!("{name}_{what}");
+    let p99 = id(if of.is_total { "latency_p99_us" } else { "completion_p99_us" });
+    sample.measurements.extend([
+        Measurement::new(id("iops"), of.iops),
+        Measurement::new(id("bytes_per_s"), of.bytes_per_s),
+        match of.p99_ns {
+            _ if of.bins.count() > 0 => Measurement::percentile(&p99, &of.bins, 0.99, 1e3),
+            _ if of.jobs > 1 => {
+                Measurement::absent(p99, "of several jobs, and without bins (json+) they cannot be added")
+            }
+            Some(ns) => percentile(&p99, ns / 1e3, 0.99, of.operations),
+            None => Measurement::absent(p99, "the file does not say it"),
+        },
+        Measurement::new(id("latency_mean_us"), of.latency_sum_ns / of.operations / 1e3),
+    ]);
+    if of.bins.count() > 0 {
+        let name = id(if of.is_total { "latency" } else { "completion" });
+        sample.histograms.push(NamedHistogram { name, histogram: of.bins });
+    }
+}
