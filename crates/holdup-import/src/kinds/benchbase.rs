@@ -12,11 +12,12 @@ pub(super) const KIND: Kind = Kind {
     meta: Meta {
         id: "benchbase",
         summary: "BenchBase's summary.json and raw.csv, or the folder with them",
-        docs: "A summary or a raw.csv is a run; in a folder both of one name are one run, whose distribution is that of raw.csv. Goodput leaves out transactions that \
-               the benchmark aborted on purpose, throughput does not. The column `Start Time (microseconds)` of raw.csv is in seconds. raw.csv has \
-               transactions that were completed only, and its rate is that between its first begin and its last end. With a rate that the database \
-               does not reach, a latency has no time that a transaction waited for its worker.",
-        references: &["cmu-db/benchbase, util/ResultWriter.java:writeSummary, writeRaw; LatencyRecord.java"],
+        docs: "A summary or a raw.csv is a run; in a folder both of one name are one run, whose distribution is that of raw.csv. BenchBase's throughput and \
+               latencies are of all transactions that began and ended while it measured, those that failed among them; its goodput is of those that \
+               succeeded. raw.csv does not say which failed, and its rate is that between its first begin and its last end. Its column `Start Time \
+               (microseconds)` is in seconds. With a rate that the database does not reach, a latency has no time that a transaction waited for its \
+               worker.",
+        references: &["cmu-db/benchbase, Results.java, api/Worker.java:doWork, util/ResultWriter.java"],
     },
     looks_like: |head| head.starts_with(RAW_HEAD) || head.contains("\"Throughput (requests/second)\""),
     read,
@@ -40,13 +41,14 @@ const SETTINGS: &[(&str, &str)] = &[
 fn read(input: &mut Input<'_>) -> Result<Results, Problem> {
     let mut results = Results {
         metrics: vec![
-            metric("requests_per_s", "1/s", Higher, "transactions per second"),
-            metric("goodput_per_s", "1/s", Higher, "transactions per second that were not aborted on purpose"),
+            metric("goodput_per_s", "1/s", Higher, "transactions per second that succeeded"),
+            metric("requests_per_s", "1/s", Higher, "transactions per second, those that failed among them"),
             metric("latency_p99_us", "us", Lower, "99 of 100 transactions took at most this"),
             metric("latency_p50_us", "us", Lower, "half of the transactions took at most this"),
             metric("latency_mean_us", "us", Lower, "mean time of a transaction"),
             metric("latency_max_us", "us", Lower, "time of the longest transaction"),
         ],
+        cautions: vec!["BenchBase's latencies and its throughput are of transactions that failed, too.".to_owned()],
         ..Results::default()
     };
     match input.head(crate::HEAD_BYTES)?.starts_with(RAW_HEAD) {

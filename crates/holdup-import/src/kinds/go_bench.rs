@@ -11,7 +11,7 @@ pub(super) const KIND: Kind = Kind {
     meta: Meta {
         id: "go-bench",
         summary: "benchmarks of Go (go test -bench), as benchstat reads them",
-        docs: "Each line is a run (`-count`), each benchmark of a package an arm. The number after the last hyphen is GOMAXPROCS, which Go leaves out if it is 1: \
+        docs: "Each line is a run (`-count`), each benchmark a workload. The number after the last hyphen is GOMAXPROCS, which Go leaves out if it is 1: \
                a name that ends so by itself is not distinguished. All runs of a benchmark are of one process. A unit of one's own becomes a metric if the \
                file says which direction is better (`Unit NAME better=higher`), else a note. A benchmark that failed is void.",
         references: &["go.dev/design/14313-benchmark-format", "golang.org/x/perf/benchfmt"],

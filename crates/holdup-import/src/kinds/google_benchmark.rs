@@ -11,7 +11,7 @@ pub(super) const KIND: Kind = Kind {
     meta: Meta {
         id: "google-benchmark",
         summary: "Google Benchmark's JSON (--benchmark_format=json)",
-        docs: "Each repetition is a run and each benchmark an arm; means, medians and deviations of the tool are left out, and a file that has nothing else is \
+        docs: "Each repetition is a run and each benchmark a workload; means, medians and deviations of the tool are left out, and a file that has nothing else is \
                refused. All repetitions are of one process, so what differs between processes (memory layout) is in none of them. Counters do not say which \
                direction is better: they are notes. A benchmark that was skipped with an error is void.",
         references: &["google/benchmark 1.7.1, src/json_reporter.cc, docs/user_guide.md"],

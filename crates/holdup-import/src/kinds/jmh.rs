@@ -12,7 +12,7 @@ pub(super) const KIND: Kind = Kind {
         id: "jmh",
         summary: "JMH's JSON (-rf json)",
         docs: "A fork is a run, for its iterations are of one virtual machine and not independent; JMH's own error takes all of them for independent, so it is too \
-               small. The value of a run is the mean of its iterations. Benchmarks, modes, threads and parameters are arms. In the mode `sample` there is a \
+               small. The value of a run is the mean of its iterations. Benchmarks are workloads; modes, threads and parameters are arms. In the mode `sample` there is a \
                distribution, from which JMH left out operations to reach its rate of samples. Secondary metrics (profilers) are not read.",
         references: &["JMH 1.37, org.openjdk.jmh.results.format.JSONResultFormat"],
     },

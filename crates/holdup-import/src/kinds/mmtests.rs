@@ -10,9 +10,9 @@ pub(super) const KIND: Kind = Kind {
         id: "mmtests",
         summary: "work folders of mmtests (work/log/RUN)",
         docs: "The outputs in `iter-N/BENCHMARK/logs` are read as those of the tools that wrote them (perf bench, schbench, sockperf, cyclictest, pgbench, sysbench, \
-               netperf, stress-ng, iperf3, fio), so a folder stands for all of its iterations; other outputs are left out, and how many is said. Benchmarks \
-               are arms. A test whose exit code in `tests-timestamp` is not 0 is void, with all of its runs. mmtests' own interval is the standard deviation of \
-               runs and not of their mean; its cyclictest leaves out the last CPU, and before 2020 all CPUs from the tenth; its hackbench runs again up to \
+               netperf, stress-ng, iperf3, fio), so a folder stands for all of its iterations; other outputs are left out, and how many is said. Each benchmark \
+               is a workload. A test whose exit code in `tests-timestamp` is not 0 is void, with all of its runs. mmtests' own interval is the standard deviation of \
+               runs and not of their mean; its cyclictest leaves out the last CPU, that of 2019 all CPUs from the tenth; its hackbench runs again up to \
                five times when it failed. None of this is taken over.",
         references: &["mmtests 638401e0, run-mmtests.sh, bin/lib/MMTests, shellpack_src/src/hackbench/hackbench-bench"],
     },

@@ -10,7 +10,7 @@ pub(super) const KIND: Kind = Kind {
     meta: Meta {
         id: "netperf",
         summary: "netperf's tables (STREAM, RR), and -k and -o of its omni tests",
-        docs: "Outputs may follow each other in one file: each is a run, and each test with its sizes an arm. Of UDP_STREAM the first row is what was given to the \
+        docs: "Outputs may follow each other in one file: each is a run, each test a workload, and its sizes are arms. Of UDP_STREAM the first row is what was given to the \
                socket and the second what arrived; the second is the result. One transaction at a time (RR without -b) has a rate that is the inverse of its \
                latency. netperf's percentiles are of buckets, and it prints no number of samples. Tables of omni tests (without -k, -o) are not read.",
         references: &["netperf 2.7.1, src/nettest_bsd.c, src/nettest_omni.c:print_omni_keyword, print_omni_csv"],

@@ -10,7 +10,7 @@ pub(super) const KIND: Kind = Kind {
     meta: Meta {
         id: "perf-bench",
         summary: "perf bench (sched, syscall, mem, futex, epoll), and --format=simple",
-        docs: "Outputs may follow each other in one file: each is a run, and each benchmark with its settings an arm. What `mem` prints is of the function that it \
+        docs: "Outputs may follow each other in one file: each is a run, each benchmark a workload, and its settings are arms. What `mem` prints is of the function that it \
                names. A deviation behind `+-` is of threads or repetitions of one run and is not read. `--format=simple` has neither a name nor a unit: its \
                numbers are taken for seconds, which `sched` and `syscall` print; those of other benchmarks are not. The time of sched/messaging has no time \
                to fork; with pipes it is mostly that of the pipe's lock.",

@@ -11,7 +11,7 @@ pub(super) const KIND: Kind = Kind {
         id: "phoronix",
         summary: "the Phoronix Test Suite's composite.xml, or its folder of results",
         docs: "Each number of `RawString` is a run; without it, the value is a mean and the runs are not known. The systems of a file are what is compared, and the \
-               first one is the baseline. Tests with their settings are arms. The unit and the direction are those of the file; a result without a direction \
+               first one is the baseline. Tests are workloads, their settings are arms. The unit and the direction are those of the file; a result without a direction \
                is left out. The suite runs a test again until its deviation is small, so the deviation of its runs is too small. It runs all tests on one \
                system before the next.",
         references: &["phoronix-test-suite 10.8.4, pts-core/objects/pts_result_file_writer.php"],

@@ -10,7 +10,7 @@ pub(super) const KIND: Kind = Kind {
     meta: Meta {
         id: "stress-ng",
         summary: "stress-ng's YAML (--yaml with --metrics)",
-        docs: "Each stressor of a file is a run and an arm. Its bogo operations per second are of the real time. stress-ng's manual says that a bogo operation is \
+        docs: "Each stressor of a file is a run and a workload. Its bogo operations per second are of the real time. stress-ng's manual says that a bogo operation is \
                no measure for a benchmark: what one does changes with the version, so compare files of one version. Stressors of one file may have run at \
                the same time. Metrics of single stressors do not say which direction is better: they are notes.",
         references: &["stress-ng 0.15.06, stress-ng.c:stress_metrics_dump; stress-ng(1), --metrics"],
