@@ -178,6 +178,8 @@ def run(
         words += [] if progress else ["--quiet"]
         words += ["--", *command] if command else []
         code, _, errors = call(words, binary, echo=progress)
+        # The file is gone when the error is read.
+        errors = errors.replace(path, "the plan") if is_toml else errors
     if code != 0:
         raise failure(code, errors, to if os.path.lexists(to) and not existed else None)
     return Bundle(to, binary=binary)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from types import TracebackType
-from typing import Any, Dict, List, Mapping, Optional, Tuple, Type, Union
+from typing import Any, Dict, List, Mapping, Optional, Tuple, Type, TypeVar, Union
 
 from . import _binary, _blobs, _frames, _parts
 from ._error import Error
@@ -16,6 +16,7 @@ from ._kinds import COMPUTED, KINDS, Columns
 
 Level = Union[bool, int, float, str]
 Row = Dict[str, Any]
+Object = TypeVar("Object")
 
 
 @dataclass(frozen=True)
@@ -254,7 +255,7 @@ class Bundle:
     @property
     def metrics(self) -> List[Metric]:
         """The metrics of each workload: what measurements mean."""
-        return [Metric(*row.values()) for row in self.rows("metrics")]
+        return self._objects(Metric, "metrics")
 
     @property
     def trials(self) -> List[Trial]:
@@ -268,35 +269,30 @@ class Bundle:
                 values.setdefault(trial, {})[metric] = value
             else:
                 absent.setdefault(trial, {})[metric] = why
+        names = [field.name for field in fields(Trial)][:-2]
         return [
-            Trial(*row, values=values.get(row[0], {}), absent=absent.get(row[0], {}))
-            for row in self._query(
-                "SELECT trial, session, boot, block, position, arm, attempt, status, void_reason, started_unix_ns, "
-                "ended_unix_ns, window_begin_unix_ns, window_end_unix_ns, window_length_ns FROM trials ORDER BY trial"
-            )
+            Trial(**dict(zip(names, row)), values=values.get(row[0], {}), absent=absent.get(row[0], {}))
+            for row in self._query(f"SELECT {', '.join(names)} FROM trials ORDER BY trial")
         ]
 
     @property
     def evidence(self) -> List[Evidence]:
         """What the collectors brought, as numbers."""
-        return [
-            Evidence(*row)
-            for row in self._query(
-                "SELECT e.trial, r.collector, i.name, i.label, i.unit, e.value, e.absent FROM evidence e "
-                "JOIN collector_runs r USING (trial, run) JOIN evidence_items i USING (item) "
-                "ORDER BY e.trial, e.run, e.position"
-            )
-        ]
+        return self._objects(Evidence, "evidence")
 
     @property
     def facts(self) -> List[Fact]:
         """Facts about the host, boot by boot."""
-        return [Fact(**{k: v for k, v in row.items() if k != "reading"}) for row in self.rows("facts")]
+        return self._objects(Fact, "facts")
 
     @property
     def log(self) -> List[LogEntry]:
         """What happened beside the trials."""
-        return [LogEntry(**row) for row in self.rows("log")]
+        return self._objects(LogEntry, "log")
+
+    def _objects(self, of: Type[Object], kind: str) -> List[Object]:
+        names = [field.name for field in fields(of)]  # type: ignore[arg-type]
+        return [of(**{name: row[name] for name in names}) for row in self.rows(kind)]
 
     # What was found, as rows and frames.
 
