@@ -246,10 +246,21 @@ class APoorPython(unittest.TestCase):
             bundle._query("SELECT json('1')")
         self.assertTrue(everything(bundle))
 
-    def test_without_sqlite_the_error_says_what_to_install(self) -> None:
+    def opened_after(self, change: str) -> str:
+        """What holdup.open reports in a Python that was changed so."""
         code = (
-            "import sys\nsys.modules['sqlite3'] = None\nimport holdup\n"
+            "import sys\nsys.modules['pysqlite3'] = None\n"
+            f"{change}\nimport holdup\n"
             "try:\n    holdup.open(sys.argv[1])\nexcept holdup.MissingError as e:\n    print(e)\n"
         )
         done = subprocess.run([sys.executable, "-c", code, FIXTURE], capture_output=True, text=True, env=support.environment())
-        self.assertRegex(done.stdout, "^this Python has no SQLite: .*\nhint: install the sqlite3 module", done.stderr)
+        self.assertEqual(done.stderr, "")
+        return done.stdout
+
+    def test_without_sqlite_the_error_says_what_to_install(self) -> None:
+        printed = self.opened_after("sys.modules['sqlite3'] = None")
+        self.assertRegex(printed, "^this Python has no SQLite: .*\nhint: use another Python, or pip install pysqlite3-binary")
+
+    def test_an_sqlite_without_strict_tables_is_named_with_its_version(self) -> None:
+        printed = self.opened_after("import sqlite3; sqlite3.sqlite_version_info = (3, 34, 1); sqlite3.sqlite_version = '3.34.1'")
+        self.assertRegex(printed, "^SQLite of this Python: is version 3.34.1, a bundle needs 3.37 or later\nhint: ")

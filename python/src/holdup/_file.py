@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import importlib
 import os
 import shutil
 import stat
@@ -21,18 +23,26 @@ MAGIC = b"SQLite format 3\0"
 JOURNAL_MAGIC = bytes((0xD9, 0xD5, 0x05, 0xF9, 0x20, 0xA1, 0x63, 0xD7))
 BUSY_S = 30.0
 MOST_BYTES_OF_A_ROW = 256 << 20
+# The first version with strict tables.
+OLDEST_SQLITE = (3, 37)
 IS_A_BUNDLE = "a bundle is the .holdup file that `holdup run --out FILE` writes"
 
 
+@functools.lru_cache(maxsize=None)
 def sqlite() -> Any:
-    """The module sqlite3, which some builds of Python lack."""
-    try:
-        import sqlite3
-    except ImportError as e:
-        raise MissingError(
-            f"this Python has no SQLite: {e}", "install the sqlite3 module of this Python, or use another Python"
-        ) from e
-    return sqlite3
+    """The module sqlite3, which some builds of Python lack, else the package pysqlite3, which has the same interface."""
+    found = []
+    for name in ("sqlite3", "pysqlite3.dbapi2"):
+        try:
+            module = importlib.import_module(name)
+        except ImportError as e:
+            found.append(f"this Python has no SQLite: {e}")
+            continue
+        if module.sqlite_version_info >= OLDEST_SQLITE:
+            return module
+        needed = ".".join(map(str, OLDEST_SQLITE))
+        found.append(f"SQLite of this Python: is version {module.sqlite_version}, a bundle needs {needed} or later")
+    raise MissingError(found[0], "use another Python, or pip install pysqlite3-binary, which has an SQLite")
 
 
 def damaged(path: str, found: object) -> DamagedError:
@@ -57,6 +67,9 @@ class Source:
         except BaseException:
             self.close()
             raise
+
+    def __del__(self) -> None:
+        self.close()
 
     def close(self) -> None:
         db = getattr(self, "db", None)
@@ -150,9 +163,6 @@ class Source:
             name, uri=True, timeout=BUSY_S, isolation_level=None, check_same_thread=False
         )
         try:
-            if lite.sqlite_version_info < (3, 37):
-                # Older versions do not know STRICT tables, and read them all the same with this (sqlite.org/stricttables.html).
-                db.execute("PRAGMA writable_schema=ON")
             db.execute("PRAGMA trusted_schema=OFF")
             db.execute("PRAGMA mmap_size=0")
             db.execute("PRAGMA cell_size_check=ON")
@@ -226,8 +236,6 @@ class Source:
         """Reads a run that has not ended into memory: what is read stays one state, and the run may continue."""
         if self.db.execute("SELECT one FROM ending").fetchone() is None:
             memory = sqlite().connect(":memory:", isolation_level=None, check_same_thread=False)
-            if sqlite().sqlite_version_info < (3, 37):
-                memory.execute("PRAGMA writable_schema=ON")
             self.db.backup(memory)
             self.db.close()
             self.db = memory
