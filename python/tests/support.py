@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import functools
 import os
 import shutil
@@ -14,6 +15,7 @@ import holdup
 ROOT = Path(__file__).resolve().parents[2]
 FIXTURES = ROOT / "crates/holdup-bundle/tests/fixtures"
 FOLDER = tempfile.TemporaryDirectory(prefix="holdup-python-")
+atexit.register(FOLDER.cleanup)
 
 #: A sweep on a simulated machine: no host is measured, so that every run has the same numbers.
 SWEEP = """

@@ -98,8 +98,8 @@ class Notebooks(unittest.TestCase):
 
         with working_folder() as folder:
             notebook = nbformat.read(support.ROOT / "python/notebooks/sweep.ipynb", 4)
-            os.environ.setdefault("PYTHONPATH", support.environment()["PYTHONPATH"])
-            nbclient.NotebookClient(notebook, resources={"metadata": {"path": folder}}, timeout=300).execute()
+            client = nbclient.NotebookClient(notebook, resources={"metadata": {"path": folder}}, timeout=300)
+            client.execute(env=support.environment())
         self.assertIn("simulated", notebook.cells[1].outputs[0]["data"]["text/plain"])
 
 

@@ -25,7 +25,7 @@ class Frames(unittest.TestCase):
                 for column, _ in columns:
                     found = frame[column].to_pylist() if as_ == "arrow" else list(frame[column])
                     # pandas has its own values for what is missing.
-                    found = [None if value is None or value != value or repr(value) == "<NA>" else value for value in found]
+                    found = [None if repr(value) in ("None", "nan", "<NA>") else value for value in found]
                     expected = [row[column] for row in rows]
                     self.assertEqual(found, expected, f"{kind} {column}")
 

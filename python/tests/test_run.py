@@ -65,12 +65,15 @@ class Runs(unittest.TestCase):
         self.assertEqual(bundle.plan.checked["workloads"][0]["parameters"]["faults"], 1)
 
     def test_the_default_name_is_one_that_is_free(self) -> None:
-        code = "import holdup, sys\nfor _ in 1, 2:\n    print(holdup.run(sys.argv[1]).path)"
+        code = (
+            "import holdup\nfor _ in 1, 2:\n"
+            "    print(holdup.run('wakeup', target='sim:server-8', threads=[1, 2], duration='5ms', warmup='1ms', blocks=1).path)"
+        )
         done = subprocess.run(
-            [sys.executable, "-c", code, support.SWEEP.replace("12", "6")], cwd=self.folder, capture_output=True, text=True,
+            [sys.executable, "-c", code], cwd=self.folder, capture_output=True, text=True,
             env=support.environment(),
         )
-        self.assertEqual(done.stdout, "plan-1.holdup\nplan-2.holdup\n", done.stderr)
+        self.assertEqual(done.stdout, "wakeup-1.holdup\nwakeup-2.holdup\n", done.stderr)
 
     def test_the_workload_command_takes_a_command_line(self) -> None:
         bundle = holdup.run("command", out=self.out, command=["true"], blocks=1, vary={"sched-policy": ["other", "batch"]}, wait="1h")

@@ -125,7 +125,7 @@ def _text(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return ",".join(_text(one) for one in value)
     if isinstance(value, bool):
-        return "on" if value else "off"
+        return "true" if value else "false"
     if isinstance(value, (str, int, float, os.PathLike)):
         return os.fspath(value) if isinstance(value, os.PathLike) else str(value)
     raise Error(f"{value!r}: a setting of a run is a text, a number, or a list of them", "write it as on the command line")
