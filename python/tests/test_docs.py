@@ -69,7 +69,7 @@ class Notebooks(unittest.TestCase):
         names = self.run_notebook("sweep")
         self.assertEqual(len(names["curve"]), 6)
         self.assertEqual(set(names["kept"]), {"algorithm=tas", "algorithm=ticket"})
-        # A simulated ticket lock whose turn comes to a thread without a CPU stops all others.
+        # A simulated ticket lock stops all threads when the next in turn has no CPU.
         self.assertLess(names["kept"]["algorithm=ticket"], names["kept"]["algorithm=tas"])
 
     def test_account(self) -> None:

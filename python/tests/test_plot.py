@@ -20,7 +20,8 @@ class Rows(unittest.TestCase):
             for found in bundle.report()["comparisons"]
             if found["pooled"] and found["metric"]["id"] == "operations_per_s" and found["ratio"]
         ]
-        self.assertEqual([(row["ratio"], row["low"], row["high"]) for row in rows], [(r["value"], r["low"], r["high"]) for r in expected])
+        drawn = [(row["ratio"], row["low"], row["high"]) for row in rows]
+        self.assertEqual(drawn, [(one["value"], one["low"], one["high"]) for one in expected])
         self.assertIn("preempt: full against none", [row["label"] for row in rows])
         self.assertIn("baseline against itself (A/A)", [row["label"] for row in rows])
         with self.assertRaisesRegex(holdup.Error, "metric = 'x': the bundle has no ratio of it\nhint: one of "):

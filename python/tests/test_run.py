@@ -61,7 +61,8 @@ class Runs(unittest.TestCase):
             "lock-contention", out=self.out, target="sim:server-8", threads=[2, 4], algorithm="tas", duration="5ms",
             warmup="1ms", blocks=1, vary={"preempt": ["none", "full"]}, set={"faults": 1}, collect=[],
         )
-        self.assertEqual({(arm.levels["threads"], arm.levels["preempt"]) for arm in bundle.arms}, {(2, "none"), (2, "full"), (4, "none"), (4, "full")})
+        levels = {(arm.levels["threads"], arm.levels["preempt"]) for arm in bundle.arms}
+        self.assertEqual(levels, {(2, "none"), (2, "full"), (4, "none"), (4, "full")})
         self.assertEqual(bundle.plan.checked["workloads"][0]["parameters"]["faults"], 1)
 
     def test_the_default_name_is_one_that_is_free(self) -> None:
@@ -76,7 +77,9 @@ class Runs(unittest.TestCase):
         self.assertEqual(done.stdout, "wakeup-1.holdup\nwakeup-2.holdup\n", done.stderr)
 
     def test_the_workload_command_takes_a_command_line(self) -> None:
-        bundle = holdup.run("command", out=self.out, command=["true"], blocks=1, vary={"sched-policy": ["other", "batch"]}, wait="1h")
+        bundle = holdup.run(
+            "command", out=self.out, command=["true"], blocks=1, vary={"sched-policy": ["other", "batch"]}, wait="1h"
+        )
         self.assertTrue(bundle.trials)
 
     def test_a_wrong_plan_is_a_usage_error(self) -> None:
@@ -207,5 +210,6 @@ class NoProgram(unittest.TestCase):
 
     def test_a_host_that_was_not_restored_is_an_error_of_its_kind(self) -> None:
         with self.assertRaisesRegex(holdup.NotRestoredError, "^x: y$") as caught:
-            holdup.run("pgbench", out=os.path.join(self.folder, "a.holdup"), binary=self.program("echo 'error: x: y' >&2; exit 5"))
+            out = os.path.join(self.folder, "a.holdup")
+            holdup.run("pgbench", out=out, binary=self.program("echo 'error: x: y' >&2; exit 5"))
         self.assertEqual(caught.exception.exit_code, 5)

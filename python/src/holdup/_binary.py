@@ -48,7 +48,10 @@ def find(binary: Optional[PathLike] = None) -> str:
 
 
 def call(arguments: List[str], binary: Optional[PathLike], echo: bool = False) -> Tuple[int, bytes, str]:
-    """Runs the program to its end: its exit code, what it printed, and its errors. Ctrl-C ends the run, which restores the host."""
+    """Runs the program to its end: its exit code, what it printed, and its errors.
+
+    Ctrl-C ends the run, which restores the host.
+    """
     program = find(binary)
     with tempfile.TemporaryFile() as out:
         try:

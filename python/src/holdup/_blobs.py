@@ -51,7 +51,7 @@ class Histogram:
         cookie, length, _, digits, self.lowest_ns, self.highest_ns, _ = struct.unpack_from(">IiiiQQd", blob)
         if cookie & ~0xF0 != _COOKIE & ~0xF0 or not 0 <= digits <= 5 or len(blob) - 40 < length or self.lowest_ns < 1:
             raise ValueError("a histogram has no valid head")
-        # A bucket has so many places that neighbours differ by one part in 10^digits at most.
+        # As HdrHistogram has it: neighbours in a bucket differ by one part in 10^digits at most.
         self._unit = self.lowest_ns.bit_length() - 1
         self._half_bits = max(math.ceil(math.log2(2 * 10**digits)), 1) - 1
         self._counts: List[int] = []

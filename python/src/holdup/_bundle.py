@@ -372,7 +372,7 @@ class Bundle:
             raise damaged(self.path, f"{what} of trial {values[0]}: {e}") from e
 
     def histogram(self, trial: int, name: str = "latency") -> _blobs.Histogram:
-        """The full histogram of a trial: ``latency``, ``schedule_lag``, ``acquire``; in rows("histograms") are those that there are."""
+        """A full histogram of a trial: ``latency``, ``schedule_lag``, ``acquire``. rows("histograms") lists those that there are."""
         blobs = self._query("SELECT hdr_v2 FROM histograms WHERE trial = ?1 AND name = ?2", (trial, name))
         if not blobs:
             raise Error(f"trial {trial} has no histogram {name}", 'rows("histograms") lists those that there are')
@@ -405,7 +405,7 @@ class Bundle:
         return self._document("report", "holdup.report/1")
 
     def explain(self) -> Dict[str, Any]:
-        """The document of ``holdup explain --json``: causes of delay and the account of each arm. It needs the program holdup."""
+        """The document of ``holdup explain --json``: causes of delay and accounts. It needs the program holdup."""
         return self._document("explain", "holdup.explain/1")
 
     def _document(self, command: str, schema: str) -> Dict[str, Any]:
