@@ -110,6 +110,8 @@ struct Work {
     name: String,
     axes: Vec<Factor>,
     measured: BTreeSet<String>,
+    /// Those of them that every run which counts has, and not only the reason why not.
+    known: BTreeSet<String>,
 }
 
 impl Work {
@@ -117,8 +119,13 @@ impl Work {
         let samples: Vec<&Sample> = samples.collect();
         let mut axes = axes(&samples);
         axes.retain(|axis| axis.name != BENCHMARK && !confounded.contains_key(axis.name.as_str()));
-        let measured = samples.iter().flat_map(|sample| &sample.measurements).map(|m| m.metric.clone()).collect();
-        Work { name: name.to_owned(), axes, measured }
+        let measurements = samples.iter().flat_map(|sample| &sample.measurements);
+        let measured: BTreeSet<String> = measurements.map(|m| m.metric.clone()).collect();
+        let has = |sample: &&Sample, id: &String| {
+            sample.void.is_some() || sample.measurements.iter().any(|m| m.metric == *id && m.value.value().is_some())
+        };
+        let known = measured.iter().filter(|id| samples.iter().all(|s| has(s, id))).cloned().collect();
+        Work { name: name.to_owned(), axes, measured, known }
     }
 }
 
@@ -190,16 +197,12 @@ fn plan(kind: &str, names: &[String], works: Vec<Work>, metrics: &[(String, Metr
         [] => String::new(),
     };
     let mut plan = Plan::observational(IMPORTED, question, kind, IMPORTED);
-    if let Some(like) = plan.workloads.pop() {
-        let named = |work: Work| WorkloadUse { name: work.name, axes: work.axes, ..like.clone() };
-        plan.workloads.extend(works.into_iter().map(named));
-    }
-    if names.len() > 1 {
-        let levels = names.iter().map(|name| Level::plain(name.as_str())).collect();
-        plan.factors.push(Factor { name: FACTOR.to_owned(), levels, workloads: Vec::new(), optional: false });
-    }
-    let first = |workload: &WorkloadUse| metrics.iter().find(|(of, _)| *of == workload.name);
-    plan.metrics.extend(plan.workloads.iter().filter_map(first).map(|(workload, metric)| MetricChoice {
+    // A percentile of too few samples is no metric that a comparison could be about.
+    let first = |work: &Work| {
+        let of = || metrics.iter().filter(|(of, _)| *of == work.name);
+        of().find(|(_, metric)| work.known.contains(&metric.id)).or_else(|| of().next())
+    };
+    plan.metrics.extend(works.iter().filter_map(first).map(|(workload, metric)| MetricChoice {
         id: metric.id.clone(),
         workload: Some(workload.clone()),
         primary: true,
@@ -208,6 +211,14 @@ fn plan(kind: &str, names: &[String], works: Vec<Work>, metrics: &[(String, Metr
         margin: MARGIN,
         from: None,
     }));
+    if let Some(like) = plan.workloads.pop() {
+        let named = |work: Work| WorkloadUse { name: work.name, axes: work.axes, ..like.clone() };
+        plan.workloads.extend(works.into_iter().map(named));
+    }
+    if names.len() > 1 {
+        let levels = names.iter().map(|name| Level::plain(name.as_str())).collect();
+        plan.factors.push(Factor { name: FACTOR.to_owned(), levels, workloads: Vec::new(), optional: false });
+    }
     plan
 }
 

@@ -1,6 +1,6 @@
 //! A JSON document, with the place of what is wrong in it.
 
-use crate::number::parse;
+use crate::number::{parse, samples};
 use holdup_model::Problem;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -62,12 +62,9 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// A number that is not negative.
-    pub(crate) fn count(self) -> Result<u64, Problem> {
-        match self.number()? {
-            number if number >= 0.0 => Ok(number as u64),
-            number => Err(self.problem(format!("{number} is less than 0"))),
-        }
+    /// How many samples a bucket of a histogram has.
+    pub(crate) fn samples(self) -> Result<u64, Problem> {
+        samples(self.number()?, |why| self.problem(why))
     }
 
     /// The number of a member, where there is one.

@@ -47,6 +47,15 @@ pub(crate) fn count(input: &Input<'_>, text: &str) -> Result<u64, Problem> {
     }
 }
 
+/// How many samples a bucket of a histogram has.
+pub(crate) fn samples(value: f64, problem: impl Fn(String) -> Problem) -> Result<u64, Problem> {
+    // The sum of the buckets has to stay below 2^64, as that of a whole document with such buckets does.
+    match value {
+        value if (0.0..=1e11).contains(&value) => Ok(value as u64),
+        value => Err(problem(format!("{value} is no number of samples"))),
+    }
+}
+
 /// A time at the begin of a text, whose unit is `unit_ns` long.
 pub(crate) fn leading_ns(input: &Input<'_>, text: &str, unit_ns: f64) -> Result<u64, Problem> {
     match leading(input, text)? {

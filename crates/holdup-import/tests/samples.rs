@@ -489,6 +489,18 @@ fn an_error_in_json_names_its_line_and_byte() {
 }
 
 #[test]
+fn what_no_run_can_have_is_damage() {
+    let read = |kind: &str, text: &str| {
+        read(find(kind).unwrap(), &mut Input::new("it", text.as_bytes())).unwrap_err().to_string()
+    };
+    // Buckets whose sum is beyond 2^64, a thread that no machine has, a time before 1970.
+    assert!(read("cyclictest", "# Histogram\n000001 18000000000000000000\n").contains("line 2 (byte 12)"));
+    assert!(read("cyclictest", "T:99999 ( 1) P: 0 I:1 C: 1 Min: 1 Act: 1 Avg: 1 Max: 1\n").contains("damaged"));
+    assert!(read("pgbench", "0 1 -5 0 1795837758 1\n0 1 5 0 1795837758 1\n").contains("does not look like"));
+    assert!(read("pgbench", "0 1 5 0 1795837758 1\n0 1 -5 0 1795837758 1\n").contains("less than 0"));
+}
+
+#[test]
 fn another_tools_file_and_a_decimal_comma_are_named() {
     let read = |kind: &str, text: &str| {
         read(find(kind).unwrap(), &mut Input::new("r.txt", text.as_bytes())).unwrap_err().to_string()

@@ -74,6 +74,27 @@ fn a_folder_stands_for_its_runs_and_a_file_may_name_its_arms() {
     assert!(said.contains("results=7.0.0 instead of 6.12.1") && said.contains("different, better"), "{said}");
 }
 
+/// A percentile that a run has too few samples for is not what the comparison is about.
+#[test]
+fn the_headline_is_of_a_metric_that_every_run_has() {
+    let place = Sandbox::new();
+    let files = |name: &str, rps: f64| -> Vec<String> {
+        let one = |n: u32| {
+            let (file, samples) = (format!("{name}{n}.txt"), if n == 1 { 5000 } else { 40 });
+            let rps = rps + f64::from(n) / 10.0;
+            place.write(&file, &format!("Wakeup Latencies percentiles (usec) runtime 2 (s) ({samples} total samples)\n\t* 99.0th: 90 (1 samples)\n\t  min=1, max=95\naverage rps: {rps}\n"));
+            format!("{name}={file}")
+        };
+        (1..=5).map(one).collect()
+    };
+    let all = [files("old", 100.0), files("new", 120.0)].concat();
+    let words: Vec<&str> = all.iter().map(String::as_str).collect();
+    place.expect(0, &[&["import", "schbench"], words.as_slice(), &["--quiet", "--out", "s.holdup"]].concat());
+    let (said, _) = place.expect(1, &["compare", "s.holdup"]);
+    let first = said.lines().nth(2).unwrap_or_default();
+    assert!(first.contains("results=new instead of old: requests per s of schbench"), "{said}");
+}
+
 #[test]
 fn what_cannot_be_imported_says_why() {
     let place = Sandbox::new();

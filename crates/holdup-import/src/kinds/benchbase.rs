@@ -84,7 +84,7 @@ fn summary(input: &mut Input<'_>, results: &mut Results) -> Result<(), Problem> 
     if let Some(begin_ms) = root.number_of("Start timestamp (milliseconds)")? {
         sample.begin_unix_ns = Some((begin_ms * 1e6) as i64);
     }
-    sample.length_ns = root.get("Elapsed Time (nanoseconds)").map(crate::json::Node::count).transpose()?;
+    sample.length_ns = root.number_of("Elapsed Time (nanoseconds)")?.map(|ns| ns as u64);
     let state = root.text_of("Final State").filter(|state| !["DONE", "EXIT"].contains(state));
     sample.void = state.map(|state| format!("BenchBase ended in the state {state}"));
     let database = (root.text_of("DBMS Type"), root.text_of("DBMS Version"));

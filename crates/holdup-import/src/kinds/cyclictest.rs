@@ -1,7 +1,7 @@
 //! cyclictest: its last lines, its histogram, its JSON.
 
 use super::{Kind, metric};
-use crate::number::{count, number, parse};
+use crate::number::{count, number, parse, samples};
 use crate::{Input, Results, Sample};
 use holdup_model::Direction::Lower;
 use holdup_model::trial::NamedHistogram;
@@ -128,9 +128,10 @@ fn text(input: &mut Input<'_>) -> Result<Vec<Thread>, Problem> {
             let mut fields = line.split_whitespace();
             let latency_us = count(input, fields.next().unwrap_or_default())?;
             for (n, times) in fields.enumerate() {
-                at(&mut threads, n)
-                    .map_err(|why| input.problem(why))?
-                    .record(latency_us.saturating_mul(1_000), count(input, times)?);
+                at(&mut threads, n).map_err(|why| input.problem(why))?.record(
+                    latency_us.saturating_mul(1_000),
+                    samples(number(input, times)?, |why| input.problem(why))?,
+                );
             }
         }
     }
@@ -183,7 +184,7 @@ fn json(input: &mut Input<'_>, results: &mut Results) -> Result<Vec<Thread>, Pro
         if let Some(histogram) = one.get("histogram") {
             for (latency, count) in histogram.members()? {
                 let latency = parse(latency, |why| count.problem(why))?;
-                thread.record((latency * 1e3 / per_us) as u64, count.count()?);
+                thread.record((latency * 1e3 / per_us) as u64, count.samples()?);
             }
         }
         if let (Some(latency), Some(cycles)) = (&thread.latency, thread.cycles) {

@@ -138,7 +138,7 @@ fn add(of: Node<'_>, all: &mut Direction) -> Result<(), Problem> {
     let Some(distribution) = distribution else { return Ok(()) };
     if let Some(bins) = distribution.get("bins") {
         for (ns, count) in bins.members()? {
-            all.bins.record_n_ns(parse(ns, |why| count.problem(why))? as u64, count.count()?);
+            all.bins.record_n_ns(parse(ns, |why| count.problem(why))? as u64, count.samples()?);
         }
     }
     if let Some(percentiles) = distribution.get("percentile") {

@@ -2,6 +2,7 @@
 
 use super::{Kind, metric};
 use crate::json::Node;
+use crate::number::samples;
 use crate::{Input, Results, Sample};
 use holdup_model::Direction::{Higher, Lower};
 use holdup_model::trial::NamedHistogram;
@@ -91,7 +92,7 @@ fn distribution(fork: Node<'_>, unit: Node<'_>, sample: &mut Sample) -> Result<(
         for pair in iteration.items()? {
             let numbers = pair.items()?.map(Node::number).collect::<Result<Vec<_>, _>>()?;
             let [value, times] = numbers[..] else { return Err(pair.problem("it is no pair of a value and a number")) };
-            all.record_n_ns((value * ns) as u64, times as u64);
+            all.record_n_ns((value * ns) as u64, samples(times, |why| pair.problem(why))?);
             (sum, count) = (sum + value * ns * times, count + times);
         }
     }

@@ -28,26 +28,23 @@ fn is_json(head: &str) -> bool {
 }
 
 const SHARES: &[(&str, &str, f64)] =
-    &[("50", "p50", 0.5), ("90", "p90", 0.9), ("99", "p99", 0.99), ("99.9", "p999", 0.999)];
+    &[("99", "p99", 0.99), ("90", "p90", 0.9), ("50", "p50", 0.5), ("99.9", "p999", 0.999)];
 
 fn read(input: &mut Input<'_>) -> Result<Results, Problem> {
     let mut results = Results::default();
-    for (of, whose) in [("wakeup", "wake-ups took at most this"), ("request", "requests took at most this")] {
-        for (share, name, _) in SHARES.iter().rev() {
-            let summary = format!("{share} of 100 {whose}");
+    let whose = [("wakeup", "wake-ups"), ("request", "requests")];
+    // The first one that every run has is what a comparison is about: a tail, else what was done, else a maximum.
+    for (of, what) in whose {
+        for (share, name, _) in SHARES {
+            let summary = format!("{share} of 100 {what} took at most this");
             results.metrics.push(metric(&format!("{of}_latency_{name}_us"), "us", Lower, &summary));
         }
-        results.metrics.push(metric(
-            &format!("{of}_latency_max_us"),
-            "us",
-            Lower,
-            &format!("the longest of all {whose}"),
-        ));
     }
-    // What a scheduler changes first stands first.
-    let at = results.metrics.iter().position(|metric| metric.id == "wakeup_latency_p99_us").unwrap_or(0);
-    results.metrics.swap(0, at);
     results.metrics.push(metric("requests_per_s", "1/s", Higher, "requests per second"));
+    for (of, what) in whose {
+        let summary = format!("time of the longest of the {what}");
+        results.metrics.push(metric(&format!("{of}_latency_max_us"), "us", Lower, &summary));
+    }
     let head = input.head(crate::HEAD_BYTES)?;
     if is_json(&head) {
         json(input, &mut results)?;
@@ -147,7 +144,7 @@ fn json(input: &mut Input<'_>, results: &mut Results) -> Result<(), Problem> {
     sample.notes.extend(about.text_of("cmdline").map(str::to_owned));
     sample.labels.extend(about.text_of("jobname").map(|name| ("job".to_owned(), name.to_owned())));
     for of in ["wakeup", "request"] {
-        for (share, name, _) in SHARES.iter().rev() {
+        for (share, name, _) in SHARES {
             let share = if share.contains('.') { (*share).to_owned() } else { format!("{share}.0") };
             let value = numbers.need(&format!("{of}_latency_pct{share}"))?.number()?;
             sample.measurements.push(Measurement::new(format!("{of}_latency_{name}_us"), value));

@@ -23,11 +23,11 @@ pub(super) const KIND: Kind = Kind {
 };
 
 const ROWS: &[Row] = &[
-    ("# dropped messages = ", "dropped", "1", Lower, "messages without an answer"),
     ("Summary: Message Rate is ", "messages_per_s", "1/s", Higher, "messages per second that were sent"),
     ("Summary: BandWidth is ", "mib_per_s", "MiB/s", Higher, "payload per second that was sent"),
     ("Summary: Latency is ", "latency_mean_us", "us", Lower, "half of a round trip, on average"),
     ("Summary: Round trip is ", "round_trip_mean_us", "us", Lower, "a round trip, on average"),
+    ("# dropped messages = ", "dropped", "1", Lower, "messages without an answer"),
 ];
 
 /// A run while it is read.
@@ -43,14 +43,17 @@ struct Run {
 
 fn read(input: &mut Input<'_>) -> Result<Results, Problem> {
     let mut results = Results::default();
-    for (of, what) in [("latency", "halves of round trips"), ("round_trip", "round trips")] {
+    let whose = [("latency", "halves of round trips"), ("round_trip", "round trips")];
+    for (of, what) in whose {
         for (share, name) in [("99", "p99"), ("50", "p50")] {
             let summary = format!("{share} of 100 {what} took at most this");
             results.metrics.push(metric(&format!("{of}_{name}_us"), "us", Lower, &summary));
         }
-        results.metrics.push(metric(&format!("{of}_max_us"), "us", Lower, &format!("the longest of the {what}")));
     }
     results.metrics.extend(metrics_of(ROWS));
+    for (of, what) in whose {
+        results.metrics.push(metric(&format!("{of}_max_us"), "us", Lower, &format!("the longest of the {what}")));
+    }
     let (mut run, mut is_rate) = (Run { of: "latency", ..Run::default() }, false);
     let mut has_log = false;
     while let Some(line) = input.line()? {

@@ -1,7 +1,7 @@
 //! sysbench: what it prints, with its histogram and its intervals.
 
 use super::{Kind, metric};
-use crate::number::{Row, leading, leading_ns, measured, metrics_of, percentile};
+use crate::number::{Row, leading, leading_ns, measured, metrics_of, percentile, samples};
 use crate::{Input, Results, Sample};
 use holdup_model::Direction::{Higher, Lower};
 use holdup_model::trial::NamedHistogram;
@@ -100,8 +100,8 @@ fn of_line(input: &Input<'_>, line: &str, run: &mut Run) -> Result<(), Problem> 
         run.in_histogram = true;
     } else if run.in_histogram && text.contains('|') {
         let (value, rest) = text.split_once('|').unwrap_or((text, ""));
-        let count = leading(input, rest.trim_start_matches(['*', ' ']))?;
-        run.latency.record_n_ns(leading_ns(input, value, 1e6)?, count as u64);
+        let count = samples(leading(input, rest.trim_start_matches(['*', ' ']))?, |why| input.problem(why))?;
+        run.latency.record_n_ns(leading_ns(input, value, 1e6)?, count);
     } else if text.starts_with("[ ") {
         let rate = ["tps: ", "eps: "].iter().find_map(|begin| text.split_once(begin));
         run.intervals.extend(rate.map(|(_, rest)| leading(input, rest)).transpose()?);
