@@ -1,6 +1,6 @@
 //! What a workload is: the traits and what is handed to them.
 
-use crate::ClientHost;
+use crate::ClientHosts;
 use holdup_host::Host;
 use holdup_host::postgres::PostgresControl;
 use holdup_model::ends::ServiceAccess;
@@ -57,8 +57,8 @@ impl PostgresOptions {
 /// The end of a workload that is on another host.
 #[derive(Clone, Copy)]
 pub enum OtherEnd<'a> {
-    /// This is the host under test, and that one makes the load.
-    Client(&'a Arc<dyn ClientHost>),
+    /// This is the host under test, and those make the load.
+    Clients(&'a Arc<dyn ClientHosts>),
     /// This host makes the load of that one.
     Server(&'a ServiceAccess),
 }
@@ -128,6 +128,8 @@ pub struct TrialResult {
     pub histograms: Vec<NamedHistogram>,
     /// What else is worth keeping.
     pub notes: Vec<String>,
+    /// How far times from one host to the other may be off, where there are any.
+    pub clock_error_ns: Option<i64>,
 }
 
 /// One workload.
@@ -162,6 +164,16 @@ pub trait Workload: Sync {
     /// When they may not.
     fn check_two_ends(&self, _host: &Host, _parameters: &Parameters) -> Result<(), Problem> {
         Ok(())
+    }
+    /// The parameters of an arm for each of several client hosts, which have its connections in equal parts. Called like
+    /// [`Workload::check_two_ends`], where there are several.
+    ///
+    /// # Errors
+    /// When they cannot have parts of it.
+    fn divide(&self, _parameters: &Parameters, hosts: usize) -> Result<Vec<Parameters>, Problem> {
+        let id = self.meta().id;
+        Err(Problem::usage(format!("{id} with {hosts} client hosts"), "its load cannot be divided among hosts")
+            .hint("one host in [hosts] client"))
     }
     /// Whether its window is as long as its work takes, not the plan's duration.
     fn ends_its_window(&self) -> bool {

@@ -5,6 +5,7 @@ use crate::profile::Protocol;
 use crate::trial::Done;
 use holdup_host::network::{Counters, Topology};
 use holdup_load::TrialResult;
+use holdup_load::combine::Combination;
 use holdup_load::metrics::{self, Row};
 use holdup_load::record;
 use holdup_load::worker_pool::Sharing;
@@ -34,6 +35,19 @@ pub const METRICS: &[Row] = &[
 /// The metrics of the workload.
 pub fn metrics() -> Vec<Metric> {
     metrics::table(METRICS)
+}
+
+/// How the metrics of several client hosts become one.
+pub fn combination(metric: &str) -> Combination {
+    match metric {
+        "client_cpu_s_per_gb" | "server_cpu_s_per_gb" | "cpu_s_per_gb" => Combination::MeanBy("throughput_gbit_per_s"),
+        "fairness_min_max" => Combination::Absent("each client host compares its own connections, see the notes"),
+        "retransmissions" => Combination::Absent("each client host adds those of the whole server"),
+        "transfer_p50_us" | "transfer_p99_us" | "transfer_p999_us" => {
+            Combination::Absent("the two ends of a connection have no common clock")
+        }
+        _ => Combination::Sum,
+    }
 }
 
 /// What was counted over the whole life of a trial.
@@ -156,7 +170,7 @@ pub(crate) fn of(done: &Done<'_>) -> Result<TrialResult, Problem> {
     let measurements = measured.measurements();
     let named = |histogram| NamedHistogram { name: "latency".to_owned(), histogram };
     let histograms = done.has_one_clock.then_some(latency).map(named).into_iter().collect();
-    Ok(TrialResult { measurements, histograms, notes })
+    Ok(TrialResult { measurements, histograms, notes, clock_error_ns: None })
 }
 
 /// The least of all by the most of all.

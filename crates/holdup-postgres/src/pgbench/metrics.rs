@@ -3,6 +3,7 @@
 use super::parameters::Settings;
 use super::summary::Summary;
 use crate::pgbench_log::LogCounts;
+use holdup_load::combine::Combination;
 use holdup_model::{Direction, Histogram, Measurement, Metric};
 
 use Direction::{Higher, Lower};
@@ -39,6 +40,20 @@ pub fn metrics() -> Vec<Metric> {
             summary: (*summary).to_owned(),
         })
         .collect()
+}
+
+/// How the metrics of several client hosts become one.
+pub fn combination(metric: &str) -> Combination {
+    let percentile = PERCENTILES.iter().find(|(id, _)| *id == metric);
+    match (metric, percentile) {
+        (_, Some((_, quantile))) => {
+            Combination::Percentile { histogram: "latency", quantile: *quantile, unit_ns: 1e3 }
+        }
+        ("latency_mean_us" | "think_mean_us" | "schedule_lag_mean_us", _) => Combination::MeanBy("tps"),
+        // Each host counts from its own start, and they start together.
+        ("connect_ms", _) => Combination::Largest { unit_ns: 1e6 },
+        _ => Combination::Sum,
+    }
 }
 
 fn given(id: &str, value: Option<f64>, absent: &str) -> Measurement {

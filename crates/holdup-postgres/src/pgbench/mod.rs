@@ -12,4 +12,5 @@ mod summary;
 mod tables;
 mod two_ends;
 
-pub use metrics::metrics;
+pub use metrics::{combination, metrics};
+pub use two_ends::divide;

@@ -76,6 +76,7 @@ pub(crate) fn of(setup: &Setup, shared: &Shared, begin: &Edge, end: &Edge) -> Re
         measurements,
         histograms: vec![named("latency", latencies), named("wakeup", wakeups)],
         notes: notes(setup, end),
+        clock_error_ns: None,
     })
 }
 

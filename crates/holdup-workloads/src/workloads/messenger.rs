@@ -4,8 +4,9 @@ use crate::messenger;
 use crate::messenger::apart::{self, ServerSide};
 use crate::messenger::setup::Setup;
 use holdup_host::Host;
+use holdup_load::client_hosts;
 use holdup_load::peer::Server;
-use holdup_load::two_ends;
+use holdup_load::two_ends::{self, Apart};
 use holdup_load::{PrepareContext, Prepared, TrialContext, TrialResult, Workload};
 use holdup_model::plan::MetricChoice;
 use holdup_model::{Meta, Metric, Parameter, Parameters, Problem};
@@ -30,7 +31,8 @@ const META: Meta = Meta {
            Sent and received are counted one by one and must be equal at the end: senders stop, receivers read until \
            no task writes any more. A trial that lost a message is void.\n\n\
            With [hosts] the receivers are on the host under test and the senders on another one, over TCP. Latency and \
-           total_time_s need both clocks then, and are given only where they exceed what their comparison may be off.\n\n\
+           total_time_s need both clocks then, and are given only where they exceed what their comparison may be off. Several \
+           client hosts have the groups in equal parts, with `messages = 0`.\n\n\
            Limits: pipes and socket pairs measure their own locks and copies as well as the scheduler. Switches and \
            CPU time are each task's own accounts, taken when it first sees that the window is open or closed. Over \
            tcp, several senders share a connection, as in hackbench; the kernel may then cut a message in two, and \
@@ -71,6 +73,15 @@ impl Workload for Messenger {
         Setup::read(parameters, host)?.check_two_ends()
     }
 
+    fn divide(&self, parameters: &Parameters, hosts: usize) -> Result<Vec<Parameters>, Problem> {
+        if has_fixed_work(parameters) {
+            let why = "fixed work is done at another time on each host, and the window is the work";
+            return Err(Problem::usage(format!("messages with {hosts} client hosts"), why)
+                .hint("messages = 0, or one host in [hosts] client"));
+        }
+        client_hosts::divide(parameters, "groups", hosts)
+    }
+
     /// Nothing is made for a session, so all uses share one.
     fn session_key(&self, _parameters: &Parameters) -> String {
         String::new()
@@ -82,8 +93,14 @@ impl Workload for Messenger {
     }
 
     fn prepare(&self, context: PrepareContext<'_>) -> Result<Box<dyn Prepared>, Problem> {
-        let has_fixed_work = |parameters: &Parameters| !matches!(parameters.integer("messages"), Ok(None | Some(0)));
-        if let Some(session) = two_ends::prepare(META.id, &context, has_fixed_work, run_apart)? {
+        let apart = Apart {
+            kind: META.id,
+            has_fixed_work,
+            run: run_apart,
+            divide: |parameters, hosts| Messenger.divide(parameters, hosts),
+            combine: messenger::combination,
+        };
+        if let Some(session) = two_ends::prepare(&context, apart)? {
             return Ok(session);
         }
         crate::messenger::REFERENCE_TOOLS.prepare(context, |context| {
@@ -93,6 +110,10 @@ impl Workload for Messenger {
             Ok(Box::new(Session { host: context.host.clone() }))
         })
     }
+}
+
+fn has_fixed_work(parameters: &Parameters) -> bool {
+    !matches!(parameters.integer("messages"), Ok(None | Some(0)))
 }
 
 /// The client of two hosts.

@@ -7,8 +7,9 @@ use crate::ping::sockets::{self, InNetwork};
 use crate::ping::trial;
 use holdup_host::Host;
 use holdup_host::network::Topology;
+use holdup_load::combine::Combination;
 use holdup_load::peer::Server;
-use holdup_load::two_ends;
+use holdup_load::two_ends::{self, Apart};
 use holdup_load::{PrepareContext, Prepared, TrialContext, TrialResult, Workload};
 use holdup_model::plan::MetricChoice;
 use holdup_model::{ClosedLoop, Meta, Metric, Parameter, Parameters, Problem, Semantics, Think};
@@ -39,7 +40,7 @@ const META: Meta = Meta {
            is known modulo 4.29 s; shorter ones have no one-way time, and below 4 bytes no order. Over \
            TCP small messages are put together (Nagle) in `throughput` only. One message is one system call at the \
            sender; at the receiver as well with datagrams, while a read of a stream takes all that is there.\n\n\
-           With [hosts] the server is on the host under test and the client on another one, over UDP or TCP. Arrivals are \
+           With [hosts] the server is on the host under test and the client on another one, not on several, over UDP or TCP. Arrivals are \
            placed by the client's clock, and one-way times are given only where they exceed what the comparison of both \
            clocks may be off. Datagrams that the network lost are counted and do not make a trial void.\n\n\
            Limits: what the kernel does to deliver over loopback runs in the sender's context, so it is part of the \
@@ -95,6 +96,12 @@ impl Workload for Ping {
         Setup::read(parameters, host)?.check_two_ends()
     }
 
+    fn divide(&self, _parameters: &Parameters, hosts: usize) -> Result<Vec<Parameters>, Problem> {
+        let why = "it is one sender with one connection, which one host has";
+        Err(Problem::usage(format!("ping with {hosts} client hosts"), why)
+            .hint("one host in [hosts] client; messenger and stream have parts for several"))
+    }
+
     /// Nothing is prepared, so all uses share that.
     fn session_key(&self, _parameters: &Parameters) -> String {
         String::new()
@@ -106,7 +113,15 @@ impl Workload for Ping {
     }
 
     fn prepare(&self, context: PrepareContext<'_>) -> Result<Box<dyn Prepared>, Problem> {
-        if let Some(session) = two_ends::prepare(META.id, &context, |_| false, run_apart)? {
+        let apart = Apart {
+            kind: META.id,
+            has_fixed_work: |_| false,
+            run: run_apart,
+            divide: |parameters, hosts| Ping.divide(parameters, hosts),
+            // Of one host nothing is combined.
+            combine: |_| Combination::Sum,
+        };
+        if let Some(session) = two_ends::prepare(&context, apart)? {
             return Ok(session);
         }
         crate::ping::REFERENCE_TOOLS.prepare(context, |context| {

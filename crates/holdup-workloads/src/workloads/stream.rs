@@ -3,9 +3,10 @@
 use crate::external::reference_tool::{ReferenceTools, carry};
 use holdup_host::Host;
 use holdup_host::network::Topology;
+use holdup_load::client_hosts;
 use holdup_load::network::NetworkSpec;
 use holdup_load::peer::Server;
-use holdup_load::two_ends;
+use holdup_load::two_ends::{self, Apart};
 use holdup_load::{PostgresOptions, PrepareContext, Prepared, TrialContext, TrialResult, Workload};
 use holdup_model::plan::MetricChoice;
 use holdup_model::{Availability, Meta, Metric, Parameter, Parameters, Problem};
@@ -41,7 +42,8 @@ const META: Meta = Meta {
            with what the kernel did in their name, mostly also on behalf of the other end: on one host the softirq that \
            delivers runs in the sender. What ksoftirqd did belongs to no worker.\n\n\
            With [hosts] one end of each connection is on the host under test, and the end that connects on another one, over \
-           TCP; the time of a transfer is not measured then.\n\n\
+           TCP; the time of a transfer is not measured then. Several client hosts have the connections in equal parts, and \
+           `workers` are those of each.\n\n\
            With a `profile`, which is read as uperf reads it, connections, protocol, size, mode, workers, sharing and rate \
            are those of the profile.",
     references: &[
@@ -86,6 +88,10 @@ impl Workload for Stream {
         apart::check(&setup, "[hosts]")
     }
 
+    fn divide(&self, parameters: &Parameters, hosts: usize) -> Result<Vec<Parameters>, Problem> {
+        client_hosts::divide(parameters, "connections", hosts)
+    }
+
     fn session_key(&self, _parameters: &Parameters) -> String {
         String::new()
     }
@@ -108,7 +114,14 @@ impl Workload for Stream {
     }
 
     fn prepare(&self, context: PrepareContext<'_>) -> Result<Box<dyn Prepared>, Problem> {
-        if let Some(session) = two_ends::prepare(META.id, &context, |_| false, run_apart)? {
+        let apart = Apart {
+            kind: META.id,
+            has_fixed_work: |_| false,
+            run: run_apart,
+            divide: |parameters, hosts| Stream.divide(parameters, hosts),
+            combine: results::combination,
+        };
+        if let Some(session) = two_ends::prepare(&context, apart)? {
             return Ok(session);
         }
         REFERENCE_TOOLS.prepare(context, |context| {
