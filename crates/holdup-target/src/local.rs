@@ -99,9 +99,8 @@ pub(crate) fn ready(request: &SessionRequest<'_>) -> Result<Readiness, Problem> 
             if !seen.contains(&parameters) {
                 workload.check(request.host, &parameters)?;
                 if let Some(hosts) = &request.plan.hosts {
-                    workload.check_two_ends(request.host, &parameters)?;
                     for part in parts(&parameters, hosts.clients.len(), |all, hosts| workload.divide(all, hosts))? {
-                        workload.check(request.host, &part)?;
+                        workload.check_two_ends(request.host, &part)?;
                     }
                 }
                 seen.push(parameters);
