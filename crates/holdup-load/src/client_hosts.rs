@@ -255,7 +255,7 @@ fn on_host(problem: Problem, clients: &dyn ClientHosts, name: &str) -> Problem {
     }
 }
 
-/// When the windows of the client hosts began. `later` holds for each of them, whatever their clocks say.
+/// When the windows of the client hosts began. `later` holds for each of them, also where no clock is right.
 fn began(clients: &dyn ClientHosts, windows: &[Window], later: Duration) -> String {
     let (later_ms, of) = (later.as_secs_f64() * 1e3, windows.len());
     if of == 1 {

@@ -30,6 +30,24 @@ pub enum Combination {
     Absent(&'static str),
 }
 
+impl Combination {
+    /// By the name of the metric: `per` is what means of operations are weighted by.
+    pub fn usual(metric: &str, per: &'static str) -> Self {
+        let percentile = |quantile| Combination::Percentile { histogram: "latency", quantile, unit_ns: 1e3 };
+        match metric {
+            "latency_p50_us" => percentile(0.5),
+            "latency_p95_us" => percentile(0.95),
+            "latency_p99_us" => percentile(0.99),
+            "latency_p999_us" => percentile(0.999),
+            "latency_max_us" => Combination::Largest { unit_ns: 1e3 },
+            _ if ["_mean_us", "_per_message", "_per_gb"].iter().any(|end| metric.ends_with(end)) => {
+                Combination::MeanBy(per)
+            }
+            _ => Combination::Sum,
+        }
+    }
+}
+
 /// The result of all; that of a single host is left as it is.
 pub(crate) fn combined(
     names: &[String],
@@ -208,7 +226,11 @@ mod tests {
             ["tps 1000.0", "mean_us 190.0", "p50_us 100.0", "connect_ms 1000.0", "fairness: each host has its own"]
         );
         assert_eq!(all.histograms[0].histogram.count(), 1_000);
-        assert!(all.notes[0].starts_with("load1 alone: tps 900.0") && all.notes[1] == "load1: a note", "{:?}", all.notes);
+        assert!(
+            all.notes[0].starts_with("load1 alone: tps 900.0") && all.notes[1] == "load1: a note",
+            "{:?}",
+            all.notes
+        );
     }
 
     #[test]

@@ -35,5 +35,6 @@ mod workload;
 
 pub use client_hosts::ClientHosts;
 pub use workload::{
-    Cancel, OtherEnd, PostgresOptions, PrepareContext, Prepared, TrialContext, TrialResult, WindowHooks, Workload,
+    Cancel, OtherEnd, PostgresOptions, PrepareContext, Prepared, Shared, TrialContext, TrialResult, WindowHooks,
+    Workload,
 };

@@ -1,11 +1,11 @@
 //! A workload whose ends are on two hosts or more: on the one under test a service for the clients, on each of those a part of
 //! the load.
 
-use crate::peer::{Clocks, PeerClient, RemoteEnd, Server};
 use crate::client_hosts::{self, Shares};
 use crate::combine::Combination;
+use crate::peer::{Clocks, PeerClient, RemoteEnd, Server};
 use crate::service::{self, Admission};
-use crate::workload::{OtherEnd, PrepareContext, Prepared, TrialContext, TrialResult};
+use crate::workload::{OtherEnd, PrepareContext, Prepared, Shared, TrialContext, TrialResult, Workload};
 use crate::{Cancel, ClientHosts};
 use holdup_host::Host;
 use holdup_model::ends::{CLOCK_OFFSET, CLOCK_OFFSET_ERROR, ClientSession, ENDS_PREFIX, ServiceAccess, Token};
@@ -22,54 +22,52 @@ const CONNECT: Duration = Duration::from_secs(20);
 /// What the client does in a trial.
 pub type RunClient<E> = fn(Server<E>, &Host, TrialContext<'_>) -> Result<TrialResult, Problem>;
 
-/// A workload that has two ends.
-pub struct Apart<E> {
-    /// Its id.
-    pub kind: &'static str,
-    /// Whether the window of an arm is as long as its work takes.
-    pub has_fixed_work: fn(&Parameters) -> bool,
-    /// What the client does in a trial.
-    pub run: RunClient<E>,
-    /// The parts of several clients, as [`Workload::divide`](crate::Workload::divide) has them.
-    pub divide: fn(&Parameters, usize) -> Result<Vec<Parameters>, Problem>,
-    /// How their results become one.
-    pub combine: fn(&str) -> Combination,
-}
-
-/// What each of the client hosts has of an arm: all of it where there is one.
+/// What each of the client hosts has of an arm of this workload: all of it where there is one.
 ///
 /// # Errors
-/// When it cannot be divided.
+/// Of kind `Usage` when it cannot be divided.
 pub fn parts(
+    kind: &str,
+    shared: Option<&Shared>,
     parameters: &Parameters,
     hosts: usize,
-    divide: impl Fn(&Parameters, usize) -> Result<Vec<Parameters>, Problem>,
 ) -> Result<Vec<Parameters>, Problem> {
-    if hosts == 1 { Ok(vec![parameters.clone()]) } else { divide(parameters, hosts) }
+    match shared {
+        _ if hosts == 1 => Ok(vec![parameters.clone()]),
+        Some(shared) => (shared.divide)(parameters, hosts),
+        None => {
+            let why = "its load is one connection, which one host has";
+            Err(Problem::usage(format!("{kind} with {hosts} client hosts"), why).hint("one host in [hosts] client"))
+        }
+    }
 }
 
-/// A session of a workload on one of its hosts; `None` where both ends are on this one.
+/// A session of a workload on one of its hosts; `None` where both ends are on this one. `has_fixed_work` says of an arm
+/// whether its window is as long as its work takes.
 ///
 /// # Errors
 /// When this host has no address that the client reaches, or the client cannot connect or take part.
 pub fn prepare<E: RemoteEnd + 'static>(
+    workload: &'static dyn Workload,
     context: &PrepareContext<'_>,
-    apart: Apart<E>,
+    has_fixed_work: fn(&Parameters) -> bool,
+    run: RunClient<E>,
 ) -> Result<Option<Box<dyn Prepared>>, Problem> {
     let session: Box<dyn Prepared> = match context.other_end {
         None => return Ok(None),
-        Some(OtherEnd::Clients(clients)) => Box::new(Served::prepare(clients, context, apart)?),
-        Some(OtherEnd::Server(access)) => Box::new(Client::prepare(context, access, apart.run)?),
+        Some(OtherEnd::Clients(clients)) => Box::new(Served::prepare::<E>(clients, context, workload, has_fixed_work)?),
+        Some(OtherEnd::Server(access)) => Box::new(Client::prepare(context, access, run)?),
     };
     Ok(Some(session))
 }
 
 /// A session on the host under test.
-struct Served<E> {
+struct Served {
     clients: Arc<dyn ClientHosts>,
     session: u32,
     facts: Vec<Fact>,
-    apart: Apart<E>,
+    workload: &'static dyn Workload,
+    has_fixed_work: fn(&Parameters) -> bool,
     service: Service,
 }
 
@@ -81,14 +79,15 @@ struct Service {
     log: Arc<Mutex<Vec<String>>>,
 }
 
-impl<E: RemoteEnd + 'static> Served<E> {
+impl Served {
     /// Serves the clients at the one address by which they reach this host, and has each make its part ready.
-    fn prepare(
+    fn prepare<E: RemoteEnd + 'static>(
         clients: &Arc<dyn ClientHosts>,
         context: &PrepareContext<'_>,
-        apart: Apart<E>,
+        workload: &'static dyn Workload,
+        has_fixed_work: fn(&Parameters) -> bool,
     ) -> Result<Self, Problem> {
-        let kind = apart.kind;
+        let kind = workload.meta().id;
         let (address, from) = client_hosts::route(&**clients)?;
         let listener = client_hosts::listen(&format!("the service of {kind}"), address)?;
         let at = listener.local_addr().map_err(|e| Problem::host(format!("the service of {kind}"), e.to_string()))?;
@@ -107,11 +106,11 @@ impl<E: RemoteEnd + 'static> Served<E> {
             })
             .collect();
         for parameters in context.combinations {
-            let parts = parts(parameters, sessions.len(), apart.divide)?;
+            let parts = parts(kind, workload.shared(), parameters, sessions.len())?;
             sessions.iter_mut().zip(parts).for_each(|(session, part)| session.combinations.push(part));
         }
         let facts = client_hosts::prepare(&**clients, &sessions)?;
-        Ok(Served { clients: Arc::clone(clients), session, facts, apart, service })
+        Ok(Served { clients: Arc::clone(clients), session, facts, workload, has_fixed_work, service })
     }
 }
 
@@ -121,18 +120,19 @@ fn token() -> Result<Token, Problem> {
     Ok(Token(bits.iter().map(|byte| format!("{byte:02x}")).collect()))
 }
 
-impl<E: RemoteEnd + 'static> Prepared for Served<E> {
+impl Prepared for Served {
     fn facts(&mut self) -> Vec<Fact> {
         self.facts.clone()
     }
 
     fn run(&mut self, mut trial: TrialContext<'_>) -> Result<TrialResult, Problem> {
+        let (kind, shared) = (self.workload.meta().id, self.workload.shared());
         let shares = Shares {
             session: self.session,
-            parameters: parts(trial.parameters, self.clients.names().len(), self.apart.divide)?,
-            planned_ns: (!(self.apart.has_fixed_work)(trial.parameters)).then_some(trial.duration_ns),
+            parameters: parts(kind, shared, trial.parameters, self.clients.names().len())?,
+            planned_ns: (!(self.has_fixed_work)(trial.parameters)).then_some(trial.duration_ns),
             subjects: &[("load".to_owned(), std::process::id())],
-            combine: self.apart.combine,
+            combine: shared.map_or(|_| Combination::Sum, |shared| shared.combine),
         };
         let result = client_hosts::run(&*self.clients, &shares, &mut trial);
         let log = std::mem::take(&mut *self.service.log.lock().unwrap_or_else(PoisonError::into_inner));

@@ -1,6 +1,7 @@
 //! What a workload is: the traits and what is handed to them.
 
 use crate::ClientHosts;
+use crate::combine::Combination;
 use holdup_host::Host;
 use holdup_host::postgres::PostgresControl;
 use holdup_model::ends::ServiceAccess;
@@ -132,6 +133,21 @@ pub struct TrialResult {
     pub clock_error_ns: Option<i64>,
 }
 
+impl TrialResult {
+    /// Without times between the clocks of two hosts.
+    pub fn new(measurements: Vec<Measurement>, histograms: Vec<NamedHistogram>, notes: Vec<String>) -> Self {
+        TrialResult { measurements, histograms, notes, clock_error_ns: None }
+    }
+}
+
+/// How several client hosts share a load.
+pub struct Shared {
+    /// The parameters of each of this number of hosts, which have the connections in equal parts. An error when they cannot.
+    pub divide: fn(&Parameters, usize) -> Result<Vec<Parameters>, Problem>,
+    /// How the values of a metric become one.
+    pub combine: fn(&str) -> Combination,
+}
+
 /// One workload.
 pub trait Workload: Sync {
     /// What it says about itself.
@@ -165,15 +181,9 @@ pub trait Workload: Sync {
     fn check_two_ends(&self, _host: &Host, _parameters: &Parameters) -> Result<(), Problem> {
         Ok(())
     }
-    /// The parameters of an arm for each of several client hosts, which have its connections in equal parts. Called like
-    /// [`Workload::check_two_ends`], where there are several.
-    ///
-    /// # Errors
-    /// When they cannot have parts of it.
-    fn divide(&self, _parameters: &Parameters, hosts: usize) -> Result<Vec<Parameters>, Problem> {
-        let id = self.meta().id;
-        Err(Problem::usage(format!("{id} with {hosts} client hosts"), "its load cannot be divided among hosts")
-            .hint("one host in [hosts] client"))
+    /// How several client hosts share its load; `None` where that is one connection, which one host has.
+    fn shared(&self) -> Option<&'static Shared> {
+        None
     }
     /// Whether its window is as long as its work takes, not the plan's duration.
     fn ends_its_window(&self) -> bool {

@@ -1,11 +1,11 @@
 //! The two ends of a trial on two or more hosts: the host under test, and those that make its load.
 
+use crate::clock_offset::ClockOffset;
 use crate::environment::Fact;
 use crate::metric::Measurement;
 use crate::trial::{NamedHistogram, Window};
 use crate::value::Parameters;
 use core::net::{IpAddr, SocketAddr};
-use crate::clock_offset::ClockOffset;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;
 
@@ -219,7 +219,8 @@ mod tests {
 
     #[test]
     fn hosts_of_a_bundle_have_one_client_or_a_list() {
-        let read = |client: &str| serde_json::from_str::<Hosts>(&format!("{{\"server\": \"s\", \"client\": {client}}}"));
+        let read =
+            |client: &str| serde_json::from_str::<Hosts>(&format!("{{\"server\": \"s\", \"client\": {client}}}"));
         assert_eq!(read("\"a\"").expect("one").clients, ["a"]);
         assert_eq!(read("[\"a\", \"b\"]").expect("two").clients, ["a", "b"]);
         assert!(read("1").is_err());

@@ -3,9 +3,9 @@
 use crate::checker::Checker;
 use crate::draft::{Draft, find};
 use crate::errors::Wrong;
+use crate::node::Node;
 use crate::node::{Data, Entry};
 use crate::words::{did_you_mean, shown};
-use crate::node::Node;
 use holdup_model::Hosts;
 use holdup_model::ends::MOST_CLIENT_HOSTS;
 use std::collections::BTreeSet;
@@ -84,8 +84,7 @@ impl Checker<'_> {
         match &node.data {
             Data::Text(text) if !text.trim().is_empty() && !text.contains(char::is_whitespace) => Some(text.clone()),
             _ => {
-                let wrong =
-                    Wrong::new("it is no name of a host").hint("as `ssh` takes it: HOST, USER@HOST, an alias");
+                let wrong = Wrong::new("it is no name of a host").hint("as `ssh` takes it: HOST, USER@HOST, an alias");
                 self.complain(&entry.node.place, written(entry), wrong);
                 None
             }

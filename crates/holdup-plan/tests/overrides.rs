@@ -431,7 +431,10 @@ fn two_ends_make_the_target_and_are_two_hosts() {
     let both = [("hosts.server", "db1"), ("hosts.client", "load1")];
     let plan = with(&both, None).expect("a plan");
     let hosts = plan.hosts.expect("two ends");
-    assert_eq!((plan.target.as_str(), hosts.clients.as_slice(), hosts.address), ("ssh:db1", &["load1".to_owned()][..], None));
+    assert_eq!(
+        (plan.target.as_str(), hosts.clients.as_slice(), hosts.address),
+        ("ssh:db1", &["load1".to_owned()][..], None)
+    );
     let several = with(&[("hosts.server", "db1"), ("hosts.client", "load1,load2")], None).expect("a plan");
     assert_eq!(several.hosts.expect("three hosts").clients, ["load1", "load2"]);
     assert!(with(&both, Some("ssh:db1")).is_ok() && with(&both, Some("ssh")).is_ok());

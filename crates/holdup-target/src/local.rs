@@ -99,7 +99,7 @@ pub(crate) fn ready(request: &SessionRequest<'_>) -> Result<Readiness, Problem> 
             if !seen.contains(&parameters) {
                 workload.check(request.host, &parameters)?;
                 if let Some(hosts) = &request.plan.hosts {
-                    for part in parts(&parameters, hosts.clients.len(), |all, hosts| workload.divide(all, hosts))? {
+                    for part in parts(&used.kind, workload.shared(), &parameters, hosts.clients.len())? {
                         workload.check_two_ends(request.host, &part)?;
                     }
                 }

@@ -43,16 +43,11 @@ pub fn metrics() -> Vec<Metric> {
 }
 
 /// How the metrics of several client hosts become one.
-pub fn combination(metric: &str) -> Combination {
-    let percentile = PERCENTILES.iter().find(|(id, _)| *id == metric);
-    match (metric, percentile) {
-        (_, Some((_, quantile))) => {
-            Combination::Percentile { histogram: "latency", quantile: *quantile, unit_ns: 1e3 }
-        }
-        ("latency_mean_us" | "think_mean_us" | "schedule_lag_mean_us", _) => Combination::MeanBy("tps"),
+pub(super) fn combine(metric: &str) -> Combination {
+    match metric {
         // Each host counts from its own start, and they start together.
-        ("connect_ms", _) => Combination::Largest { unit_ns: 1e6 },
-        _ => Combination::Sum,
+        "connect_ms" => Combination::Largest { unit_ns: 1e6 },
+        _ => Combination::usual(metric, "tps"),
     }
 }
 

@@ -12,5 +12,5 @@ mod summary;
 mod tables;
 mod two_ends;
 
-pub use metrics::{combination, metrics};
-pub use two_ends::divide;
+pub use metrics::metrics;
+pub use two_ends::SHARED;

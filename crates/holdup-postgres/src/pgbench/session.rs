@@ -17,7 +17,9 @@ use holdup_host::Host;
 use holdup_host::postgres::PostgresControl;
 use holdup_load::client_hosts::route;
 use holdup_load::drive::on_time;
-use holdup_load::{Cancel, ClientHosts, OtherEnd, PostgresOptions, PrepareContext, Prepared, TrialContext, TrialResult};
+use holdup_load::{
+    Cancel, ClientHosts, OtherEnd, PostgresOptions, PrepareContext, Prepared, TrialContext, TrialResult,
+};
 use holdup_model::plan::Level;
 use holdup_model::trial::NamedHistogram;
 use holdup_model::{Fact, Problem, ProblemKind, Window};
@@ -315,7 +317,7 @@ impl PgbenchSession {
         notes.extend(self.pool.note());
         notes.extend(summary.unknown.iter().map(|line| format!("pgbench printed a line that is not known: {line}")));
         notes.extend(complaints.into_iter().map(|line| format!("pgbench on stderr: {line}")));
-        TrialResult { measurements, histograms, notes, clock_error_ns: None }
+        TrialResult::new(measurements, histograms, notes)
     }
 
     /// After a failure: says when it was the server's, and brings a server of our own back, so that the

@@ -1,21 +1,21 @@
 //! pgbench on other hosts, against the server of this one.
 
-use super::metrics::combination;
+use super::metrics::combine;
 use super::parameters::{Settings, TableSize};
 use crate::Cluster;
 use holdup_load::client_hosts::{self, Shares, divided};
 use holdup_load::two_ends::parts;
-use holdup_load::{ClientHosts, TrialContext, TrialResult};
+use holdup_load::{ClientHosts, Shared, TrialContext, TrialResult};
 use holdup_model::ends::{CLIENT_PREFIX, ClientSession};
 use holdup_model::{Fact, Parameters, Problem};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// How several client hosts share the load.
+pub static SHARED: Shared = Shared { divide, combine };
+
 /// The part of each of several client hosts: its clients, and of the rate as much as it has of the clients.
-///
-/// # Errors
-/// When there are more hosts than clients.
-pub fn divide(parameters: &Parameters, hosts: usize) -> Result<Vec<Parameters>, Problem> {
+fn divide(parameters: &Parameters, hosts: usize) -> Result<Vec<Parameters>, Problem> {
     let all = Settings::from(parameters)?;
     let part = |clients: u64| {
         let mut part = parameters.clone();
@@ -66,7 +66,7 @@ impl TwoEnds {
                 };
                 Sessions { of: network.urls(&size.database()).map(of).collect(), since: None }
             });
-            let parts = parts(parameters, all.of.len(), divide)?;
+            let parts = parts("pgbench", Some(&SHARED), parameters, all.of.len())?;
             all.of.iter_mut().zip(parts).for_each(|(session, part)| session.combinations.push(part));
         }
         for size in sessions.keys() {
@@ -100,10 +100,10 @@ impl TwoEnds {
         let subjects: Vec<_> = cluster.postmaster_pid().map(|pid| ("server".to_owned(), pid)).into_iter().collect();
         let shares = Shares {
             session: self.connect(size, cluster.generation())?,
-            parameters: parts(trial.parameters, self.clients.names().len(), divide)?,
+            parameters: parts("pgbench", Some(&SHARED), trial.parameters, self.clients.names().len())?,
             planned_ns: Some(trial.duration_ns),
             subjects: &subjects,
-            combine: combination,
+            combine,
         };
         let result = client_hosts::run(&*self.clients, &shares, trial);
         if result.is_err() {

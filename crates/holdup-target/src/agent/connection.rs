@@ -1,8 +1,8 @@
 //! The agent's side of its connection: frames out under one lock, frames in by one thread.
 
+use super::client::OfClients;
 use holdup_load::Cancel;
 use holdup_model::Problem;
-use super::client::OfClients;
 use holdup_model::frame::{Decoder, Received, encode};
 use holdup_model::wire::{self, Answer, Order};
 use holdup_watch::unix_ns;

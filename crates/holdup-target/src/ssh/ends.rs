@@ -1,7 +1,9 @@
 //! Trials with two ends: the client hosts beside the host under test.
 
 use super::host::AtHost;
-use crate::asking::{self, CHECK_TIMEOUT, CLOSE_TIMEOUT, Line as _, NoAnswer, OPEN_TIMEOUT, out_of_turn, trial_timeout};
+use crate::asking::{
+    self, CHECK_TIMEOUT, CLOSE_TIMEOUT, Line as _, NoAnswer, OPEN_TIMEOUT, out_of_turn, trial_timeout,
+};
 use crate::session::SessionRequest;
 use holdup_load::Cancel;
 use holdup_model::ends::{
@@ -48,8 +50,9 @@ pub(super) fn check(plan: &Plan, request: &SessionRequest<'_>) -> Result<(), Pro
         return Err(Problem::usage("factor host", "[hosts] names the host under test already").hint("leave one away"));
     }
     if request.postgres.url.is_some() {
-        return Err(Problem::usage("--pg", "with [hosts] holdup starts the server, on the host under test")
-            .hint(format!("--target ssh:{} --pg URL has the load there and an existing server", hosts.clients.join(","))));
+        return Err(Problem::usage("--pg", "with [hosts] holdup starts the server, on the host under test").hint(
+            format!("--target ssh:{} --pg URL has the load there and an existing server", hosts.clients.join(",")),
+        ));
     }
     if request.guests.parallel > 1 {
         return Err(Problem::usage("--parallel", "a plan with [hosts] has one host under test").hint("leave it away"));

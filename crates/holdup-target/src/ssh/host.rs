@@ -99,7 +99,14 @@ impl AtHost {
             Answer::Hello(hello) => of_this_version(*hello, &format!("the agent of {address}")).map_err(failed)?,
             other => return Err(out_of_turn(&other)),
         };
-        Ok(AtHost { line, address: address.clone(), dead_after: options.dead_after, hello, clock: None, clients: Vec::new() })
+        Ok(AtHost {
+            line,
+            address: address.clone(),
+            dead_after: options.dead_after,
+            hello,
+            clock: None,
+            clients: Vec::new(),
+        })
     }
 
     pub(crate) fn hello(&self) -> &Hello {

@@ -56,10 +56,7 @@ fn hosts_of(request: &SessionRequest<'_>) -> Result<BTreeMap<Address, Vec<Arm>>,
 
 fn work(request: &SessionRequest<'_>, arms: Vec<Arm>) -> Work {
     let bin = request.postgres.bin.as_ref().map(|bin| bin.display().to_string());
-    Work {
-        postgres_url: request.postgres.url.clone(),
-        ..asking::work(request.plan, arms, bin, BTreeMap::new())
-    }
+    Work { postgres_url: request.postgres.url.clone(), ..asking::work(request.plan, arms, bin, BTreeMap::new()) }
 }
 
 /// Refuses what only this machine could do.

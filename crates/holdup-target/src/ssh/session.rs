@@ -37,8 +37,8 @@ impl<'a> SshSession<'a> {
                 no => lost(&host, &no),
             });
         }
-        work.clients =
-            reached_as.map(|reached_as| ClientHostsView { reached_as, clocks: ends::clocks(&host.clients, host.clock()) });
+        work.clients = reached_as
+            .map(|reached_as| ClientHostsView { reached_as, clocks: ends::clocks(&host.clients, host.clock()) });
         let environment = match host.ask(&Order::Open(Box::new(work)), timeout, &request.cancel, observer) {
             Ok(Answer::Opened(Ok(facts))) => facts,
             Ok(Answer::Opened(Err(problem))) => {

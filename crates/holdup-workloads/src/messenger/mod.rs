@@ -14,5 +14,5 @@ mod wires;
 mod worker;
 
 pub(crate) use reference_tool::REFERENCE_TOOLS;
-pub(crate) use results::{combination, metrics};
+pub(crate) use results::metrics;
 pub(crate) use trial::run;

@@ -5,7 +5,6 @@ use crate::messenger::trial::{count, slots};
 use crate::messenger::worker::Region;
 use holdup_load::TrialResult;
 use holdup_load::account::{self, Account};
-use holdup_load::combine::Combination;
 use holdup_load::metrics::{self, Row};
 use holdup_load::record;
 use holdup_load::two_ends::ClockError;
@@ -43,23 +42,6 @@ pub(crate) const METRICS: &[Row] = &[
 /// The metrics of the workload.
 pub(crate) fn metrics() -> Vec<Metric> {
     metrics::table(METRICS)
-}
-
-/// How the metrics of several client hosts become one.
-pub(crate) fn combination(metric: &str) -> Combination {
-    let percentile = |quantile| Combination::Percentile { histogram: "latency", quantile, unit_ns: 1e3 };
-    match metric {
-        "latency_p50_us" => percentile(0.5),
-        "latency_p99_us" => percentile(0.99),
-        "latency_p999_us" => percentile(0.999),
-        "latency_max_us" => Combination::Largest { unit_ns: 1e3 },
-        "voluntary_switches_per_message" | "involuntary_switches_per_message" | "cpu_us_per_message" => {
-            Combination::MeanBy("messages_per_s")
-        }
-        // With fixed work several hosts are refused.
-        "total_time_s" => Combination::Absent("each client host ends at its own time"),
-        _ => Combination::Sum,
-    }
 }
 
 /// What a trial leaves to be reckoned with. All tasks have ended.
@@ -147,7 +129,8 @@ pub(crate) fn of(done: &Done<'_>) -> Result<TrialResult, Problem> {
     };
     let mut notes = notes(setup, *torn);
     notes.extend(apart.map(|error| format!("times from sender to receiver are off by {error} at most")));
-    Ok(TrialResult { measurements, histograms, notes, clock_error_ns: apart.map(|error| error.ns) })
+    let clock_error_ns = apart.map(|error| error.ns);
+    Ok(TrialResult { clock_error_ns, ..TrialResult::new(measurements, histograms, notes) })
 }
 
 /// What was sent must have come, to the last message.

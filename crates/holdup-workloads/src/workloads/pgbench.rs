@@ -2,7 +2,7 @@
 
 use holdup_catalogue::pgbench::FACTORS;
 use holdup_host::Host;
-use holdup_load::{PostgresOptions, PrepareContext, Prepared, Workload};
+use holdup_load::{PostgresOptions, PrepareContext, Prepared, Shared, Workload};
 use holdup_model::plan::MetricChoice;
 use holdup_model::{Availability, ClosedLoop, Meta, Metric, Parameter, Parameters, Problem, Semantics, Think};
 use holdup_postgres::RunAs;
@@ -89,8 +89,8 @@ impl Workload for Pgbench {
         true
     }
 
-    fn divide(&self, parameters: &Parameters, hosts: usize) -> Result<Vec<Parameters>, Problem> {
-        holdup_postgres::pgbench::divide(parameters, hosts)
+    fn shared(&self) -> Option<&'static Shared> {
+        Some(&holdup_postgres::pgbench::SHARED)
     }
 
     fn has_postgres(&self) -> bool {

@@ -3,11 +3,10 @@
 use crate::external::reference_tool::{ReferenceTools, carry};
 use holdup_host::Host;
 use holdup_host::network::Topology;
-use holdup_load::client_hosts;
 use holdup_load::network::NetworkSpec;
 use holdup_load::peer::Server;
-use holdup_load::two_ends::{self, Apart};
-use holdup_load::{PostgresOptions, PrepareContext, Prepared, TrialContext, TrialResult, Workload};
+use holdup_load::two_ends;
+use holdup_load::{PostgresOptions, PrepareContext, Prepared, Shared, TrialContext, TrialResult, Workload};
 use holdup_model::plan::MetricChoice;
 use holdup_model::{Availability, Meta, Metric, Parameter, Parameters, Problem};
 use holdup_stream::setup::Setup;
@@ -41,9 +40,8 @@ const META: Meta = Meta {
            CPU seconds per 10^9 bytes are those of the workers between the edges of the window, by their own clocks, \
            with what the kernel did in their name, mostly also on behalf of the other end: on one host the softirq that \
            delivers runs in the sender. What ksoftirqd did belongs to no worker.\n\n\
-           With [hosts] one end of each connection is on the host under test, and the end that connects on another one, over \
-           TCP; the time of a transfer is not measured then. Several client hosts have the connections in equal parts, and \
-           `workers` are those of each.\n\n\
+           With [hosts] one end of each connection is on the host under test, and the end that connects on others, over TCP; they \
+           have equal numbers, with `workers` on each, and the time of a transfer is not measured.\n\n\
            With a `profile`, which is read as uperf reads it, connections, protocol, size, mode, workers, sharing and rate \
            are those of the profile.",
     references: &[
@@ -88,8 +86,8 @@ impl Workload for Stream {
         apart::check(&setup, "[hosts]")
     }
 
-    fn divide(&self, parameters: &Parameters, hosts: usize) -> Result<Vec<Parameters>, Problem> {
-        client_hosts::divide(parameters, "connections", hosts)
+    fn shared(&self) -> Option<&'static Shared> {
+        Some(&results::SHARED)
     }
 
     fn session_key(&self, _parameters: &Parameters) -> String {
@@ -114,14 +112,9 @@ impl Workload for Stream {
     }
 
     fn prepare(&self, context: PrepareContext<'_>) -> Result<Box<dyn Prepared>, Problem> {
-        let apart = Apart {
-            kind: META.id,
-            has_fixed_work: |_| false,
-            run: run_apart,
-            divide: |parameters, hosts| Stream.divide(parameters, hosts),
-            combine: results::combination,
-        };
-        if let Some(session) = two_ends::prepare(&context, apart)? {
+        let run: two_ends::RunClient<_> =
+            |server, host, trial| apart::run(server, &Setup::read(trial.parameters, host)?, host, trial);
+        if let Some(session) = two_ends::prepare(&Stream, &context, |_| false, run)? {
             return Ok(session);
         }
         REFERENCE_TOOLS.prepare(context, |context| {
@@ -145,11 +138,6 @@ impl Workload for Stream {
             Ok(Box::new(Session { host: context.host.clone() }))
         })
     }
-}
-
-/// The client of two hosts.
-fn run_apart(server: Server<apart::ServerSide>, host: &Host, trial: TrialContext<'_>) -> Result<TrialResult, Problem> {
-    apart::run(server, &Setup::read(trial.parameters, host)?, host, trial)
 }
 
 struct Session {

@@ -12,9 +12,9 @@
 mod common;
 mod cutter;
 mod ends;
-mod several;
 #[path = "../common/ssh.rs"]
 mod server;
+mod several;
 
 use common::{Sandbox, is_root, refused, texts, wait_for};
 use holdup_testkit::ignore;

@@ -103,9 +103,17 @@ pub(super) fn several_clients_load_one_server_and_their_results_add_up() {
     adds_up(trial, "messages_received");
     adds_up(trial, "messages_per_s");
     assert_eq!(value(trial, "messages_sent"), value(trial, "messages_received"));
-    says(&place, "few.txt", &["clients = 1 on srv: they are divided among 2 client hosts", "hint: clients = 2 or more"]);
+    says(
+        &place,
+        "few.txt",
+        &["clients = 1 on srv: they are divided among 2 client hosts", "hint: clients = 2 or more"],
+    );
     says(&place, "work.txt", &["messages with 2 client hosts", "hint: messages = 0"]);
-    says(&place, "ping.txt", &["ping with 2 client hosts on srv: it is one sender", "hint: one host in [hosts] client"]);
+    says(
+        &place,
+        "ping.txt",
+        &["ping with 2 client hosts on srv: its load is one connection", "hint: one host in [hosts] client"],
+    );
     assert!(!place.path("x.holdup").exists());
     // Its sshd alone.
     let listening = std::fs::read_to_string(place.path("listen.txt")).unwrap();
