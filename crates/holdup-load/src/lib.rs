@@ -7,7 +7,8 @@
 //! [`account`] asks the kernel about a worker, [`metrics`] turns counts into measurements.
 //!
 //! Where the ends of a workload are on two machines: [`peer`] is what they say to each other, [`service`] what answers,
-//! [`two_ends`] a session on either of two hosts, [`client_host`] the host that makes the load as the one under test sees it.
+//! [`two_ends`] a session on either of two hosts, [`client_hosts`] the hosts that make the load as the one under test sees them,
+//! [`combine`] their results as one.
 //!
 //! Not in it: any workload. Those are in `holdup-workloads`, whose list is the catalogue.
 //!
@@ -16,8 +17,9 @@
 pub mod account;
 pub mod board;
 pub mod by;
-pub mod client_host;
+pub mod client_hosts;
 pub mod clock;
+pub mod combine;
 pub mod drive;
 pub mod files;
 pub mod fork;
@@ -31,7 +33,8 @@ pub mod two_ends;
 pub mod worker_pool;
 mod workload;
 
-pub use client_host::ClientHost;
+pub use client_hosts::ClientHosts;
 pub use workload::{
-    Cancel, OtherEnd, PostgresOptions, PrepareContext, Prepared, TrialContext, TrialResult, WindowHooks, Workload,
+    Cancel, OtherEnd, PostgresOptions, PrepareContext, Prepared, Shared, TrialContext, TrialResult, WindowHooks,
+    Workload,
 };

@@ -1,14 +1,17 @@
-//! A workload whose ends are on two hosts: on the one under test a service for the one client, on that one the load.
+//! A workload whose ends are on two hosts or more: on the one under test a service for the clients, on each of those a part of
+//! the load.
 
+use crate::client_hosts::{self, Shares};
+use crate::combine::Combination;
 use crate::peer::{Clocks, PeerClient, RemoteEnd, Server};
 use crate::service::{self, Admission};
-use crate::workload::{OtherEnd, PrepareContext, Prepared, TrialContext, TrialResult};
-use crate::{Cancel, ClientHost, client_host};
+use crate::workload::{OtherEnd, PrepareContext, Prepared, Shared, TrialContext, TrialResult, Workload};
+use crate::{Cancel, ClientHosts};
 use holdup_host::Host;
-use holdup_model::ends::{CLOCK_OFFSET, CLOCK_OFFSET_ERROR, ClientSession, ServiceAccess, Token};
+use holdup_model::ends::{CLOCK_OFFSET, CLOCK_OFFSET_ERROR, ClientSession, ENDS_PREFIX, ServiceAccess, Token};
 use holdup_model::{Fact, Measured, Measurement, Parameters, Problem, ProblemKind};
 use std::fmt;
-use std::net::{IpAddr, TcpListener};
+use std::net::TcpListener;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -19,20 +22,40 @@ const CONNECT: Duration = Duration::from_secs(20);
 /// What the client does in a trial.
 pub type RunClient<E> = fn(Server<E>, &Host, TrialContext<'_>) -> Result<TrialResult, Problem>;
 
-/// A session of a workload on one of two hosts; `None` where both ends are on this one. `has_fixed_work` says of an arm
+/// What each of the client hosts has of an arm of this workload: all of it where there is one.
+///
+/// # Errors
+/// Of kind `Usage` when it cannot be divided.
+pub fn parts(
+    kind: &str,
+    shared: Option<&Shared>,
+    parameters: &Parameters,
+    hosts: usize,
+) -> Result<Vec<Parameters>, Problem> {
+    match shared {
+        _ if hosts == 1 => Ok(vec![parameters.clone()]),
+        Some(shared) => (shared.divide)(parameters, hosts),
+        None => {
+            let why = "its load is one connection, which one host has";
+            Err(Problem::usage(format!("{kind} with {hosts} client hosts"), why).hint("one host in [hosts] client"))
+        }
+    }
+}
+
+/// A session of a workload on one of its hosts; `None` where both ends are on this one. `has_fixed_work` says of an arm
 /// whether its window is as long as its work takes.
 ///
 /// # Errors
 /// When this host has no address that the client reaches, or the client cannot connect or take part.
 pub fn prepare<E: RemoteEnd + 'static>(
-    kind: &str,
+    workload: &'static dyn Workload,
     context: &PrepareContext<'_>,
     has_fixed_work: fn(&Parameters) -> bool,
     run: RunClient<E>,
 ) -> Result<Option<Box<dyn Prepared>>, Problem> {
     let session: Box<dyn Prepared> = match context.other_end {
         None => return Ok(None),
-        Some(OtherEnd::Client(client)) => Box::new(Served::prepare::<E>(kind, client, context, has_fixed_work)?),
+        Some(OtherEnd::Clients(clients)) => Box::new(Served::prepare::<E>(clients, context, workload, has_fixed_work)?),
         Some(OtherEnd::Server(access)) => Box::new(Client::prepare(context, access, run)?),
     };
     Ok(Some(session))
@@ -40,9 +63,10 @@ pub fn prepare<E: RemoteEnd + 'static>(
 
 /// A session on the host under test.
 struct Served {
-    client: Arc<dyn ClientHost>,
+    clients: Arc<dyn ClientHosts>,
     session: u32,
     facts: Vec<Fact>,
+    workload: &'static dyn Workload,
     has_fixed_work: fn(&Parameters) -> bool,
     service: Service,
 }
@@ -56,33 +80,44 @@ struct Service {
 }
 
 impl Served {
-    /// Serves the client at the one address by which it reaches this host, and has it make its part ready.
+    /// Serves the clients at the one address by which they reach this host, and has each make its part ready.
     fn prepare<E: RemoteEnd + 'static>(
-        kind: &str,
-        client: &Arc<dyn ClientHost>,
+        clients: &Arc<dyn ClientHosts>,
         context: &PrepareContext<'_>,
+        workload: &'static dyn Workload,
         has_fixed_work: fn(&Parameters) -> bool,
     ) -> Result<Self, Problem> {
-        let (address, from) = client_host::route(&**client)?;
-        let listener = client_host::listen(&format!("the service of {kind}"), address)?;
-        let bits = crate::peer::random::<32>().map_err(|e| Problem::host("a token", e.to_string()))?;
-        let token = Token(bits.iter().map(|byte| format!("{byte:02x}")).collect());
+        let kind = workload.meta().id;
+        let (address, from) = client_hosts::route(&**clients)?;
+        let listener = client_hosts::listen(&format!("the service of {kind}"), address)?;
         let at = listener.local_addr().map_err(|e| Problem::host(format!("the service of {kind}"), e.to_string()))?;
-        let service = Service::start::<E>(context.host, listener, from, token.clone())?;
-        client_host::connect(&**client, at)?;
-        let session = client.next_session();
-        let facts = client_host::prepare(
-            &**client,
-            ClientSession {
+        let admitted = from.into_iter().map(|from| Ok((from, token()?))).collect::<Result<Vec<_>, Problem>>()?;
+        let service = Service::start::<E>(context.host, listener, Admission::Only(admitted.clone()))?;
+        client_hosts::connect(&**clients, at)?;
+        let session = clients.next_session();
+        let mut sessions: Vec<ClientSession> = admitted
+            .into_iter()
+            .map(|(_, token)| ClientSession {
                 session,
                 kind: kind.to_owned(),
-                combinations: context.combinations.to_vec(),
+                combinations: Vec::new(),
                 postgres_url: None,
                 service: Some(ServiceAccess { at, token }),
-            },
-        )?;
-        Ok(Served { client: Arc::clone(client), session, facts, has_fixed_work, service })
+            })
+            .collect();
+        for parameters in context.combinations {
+            let parts = parts(kind, workload.shared(), parameters, sessions.len())?;
+            sessions.iter_mut().zip(parts).for_each(|(session, part)| session.combinations.push(part));
+        }
+        let facts = client_hosts::prepare(&**clients, &sessions)?;
+        Ok(Served { clients: Arc::clone(clients), session, facts, workload, has_fixed_work, service })
     }
+}
+
+/// A new one, of 256 random bits.
+fn token() -> Result<Token, Problem> {
+    let bits = crate::peer::random::<32>().map_err(|e| Problem::host("a token", e.to_string()))?;
+    Ok(Token(bits.iter().map(|byte| format!("{byte:02x}")).collect()))
 }
 
 impl Prepared for Served {
@@ -91,9 +126,15 @@ impl Prepared for Served {
     }
 
     fn run(&mut self, mut trial: TrialContext<'_>) -> Result<TrialResult, Problem> {
-        let planned_ns = (!(self.has_fixed_work)(trial.parameters)).then_some(trial.duration_ns);
-        let subjects = [("load".to_owned(), std::process::id())];
-        let result = client_host::run(&*self.client, self.session, &mut trial, planned_ns, &subjects);
+        let (kind, shared) = (self.workload.meta().id, self.workload.shared());
+        let shares = Shares {
+            session: self.session,
+            parameters: parts(kind, shared, trial.parameters, self.clients.names().len())?,
+            planned_ns: (!(self.has_fixed_work)(trial.parameters)).then_some(trial.duration_ns),
+            subjects: &[("load".to_owned(), std::process::id())],
+            combine: shared.map_or(|_| Combination::Sum, |shared| shared.combine),
+        };
+        let result = client_hosts::run(&*self.clients, &shares, &mut trial);
         let log = std::mem::take(&mut *self.service.log.lock().unwrap_or_else(PoisonError::into_inner));
         result.map(|mut result| {
             result.notes.extend(log);
@@ -106,12 +147,10 @@ impl Service {
     fn start<E: RemoteEnd + 'static>(
         host: &Host,
         listener: TcpListener,
-        from: IpAddr,
-        token: Token,
+        admission: Admission,
     ) -> Result<Self, Problem> {
         let (stop, log) = (Cancel::default(), Arc::new(Mutex::new(Vec::new())));
         let (stopped, logged, host) = (stop.clone(), Arc::clone(&log), host.clone());
-        let admission = Admission { from: Some(from), token };
         let work = move || {
             let note = |line: &str| {
                 logged.lock().unwrap_or_else(PoisonError::into_inner).push(format!("the service: {line}"));
@@ -208,12 +247,13 @@ pub fn reach(host: &Host, access: &ServiceAccess, cancel: &Cancel) -> Result<Pee
 fn facts_of_clocks(clocks: &Clocks) -> Vec<Fact> {
     let source = format!("the client's clock less the server's, {}", Clocks::source());
     let ms = |ns: i64| format!("{:.6}", ns as f64 / 1e6);
+    let key = |rest: &str| format!("{ENDS_PREFIX}{rest}");
     // Which side asks turns the sign.
     vec![
-        Fact::read(CLOCK_OFFSET, ms(clocks.wall.offset_ns.saturating_neg()), &source),
-        Fact::read(CLOCK_OFFSET_ERROR, ms(clocks.wall.error_ns), &source),
-        Fact::read("ends.monotonic_offset_ms", ms(clocks.monotonic.offset_ns.saturating_neg()), &source),
-        Fact::read("ends.round_trip_us", format!("{:.3}", clocks.round_trip_ns as f64 / 1e3), Clocks::source()),
+        Fact::read(key(CLOCK_OFFSET), ms(clocks.wall.offset_ns.saturating_neg()), &source),
+        Fact::read(key(CLOCK_OFFSET_ERROR), ms(clocks.wall.error_ns), &source),
+        Fact::read(key("monotonic_offset_ms"), ms(clocks.monotonic.offset_ns.saturating_neg()), &source),
+        Fact::read(key("round_trip_us"), format!("{:.3}", clocks.round_trip_ns as f64 / 1e3), Clocks::source()),
     ]
 }
 

@@ -1,6 +1,7 @@
 //! What a workload is: the traits and what is handed to them.
 
-use crate::ClientHost;
+use crate::ClientHosts;
+use crate::combine::Combination;
 use holdup_host::Host;
 use holdup_host::postgres::PostgresControl;
 use holdup_model::ends::ServiceAccess;
@@ -57,8 +58,8 @@ impl PostgresOptions {
 /// The end of a workload that is on another host.
 #[derive(Clone, Copy)]
 pub enum OtherEnd<'a> {
-    /// This is the host under test, and that one makes the load.
-    Client(&'a Arc<dyn ClientHost>),
+    /// This is the host under test, and those make the load.
+    Clients(&'a Arc<dyn ClientHosts>),
     /// This host makes the load of that one.
     Server(&'a ServiceAccess),
 }
@@ -128,6 +129,23 @@ pub struct TrialResult {
     pub histograms: Vec<NamedHistogram>,
     /// What else is worth keeping.
     pub notes: Vec<String>,
+    /// How far times from one host to the other may be off, where there are any.
+    pub clock_error_ns: Option<i64>,
+}
+
+impl TrialResult {
+    /// Without times between the clocks of two hosts.
+    pub fn new(measurements: Vec<Measurement>, histograms: Vec<NamedHistogram>, notes: Vec<String>) -> Self {
+        TrialResult { measurements, histograms, notes, clock_error_ns: None }
+    }
+}
+
+/// How several client hosts share a load.
+pub struct Shared {
+    /// The parameters of each of this number of hosts, which have the connections in equal parts. An error when they cannot.
+    pub divide: fn(&Parameters, usize) -> Result<Vec<Parameters>, Problem>,
+    /// How the values of a metric become one.
+    pub combine: fn(&str) -> Combination,
 }
 
 /// One workload.
@@ -162,6 +180,10 @@ pub trait Workload: Sync {
     /// When they may not.
     fn check_two_ends(&self, _host: &Host, _parameters: &Parameters) -> Result<(), Problem> {
         Ok(())
+    }
+    /// How several client hosts share its load; `None` where that is one connection, which one host has.
+    fn shared(&self) -> Option<&'static Shared> {
+        None
     }
     /// Whether its window is as long as its work takes, not the plan's duration.
     fn ends_its_window(&self) -> bool {

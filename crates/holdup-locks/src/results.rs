@@ -63,6 +63,7 @@ pub(crate) fn of(region: &Region, begin: &Edge, end: &Edge) -> Result<TrialResul
         measurements,
         histograms: vec![NamedHistogram { name: "acquire".to_owned(), histogram }],
         notes: end.longest_wait_ns.filter(|wait| *wait > longest_ns).map(still_waiting).into_iter().collect(),
+        ..TrialResult::default()
     })
 }
 

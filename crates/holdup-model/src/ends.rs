@@ -1,32 +1,64 @@
-//! The two ends of a trial on two hosts: the host under test, and the one that makes its load.
+//! The two ends of a trial on two or more hosts: the host under test, and those that make its load.
 
+use crate::clock_offset::ClockOffset;
 use crate::environment::Fact;
 use crate::metric::Measurement;
 use crate::trial::{NamedHistogram, Window};
 use crate::value::Parameters;
 use core::net::{IpAddr, SocketAddr};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;
 
 /// What facts of the client host begin with.
 pub const CLIENT_PREFIX: &str = "client.";
 /// What facts of both hosts together begin with.
 pub const ENDS_PREFIX: &str = "ends.";
-/// The fact how far the client's CLOCK_REALTIME is ahead of the server's, ms.
-pub const CLOCK_OFFSET: &str = "ends.clock_offset_ms";
+/// The fact how far the client's CLOCK_REALTIME is ahead of the server's, ms, with [`ENDS_PREFIX`] before it.
+pub const CLOCK_OFFSET: &str = "clock_offset_ms";
 /// The fact how far that may be off, ms.
-pub const CLOCK_OFFSET_ERROR: &str = "ends.clock_offset_error_ms";
+pub const CLOCK_OFFSET_ERROR: &str = "clock_offset_error_ms";
+/// The most client hosts of a plan.
+pub const MOST_CLIENT_HOSTS: usize = 16;
+
+/// The key of a fact of a client host, by its place among all. With several its number, from 1, follows the prefix.
+pub fn key_of_client(prefix: &str, (at, of): (usize, usize), key: &str) -> String {
+    if of == 1 { format!("{prefix}{key}") } else { format!("{prefix}{}.{key}", at + 1) }
+}
 
 /// `[hosts]` of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hosts {
     /// The host under test, as `ssh` takes it: knobs, collectors and what is loaded are there.
     pub server: String,
-    /// The host that makes the load, as `ssh` takes it.
-    pub client: String,
-    /// The name or address by which the client reaches the server; `None` for the `HostName` of the ssh configuration.
+    /// The hosts that make the load, as `ssh` takes them; at least one.
+    #[serde(rename = "client", deserialize_with = "one_or_several")]
+    pub clients: Vec<String>,
+    /// The name or address by which the clients reach the server; `None` for the `HostName` of the ssh configuration.
     #[serde(default)]
     pub address: Option<String>,
+}
+
+/// Bundles of one client host may have its name in place of a list.
+fn one_or_several<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Names {
+        One(String),
+        Several(Vec<String>),
+    }
+    Ok(match Names::deserialize(from)? {
+        Names::One(name) => vec![name],
+        Names::Several(names) => names,
+    })
+}
+
+/// What the host under test needs to know of its client hosts beside their names.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ClientHostsView {
+    /// The name by which they reach it.
+    pub reached_as: String,
+    /// CLOCK_REALTIME of each less that of the host under test, in the order of the plan.
+    pub clocks: Vec<ClockOffset>,
 }
 
 /// From the host under test to the client host, over the lines of both.
@@ -162,6 +194,8 @@ pub struct ClientResult {
     pub histograms: Vec<NamedHistogram>,
     /// What else is worth keeping.
     pub notes: Vec<String>,
+    /// How far times from one host to the other may be off, where there are any.
+    pub clock_error_ns: Option<i64>,
 }
 
 #[cfg(test)]
@@ -181,6 +215,21 @@ mod tests {
         assert_eq!(shown, "Prepare");
         let access = ServiceAccess { at: ([127, 0, 0, 1], 1).into(), token: Token("secret".to_owned()) };
         assert!(!format!("{access:?}").contains("secret"));
+    }
+
+    #[test]
+    fn hosts_of_a_bundle_have_one_client_or_a_list() {
+        let read =
+            |client: &str| serde_json::from_str::<Hosts>(&format!("{{\"server\": \"s\", \"client\": {client}}}"));
+        assert_eq!(read("\"a\"").expect("one").clients, ["a"]);
+        assert_eq!(read("[\"a\", \"b\"]").expect("two").clients, ["a", "b"]);
+        assert!(read("1").is_err());
+    }
+
+    #[test]
+    fn several_client_hosts_are_numbered_in_facts() {
+        assert_eq!(key_of_client(ENDS_PREFIX, (0, 1), CLOCK_OFFSET), "ends.clock_offset_ms");
+        assert_eq!(key_of_client(CLIENT_PREFIX, (1, 2), "ssh.host"), "client.2.ssh.host");
     }
 
     #[test]

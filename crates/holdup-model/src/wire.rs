@@ -7,7 +7,7 @@
 
 use crate::arm::{Arm, Schedule, TrialSpec};
 use crate::bundle::CollectorState;
-use crate::ends::{ClientAnswer, ClientOrder};
+use crate::ends::{ClientAnswer, ClientHostsView, ClientOrder};
 use crate::environment::{Fact, Machine};
 use crate::evidence::Collected;
 use crate::metric::Metric;
@@ -46,8 +46,8 @@ pub enum Order {
     },
     /// In that session: do this for the host under test. Answer: [`Answer::OfClient`].
     Client(ClientOrder),
-    /// To the host under test: what came of its [`Answer::Client`]. No answer.
-    OfClient(Result<ClientAnswer, Problem>),
+    /// To the host under test: what came of its [`Answer::Clients`], in their order. No answer.
+    OfClients(Result<Vec<ClientAnswer>, Problem>),
     /// Put everything back and close the session. Answer: [`Answer::Closed`].
     Close,
     /// Measure what things cost there. Answer: [`Answer::Calibrated`].
@@ -77,9 +77,9 @@ pub struct Work {
     /// An existing server as the agent sees it; nothing is started or stopped then.
     #[serde(default)]
     pub postgres_url: Option<String>,
-    /// The name by which the host that makes the load reaches this one; `None` where that is the same host.
+    /// The hosts that make the load; `None` where that is the same host.
     #[serde(default)]
-    pub reached_as: Option<String>,
+    pub clients: Option<ClientHostsView>,
     /// The servers that were built for the plan, as in `PostgresOptions::builds` of `holdup-load`.
     pub postgres_builds: BTreeMap<String, String>,
 }
@@ -103,8 +103,9 @@ pub enum Answer {
     Checked(Result<Box<Checked>, Problem>),
     /// To [`Order::Open`]: the environment at the begin of the session.
     Opened(Result<Vec<Fact>, Problem>),
-    /// From a host under test while it carries out an order: the host that makes its load is to do this.
-    Client(ClientOrder),
+    /// From a host under test while it carries out an order: hosts that make its load, by their numbers in the plan, are to
+    /// do this, all at the same time.
+    Clients(Vec<(u32, ClientOrder)>),
     /// To [`Order::Client`].
     OfClient(Result<ClientAnswer, Problem>),
     /// To [`Order::Trial`].

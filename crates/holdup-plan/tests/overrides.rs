@@ -427,16 +427,25 @@ fn two_ends_make_the_target_and_are_two_hosts() {
         let overrides = Overrides { set: pairs(set), target: target.map(str::to_owned), ..Overrides::default() };
         check_with("valid", "plans/p.toml", text, &overrides).map_err(|e| e.to_string())
     };
+    let seventeen = (0..17).map(|at| format!("h{at}")).collect::<Vec<_>>().join(",");
     let both = [("hosts.server", "db1"), ("hosts.client", "load1")];
     let plan = with(&both, None).expect("a plan");
     let hosts = plan.hosts.expect("two ends");
-    assert_eq!((plan.target.as_str(), hosts.client.as_str(), hosts.address), ("ssh:db1", "load1", None));
+    assert_eq!(
+        (plan.target.as_str(), hosts.clients.as_slice(), hosts.address),
+        ("ssh:db1", &["load1".to_owned()][..], None)
+    );
+    let several = with(&[("hosts.server", "db1"), ("hosts.client", "load1,load2")], None).expect("a plan");
+    assert_eq!(several.hosts.expect("three hosts").clients, ["load1", "load2"]);
     assert!(with(&both, Some("ssh:db1")).is_ok() && with(&both, Some("ssh")).is_ok());
     for (set, target, says) in [
         (&both[..], Some("ssh:db2"), "[hosts] has the target ssh:db1"),
         (&both[..1], None, "it does not say which host is the client"),
         (&[("hosts.server", "a"), ("hosts.client", "a")], None, "both ends are a"),
-        (&[("hosts.server", "a"), ("hosts.client", "b,c")], None, "it names 2 hosts"),
+        (&[("hosts.server", "a,b"), ("hosts.client", "c")], None, "it names 2 hosts, and there is one server"),
+        (&[("hosts.server", "a"), ("hosts.client", "b,a")], None, "both ends are a"),
+        (&[("hosts.server", "a"), ("hosts.client", "b,c,b")], None, "b is named twice"),
+        (&[("hosts.server", "a"), ("hosts.client", &seventeen)], None, "it names 17 hosts"),
         (&[("hosts.server", "a b"), ("hosts.client", "c")], None, "it is no name of a host"),
         (&[("hosts.serve", "a")], None, "did you mean `server`"),
     ] {

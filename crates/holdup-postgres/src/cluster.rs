@@ -46,7 +46,7 @@ pub struct ClusterOptions {
     /// The most clients that will be connected at the same time.
     pub max_clients: u32,
     /// The address at which it listens, and the only one that may connect to it; `None` for the Unix socket alone.
-    pub network: Option<(IpAddr, IpAddr)>,
+    pub network: Option<(IpAddr, Vec<IpAddr>)>,
     /// Asks to end, while it is being made.
     pub cancel: Cancel,
 }
@@ -96,7 +96,7 @@ impl Cluster {
             sockets: folder.create_folder_for("s", user.as_ref()).map_err(failed)?,
             log: log.map_err(failed)?,
             user,
-            network: options.network.map(|(server, client)| Network::new(server, client)).transpose()?,
+            network: options.network.as_ref().map(|(server, clients)| Network::new(*server, clients)).transpose()?,
         };
         let setup_log = setup_log.map_err(failed)?;
         let socket = layout.socket();
@@ -122,7 +122,7 @@ impl Cluster {
         cluster.version_num =
             version.parse().map_err(|_| Problem::host("server_version_num", format!("`{version}` is not a number")))?;
         if let Some(network) = cluster.network() {
-            network.create_role(&cluster.config("postgres"))?;
+            network.create_roles(&cluster.config("postgres"))?;
         }
         Ok(cluster)
     }

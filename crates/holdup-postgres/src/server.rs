@@ -103,7 +103,7 @@ impl Server {
         let processes = ServerProcesses::of(&layout.data).map_err(failed)?;
         let log_from = layout.log.metadata().map_err(failed)?.len();
         let mut command = clean_command(&programs.join("postgres"));
-        // On the command line, because these must win over any file: no port is opened but for the client host.
+        // On the command line, because these must win over any file: no port is opened but for client hosts.
         let listen = layout.network.as_ref().map(|network| network.at.ip().to_string()).unwrap_or_default();
         let socket = layout.sockets.path().display().to_string().replace('"', "\"\"");
         command

@@ -4,10 +4,11 @@ use crate::flow::STAMP_BYTES;
 use crate::profile::Protocol;
 use crate::trial::Done;
 use holdup_host::network::{Counters, Topology};
-use holdup_load::TrialResult;
+use holdup_load::combine::Combination;
 use holdup_load::metrics::{self, Row};
 use holdup_load::record;
 use holdup_load::worker_pool::Sharing;
+use holdup_load::{Shared, TrialResult, client_hosts};
 use holdup_model::trial::NamedHistogram;
 use holdup_model::{Direction, Histogram, Measurement, Metric, Problem};
 use std::sync::atomic::Ordering;
@@ -35,6 +36,19 @@ pub const METRICS: &[Row] = &[
 pub fn metrics() -> Vec<Metric> {
     metrics::table(METRICS)
 }
+
+/// How several client hosts share the connections.
+pub static SHARED: Shared = Shared {
+    divide: |parameters, hosts| client_hosts::divide(parameters, "connections", hosts),
+    combine: |metric| match metric {
+        "fairness_min_max" => Combination::Absent("each client host compares its own connections, see the notes"),
+        "retransmissions" => Combination::Absent("each client host adds those of the whole server"),
+        "transfer_p50_us" | "transfer_p99_us" | "transfer_p999_us" => {
+            Combination::Absent("the two ends of a connection have no common clock")
+        }
+        _ => Combination::usual(metric, "throughput_gbit_per_s"),
+    },
+};
 
 /// What was counted over the whole life of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -156,7 +170,7 @@ pub(crate) fn of(done: &Done<'_>) -> Result<TrialResult, Problem> {
     let measurements = measured.measurements();
     let named = |histogram| NamedHistogram { name: "latency".to_owned(), histogram };
     let histograms = done.has_one_clock.then_some(latency).map(named).into_iter().collect();
-    Ok(TrialResult { measurements, histograms, notes })
+    Ok(TrialResult::new(measurements, histograms, notes))
 }
 
 /// The least of all by the most of all.

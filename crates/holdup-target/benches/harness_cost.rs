@@ -42,7 +42,7 @@ fn main() {
     let postgres =
         PostgresOptions { url: Some(cluster.connection_string_for("postgres")), ..PostgresOptions::default() };
     let request = SessionRequest {
-        client: None,
+        clients: None,
         host: &host,
         plan: &plan,
         schedule: &schedule,

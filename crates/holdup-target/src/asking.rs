@@ -25,8 +25,8 @@ pub(crate) trait Line {
     fn send(&mut self, payload: &[u8]) -> Result<(), NoAnswer>;
     /// The next message; `None` when none came in this time.
     fn receive(&mut self, wait: Duration) -> Result<Option<Vec<u8>>, NoAnswer>;
-    /// Has the client host do something for the agent, and answers it.
-    fn for_client(&mut self, _order: ClientOrder, _cancel: &Cancel) -> Result<(), NoAnswer> {
+    /// Has client hosts do something for the agent, and answers it.
+    fn for_clients(&mut self, _orders: Vec<(u32, ClientOrder)>, _cancel: &Cancel) -> Result<(), NoAnswer> {
         Err(NoAnswer::Unreadable("it asks for a client host, and there is none".to_owned()))
     }
     /// Looks at what else the work depends on.
@@ -95,7 +95,7 @@ pub(crate) fn answer(
             Answer::Refused(why) => return Err(NoAnswer::Unreadable(why)),
             Answer::Step(text) => observer.event(Event::Step(&text)),
             Answer::Note(text) => observer.event(Event::Note(&text)),
-            Answer::Client(order) => line.for_client(order, cancel)?,
+            Answer::Clients(orders) => line.for_clients(orders, cancel)?,
             answer => return Ok(answer),
         }
     }
@@ -145,7 +145,7 @@ pub(crate) fn work(
         schedule: Schedule { arms, trials: Vec::new() },
         postgres_bin,
         postgres_url: None,
-        reached_as: None,
+        clients: None,
         postgres_builds,
     }
 }

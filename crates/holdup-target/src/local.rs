@@ -8,6 +8,7 @@ use holdup_host::{Host, facts, state};
 use holdup_kernels::Cache;
 use holdup_knobs::KnobContext;
 use holdup_knobs::journal::{self, Journal};
+use holdup_load::two_ends::parts;
 use holdup_load::{OtherEnd, PrepareContext, Prepared, TrialContext, TrialResult, Workload};
 use holdup_model::bundle::CollectorState;
 use holdup_model::plan::{Level, MetricChoice};
@@ -97,8 +98,10 @@ pub(crate) fn ready(request: &SessionRequest<'_>) -> Result<Readiness, Problem> 
             let parameters = parameters_of(used, arm);
             if !seen.contains(&parameters) {
                 workload.check(request.host, &parameters)?;
-                if request.plan.hosts.is_some() {
-                    workload.check_two_ends(request.host, &parameters)?;
+                if let Some(hosts) = &request.plan.hosts {
+                    for part in parts(&used.kind, workload.shared(), &parameters, hosts.clients.len())? {
+                        workload.check_two_ends(request.host, &part)?;
+                    }
                 }
                 seen.push(parameters);
             }
@@ -280,7 +283,7 @@ impl<'a> LocalSession<'a> {
         let combinations = self.combinations(used, workload, &key);
         let mut step = |text: &str| observer.event(Event::Step(text));
         let prepared = workload.prepare(PrepareContext {
-            other_end: self.request.client.as_ref().map(OtherEnd::Client),
+            other_end: self.request.clients.as_ref().map(OtherEnd::Clients),
             host: self.request.host,
             parameters: &used.parameters,
             combinations: &combinations,
@@ -408,7 +411,7 @@ impl<'a> LocalSession<'a> {
         let stood_still = watched.steady(design.max_steal_share);
         (trial.evidence, trial.window) = (watched.evidence, watched.window);
         // What stood still is the better reason for what the workload then missed.
-        let TrialResult { measurements, histograms, notes } = match (result, &stood_still) {
+        let TrialResult { measurements, histograms, notes, .. } = match (result, &stood_still) {
             (Err(problem), Err(reason)) if problem.kind == ProblemKind::Trial => return Err(reason.clone()),
             (result, _) => result?,
         };

@@ -102,7 +102,7 @@ pub fn run(request: &RunRequest<'_>, observer: &mut dyn Observer) -> Result<RunO
     }
     let postgres = servers::with_builds(request, target.is_simulated() || target.is_elsewhere(), observer)?;
     let sessions = SessionRequest {
-        client: None,
+        clients: None,
         host: request.host,
         plan: request.plan,
         schedule: request.schedule,

@@ -2,7 +2,7 @@
 
 use crate::qemu::BootCache;
 use holdup_host::Host;
-use holdup_load::{Cancel, ClientHost, PostgresOptions};
+use holdup_load::{Cancel, ClientHosts, PostgresOptions};
 use holdup_model::bundle::CollectorState;
 use holdup_model::wire::Checked;
 use holdup_model::{
@@ -19,8 +19,8 @@ pub struct SessionRequest<'a> {
     pub plan: &'a Plan,
     pub schedule: &'a Schedule,
     pub postgres: &'a PostgresOptions,
-    /// The host that makes the load, where that is another one.
-    pub client: Option<Arc<dyn ClientHost>>,
+    /// The hosts that make the load, where those are others.
+    pub clients: Option<Arc<dyn ClientHosts>>,
     /// Where large temporary files go.
     pub workdir: PathBuf,
     /// Where guests get their kernels and files from.

@@ -311,7 +311,7 @@ fn a_level_that_this_kernel_has_not_is_refused_before_the_first_trial_or_left_ou
     let postgres = PostgresOptions::default();
     let place = Fixture::new();
     let request = SessionRequest {
-        client: None,
+        clients: None,
         host: &host,
         plan: &plan,
         schedule: &schedule,

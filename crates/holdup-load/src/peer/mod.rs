@@ -13,7 +13,7 @@
 //! Over TCP, in [checksummed frames](holdup_model::frame) of CBOR (RFC 8949), not packed: the link is fast, and an
 //! emulated CPU is not. Each connection is served alone, one order at a time. A connection that brings anything
 //! else is ended with a reason; the service continues. Between guests there is no token: the service is for a link that
-//! holdup made itself, and is bound to the address of that link. Between hosts it is random, and only one address may connect.
+//! holdup made itself, and is bound to the address of that link. Between hosts it is random, one for each client, of whose address alone it is taken.
 
 pub(crate) mod channel;
 mod client;

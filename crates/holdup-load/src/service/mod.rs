@@ -5,7 +5,7 @@ use crate::clock::{now_ns, unix_less_monotonic_ns};
 use crate::peer::channel::{Channel, End};
 use crate::peer::{PeerAnswer, PeerHello, PeerOrder, RemoteEnd};
 use holdup_host::Host;
-use holdup_model::ends::Token;
+use holdup_model::ends::{MOST_CLIENT_HOSTS, Token};
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,16 +15,30 @@ use std::time::Duration;
 const GLANCE: Duration = Duration::from_millis(20);
 /// How long a connection may be silent before its hello.
 const HELLO_LIMIT: Duration = Duration::from_secs(10);
-/// Connections that are served at the same time; one is what a session needs.
-const MOST_CONNECTIONS: usize = 16;
+/// Connections that are served at the same time; a session needs one for each client host.
+const MOST_CONNECTIONS: usize = 4 * MOST_CLIENT_HOSTS;
 
 /// Who is served.
 #[derive(Debug, Clone, Default)]
-pub struct Admission {
-    /// The only address that may connect; `None` on a link between two machines alone.
-    pub from: Option<IpAddr>,
-    /// What who connects has to say.
-    pub token: Token,
+pub enum Admission {
+    /// Each connection, as on a link between two machines alone; the token is empty.
+    #[default]
+    Each,
+    /// Connections from these addresses alone, each with the token of its address.
+    Only(Vec<(IpAddr, Token)>),
+}
+
+impl Admission {
+    /// The tokens of which a connection from here has to say one; `None` where none is served.
+    fn tokens(&self, from: IpAddr) -> Option<Vec<Token>> {
+        let tokens: Vec<Token> = match self {
+            Admission::Each => vec![Token::default()],
+            Admission::Only(all) => {
+                all.iter().filter(|(only, _)| *only == from.to_canonical()).map(|(_, token)| token.clone()).collect()
+            }
+        };
+        (!tokens.is_empty()).then_some(tokens)
+    }
 }
 
 /// Serves a listener until it is asked to stop, each connection in its own thread. Returns when the last of them
@@ -62,10 +76,10 @@ pub fn serve<E: RemoteEnd>(
                     continue;
                 }
             };
-            if admission.from.is_some_and(|only| from.ip().to_canonical() != only) {
+            let Some(tokens) = admission.tokens(from.ip()) else {
                 log(&format!("{from}: refused: it is another host"));
                 continue;
-            }
+            };
             if open.fetch_add(1, Ordering::SeqCst) >= MOST_CONNECTIONS {
                 open.fetch_sub(1, Ordering::SeqCst);
                 turn_away(stream);
@@ -74,7 +88,7 @@ pub fn serve<E: RemoteEnd>(
             }
             let open = &open;
             let work = move || {
-                if let Some(line) = one::<E>(host, stream, from, admission, stop) {
+                if let Some(line) = one::<E>(host, stream, from, &tokens, stop) {
                     log(&line);
                 }
                 open.fetch_sub(1, Ordering::SeqCst);
@@ -100,7 +114,7 @@ fn one<E: RemoteEnd>(
     host: &Host,
     stream: TcpStream,
     from: SocketAddr,
-    admission: &Admission,
+    tokens: &[Token],
     stop: &Cancel,
 ) -> Option<String> {
     // Dropped after the channel: the client has its end at that moment, however long workers take to end.
@@ -109,7 +123,7 @@ fn one<E: RemoteEnd>(
         Ok(channel) => channel,
         Err(e) => return Some(format!("{from}: {e}")),
     };
-    match converse(host, &mut channel, &mut server, &admission.token, stop) {
+    match converse(host, &mut channel, &mut server, tokens, stop) {
         Ok(()) | Err(End::Cancelled) => None,
         Err(end) => {
             // Who sends garbage may not read the answer, but one of another version will.
@@ -123,7 +137,7 @@ fn converse<E: RemoteEnd>(
     host: &Host,
     channel: &mut Channel,
     server: &mut E,
-    token: &Token,
+    tokens: &[Token],
     stop: &Cancel,
 ) -> Result<(), End> {
     // The token comes first: of another connection nothing but a hello is read.
@@ -133,7 +147,7 @@ fn converse<E: RemoteEnd>(
         first => first?,
     };
     match first {
-        PeerOrder::Hello(_, given) if given != *token => {
+        PeerOrder::Hello(_, given) if !tokens.contains(&given) => {
             return Err(End::fault("its token is not the one of this run"));
         }
         PeerOrder::Hello(hello, _) if hello.version == env!("CARGO_PKG_VERSION") => {

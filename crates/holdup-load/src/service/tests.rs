@@ -225,10 +225,11 @@ fn the_command_line_names_the_peer() {
 }
 
 #[test]
-fn only_the_one_address_with_the_token_is_served() {
-    let admitted = |from: &str| Admission { from: Some(from.parse().unwrap()), token: Token("secret".to_owned()) };
+fn only_the_addresses_with_their_tokens_are_served() {
+    let of = |from: &str, token: &str| (from.parse::<IpAddr>().unwrap(), Token(token.to_owned()));
+    let admitted = |from: &str| Admission::Only(vec![of(from, "secret"), of("127.0.0.3", "other's")]);
     let ((), logged) = beside_service_for(&admitted("127.0.0.1"), |address| {
-        for token in ["", "secreT", "secret2"] {
+        for token in ["", "secreT", "secret2", "other's"] {
             let refused = connect_with(address, token).unwrap_err().why;
             assert!(refused.contains("its token is not the one of this run"), "{token}: {refused}");
         }
@@ -240,7 +241,7 @@ fn only_the_one_address_with_the_token_is_served() {
         let failed = server.ask(0).unwrap_err();
         assert_eq!((failed.kind, failed.why.as_str()), (holdup_model::ProblemKind::Trial, "an order: it is 0"));
     });
-    assert_eq!(logged.len(), 4, "{logged:#?}");
+    assert_eq!(logged.len(), 5, "{logged:#?}");
     let (refused, logged) = beside_service_for(&admitted("127.0.0.2"), |address| connect_with(address, "secret"));
     assert!(refused.is_err());
     assert!(logged.iter().all(|line| line.contains("it is another host")) && !logged.is_empty(), "{logged:#?}");

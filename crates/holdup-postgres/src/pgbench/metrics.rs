@@ -3,6 +3,7 @@
 use super::parameters::Settings;
 use super::summary::Summary;
 use crate::pgbench_log::LogCounts;
+use holdup_load::combine::Combination;
 use holdup_model::{Direction, Histogram, Measurement, Metric};
 
 use Direction::{Higher, Lower};
@@ -39,6 +40,15 @@ pub fn metrics() -> Vec<Metric> {
             summary: (*summary).to_owned(),
         })
         .collect()
+}
+
+/// How the metrics of several client hosts become one.
+pub(super) fn combine(metric: &str) -> Combination {
+    match metric {
+        // Each host counts from its own start, and they start together.
+        "connect_ms" => Combination::Largest { unit_ns: 1e6 },
+        _ => Combination::usual(metric, "tps"),
+    }
 }
 
 fn given(id: &str, value: Option<f64>, absent: &str) -> Measurement {

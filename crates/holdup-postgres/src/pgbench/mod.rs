@@ -13,3 +13,4 @@ mod tables;
 mod two_ends;
 
 pub use metrics::metrics;
+pub use two_ends::SHARED;

@@ -12,12 +12,14 @@ use super::two_ends::TwoEnds;
 use crate::find::{Need, SearchPath};
 use crate::{Binaries, Cluster, ClusterOptions, External, PrivateDir, facts, private_dir, sql, sweep_stale};
 use holdup_catalogue::pgbench::BUILD;
-use holdup_files::{MOST_BYTES_OF_TEXT, read_input};
+use holdup_files::{MOST_BYTES_OF_TEXT, random_name, read_input};
 use holdup_host::Host;
 use holdup_host::postgres::PostgresControl;
-use holdup_load::client_host::route;
+use holdup_load::client_hosts::route;
 use holdup_load::drive::on_time;
-use holdup_load::{Cancel, ClientHost, OtherEnd, PostgresOptions, PrepareContext, Prepared, TrialContext, TrialResult};
+use holdup_load::{
+    Cancel, ClientHosts, OtherEnd, PostgresOptions, PrepareContext, Prepared, TrialContext, TrialResult,
+};
 use holdup_model::plan::Level;
 use holdup_model::trial::NamedHistogram;
 use holdup_model::{Fact, Problem, ProblemKind, Window};
@@ -62,7 +64,7 @@ pub struct PgbenchSession {
     observer: Option<(u64, Client)>,
     server: Server,
     made: CreatedTables,
-    /// Where another host makes the load.
+    /// Where other hosts make the load.
     ends: Option<TwoEnds>,
     logs: PrivateDir,
     /// For logs that would not fit into memory.
@@ -75,13 +77,15 @@ pub struct PgbenchSession {
     builds: Builds,
     /// The level of the last arm.
     build: Option<String>,
+    /// What this session's connections are known by: several hosts may have processes of the same number.
+    name: String,
     trials: u64,
 }
 
-/// The host that makes the load, where that is another one.
-fn client_of<'a>(context: &PrepareContext<'a>) -> Option<&'a Arc<dyn ClientHost>> {
+/// The hosts that make the load, where those are others.
+fn clients_of<'a>(context: &PrepareContext<'a>) -> Option<&'a Arc<dyn ClientHosts>> {
     match context.other_end {
-        Some(OtherEnd::Client(client)) => Some(client),
+        Some(OtherEnd::Clients(clients)) => Some(clients),
         _ => None,
     }
 }
@@ -112,18 +116,20 @@ impl PgbenchSession {
             Some(url) => Server::Existing(External::connect(&host, url)?, bin),
             None => {
                 (context.step)("making a PostgreSQL cluster");
-                let max_clients = uses.iter().map(|s| s.clients).max().unwrap_or(1);
                 let (workdir, cancel) = (context.workdir.clone(), context.cancel.clone());
-                let network = client_of(&context).map(|client| route(&**client)).transpose()?;
+                let network = clients_of(&context).map(|clients| route(&**clients)).transpose()?;
+                // Each client host has a connection that looks at the others.
+                let beside = network.as_ref().map_or(0, |(_, clients)| clients.len() as u32);
+                let max_clients = uses.iter().map(|s| s.clients).max().unwrap_or(1) + beside;
                 let options = ClusterOptions { bin, workdir, max_clients, network, cancel };
                 Server::Own(Cluster::create(&host, &options)?)
             }
         };
         let made = tables::prepare(&server, &uses, &context.cancel, context.step)?;
-        let ends = match (client_of(&context), &server) {
-            (Some(client), Server::Own(cluster)) => {
-                (context.step)("preparing the client host");
-                Some(TwoEnds::prepare(client, cluster, combinations)?)
+        let ends = match (clients_of(&context), &server) {
+            (Some(clients), Server::Own(cluster)) => {
+                (context.step)("preparing the client hosts");
+                Some(TwoEnds::prepare(clients, cluster, combinations)?)
             }
             _ => None,
         };
@@ -138,6 +144,7 @@ impl PgbenchSession {
             pool: BufferPool::new(&server),
             builds,
             build: None,
+            name: random_name().map_err(|e| Problem::host("a name for connections", e.to_string()))?,
             trials: 0,
             made,
             ends,
@@ -310,7 +317,7 @@ impl PgbenchSession {
         notes.extend(self.pool.note());
         notes.extend(summary.unknown.iter().map(|line| format!("pgbench printed a line that is not known: {line}")));
         notes.extend(complaints.into_iter().map(|line| format!("pgbench on stderr: {line}")));
-        TrialResult { measurements, histograms, notes }
+        TrialResult::new(measurements, histograms, notes)
     }
 
     /// After a failure: says when it was the server's, and brings a server of our own back, so that the
@@ -426,7 +433,7 @@ impl Prepared for PgbenchSession {
 
     fn run(&mut self, mut trial: TrialContext<'_>) -> Result<TrialResult, Problem> {
         self.trials += 1;
-        let application = format!("holdup-load-{}-{}", std::process::id(), self.trials);
+        let application = format!("holdup-load-{}-{}", self.name, self.trials);
         let result = self.measure(&mut trial, &application);
         self.pool.after_trial(&self.server, result.is_err());
         match result {

@@ -69,7 +69,7 @@ pub(crate) fn of(passed: &Passed<'_>) -> Result<TrialResult, Problem> {
     }
     notes.extend(passed.setup.placement.in_words());
     let measurements = measured.measurements();
-    Ok(TrialResult { measurements, histograms: named(latency), notes })
+    Ok(TrialResult::new(measurements, named(latency), notes))
 }
 
 fn named(latency: Histogram) -> Vec<NamedHistogram> {

@@ -1,16 +1,16 @@
-//! Both sides of a client host: its agent, which makes the load, and the way to it from the agent of the host under test.
+//! Both sides of client hosts: the agent of one, which makes load, and the way to all from the agent of the host under test.
 
 use super::connection::Connection;
 use super::hosted::Hold;
 use super::{AgentRequest, Relay};
 use holdup_host::Host;
 use holdup_load::{
-    Cancel, ClientHost, OtherEnd, PostgresOptions, PrepareContext, Prepared, TrialContext, TrialResult, WindowHooks,
+    Cancel, ClientHosts, OtherEnd, PostgresOptions, PrepareContext, Prepared, TrialContext, TrialResult, WindowHooks,
 };
-use holdup_model::ends::{ClientAnswer, ClientMoment, ClientOrder, ClientResult, ClientSession};
+use holdup_model::ends::{ClientAnswer, ClientHostsView, ClientMoment, ClientOrder, ClientResult, ClientSession};
 use holdup_model::plan::DEFAULT_MAX_STEAL_SHARE;
 use holdup_model::wire::{Answer, Order};
-use holdup_model::{Availability, Event, Observer, Parameters, Problem, Window};
+use holdup_model::{Availability, ClockOffset, Event, Observer, Parameters, Problem, Window};
 use holdup_watch::window::CollectorHooks;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
@@ -28,44 +28,60 @@ const NEXT: Duration = Duration::from_secs(1);
 /// How long a connection to the host under test may take.
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// The way to the client host, over the line of this agent.
+/// What came of orders to client hosts.
+pub(super) type OfClients = Result<Vec<ClientAnswer>, Problem>;
+
+/// The way to the client hosts, over the line of this agent.
 pub(super) struct Way {
     pub(super) connection: Connection,
-    pub(super) answers: Arc<Mutex<Receiver<Result<ClientAnswer, Problem>>>>,
+    pub(super) answers: Arc<Mutex<Receiver<OfClients>>>,
     pub(super) cancel: Cancel,
 }
 
 impl Way {
-    pub(super) fn client(&self, reached_as: String) -> Arc<dyn ClientHost> {
+    pub(super) fn clients(&self, names: Vec<String>, view: ClientHostsView) -> Arc<dyn ClientHosts> {
         let (connection, answers) = (self.connection.clone(), Arc::clone(&self.answers));
         let way = Way { connection, answers, cancel: self.cancel.clone() };
-        Arc::new(Asked { way, reached_as, sessions: AtomicU32::new(0) })
+        Arc::new(Asked { way, names, view, sessions: AtomicU32::new(0) })
     }
 }
 
 struct Asked {
     way: Way,
-    reached_as: String,
+    names: Vec<String>,
+    view: ClientHostsView,
     /// How many there were.
     sessions: AtomicU32,
 }
 
-impl ClientHost for Asked {
+impl ClientHosts for Asked {
     fn reached_as(&self) -> &str {
-        &self.reached_as
+        &self.view.reached_as
+    }
+
+    fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    fn clocks(&self) -> &[ClockOffset] {
+        &self.view.clocks
     }
 
     fn next_session(&self) -> u32 {
         self.sessions.fetch_add(1, Ordering::Relaxed)
     }
 
-    fn ask(&self, order: ClientOrder) -> Result<ClientAnswer, Problem> {
+    fn ask(&self, orders: Vec<(usize, ClientOrder)>) -> OfClients {
         let Way { connection, answers, cancel } = &self.way;
         let answers = answers.lock().unwrap_or_else(PoisonError::into_inner);
-        connection.send(&Answer::Client(order))?;
+        let count = orders.len();
+        connection.send(&Answer::Clients(orders.into_iter().map(|(at, order)| (at as u32, order)).collect()))?;
         match receive(&answers, cancel) {
-            Ok(answer) => answer,
-            Err(RecvTimeoutError::Timeout) => Err(Problem::interrupted("the client host")),
+            Ok(Ok(all)) if all.len() != count => {
+                Err(Problem::internal("client hosts", format!("{} answers came to {count} orders", all.len())))
+            }
+            Ok(all) => all,
+            Err(RecvTimeoutError::Timeout) => Err(Problem::interrupted("the client hosts")),
             Err(RecvTimeoutError::Disconnected) => Err(Problem::host("the connection to holdup", "it ended")),
         }
     }
@@ -142,7 +158,7 @@ impl Attending<'_> {
                     return connection.send(&closed).map(|()| true);
                 }
                 Ok(Order::Off) | Err(_) => return Ok(false),
-                Ok(Order::Alive | Order::Cancel | Order::Clock | Order::OfClient(_)) => {}
+                Ok(Order::Alive | Order::Cancel | Order::Clock | Order::OfClients(_)) => {}
                 Ok(_) => {
                     connection.send(&Answer::Refused("an order came that is none for a client host".to_owned()))?;
                 }
@@ -337,10 +353,10 @@ fn trial(
         window: &mut window,
     });
     let watched = window.hooks.finish();
-    let TrialResult { measurements, histograms, notes } = result?;
+    let TrialResult { measurements, histograms, notes, clock_error_ns } = result?;
     let on_client = |problem: Problem| Problem { what: format!("{} on the client host", problem.what), ..problem };
     watched.steady(DEFAULT_MAX_STEAL_SHARE).map_err(on_client)?;
-    Ok(ClientResult { measurements, histograms, notes })
+    Ok(ClientResult { measurements, histograms, notes, clock_error_ns })
 }
 
 /// A window that opens when that of the host under test is open, and that that one closes after.

@@ -1,8 +1,8 @@
 //! The agent's side of its connection: frames out under one lock, frames in by one thread.
 
+use super::client::OfClients;
 use holdup_load::Cancel;
 use holdup_model::Problem;
-use holdup_model::ends::ClientAnswer;
 use holdup_model::frame::{Decoder, Received, encode};
 use holdup_model::wire::{self, Answer, Order};
 use holdup_watch::unix_ns;
@@ -60,7 +60,7 @@ impl Connection {
 /// Reads orders until the connection ends. `Off`, `Cancel` and that end cancel the work under way.
 pub(super) fn read_in_background(
     mut input: impl Read + Send + 'static,
-    (orders, of_client): (Sender<Order>, Sender<Result<ClientAnswer, Problem>>),
+    (orders, of_clients): (Sender<Order>, Sender<OfClients>),
     cancel: Cancel,
     connection: Connection,
 ) {
@@ -85,7 +85,7 @@ pub(super) fn read_in_background(
                     Ok(Order::Alive) => {}
                     Ok(Order::Cancel) => cancel.cancel(),
                     // An answer that no work waits for is of work that was ended.
-                    Ok(Order::OfClient(answer)) => drop(of_client.send(answer)),
+                    Ok(Order::OfClients(answers)) => drop(of_clients.send(answers)),
                     // Answered here, where it waits for no trial.
                     Ok(Order::Clock) => drop(connection.send(&Answer::Clock(unix_ns()))),
                     Ok(order) => {

@@ -53,8 +53,8 @@ pub fn serve(
     let connection = Connection::new(output);
     let cancel = Cancel::default();
     let (orders, inbox) = channel();
-    let (of_client, answers) = channel();
-    connection::read_in_background(input, (orders, of_client), cancel.clone(), connection.clone());
+    let (of_clients, answers) = channel();
+    connection::read_in_background(input, (orders, of_clients), cancel.clone(), connection.clone());
     let way = Way { connection: connection.clone(), answers: Arc::new(Mutex::new(answers)), cancel: cancel.clone() };
     let _beats = connection.clone().beat_in_background();
     connection.send(&Answer::Hello(Box::new(hello(request))))?;
@@ -112,7 +112,7 @@ pub fn serve(
                 connection.send(&Answer::Refused("an order for a session came, and none is open".to_owned()))?;
             }
             // The reader has answered these.
-            Ok(Order::Alive | Order::Cancel | Order::Clock | Order::OfClient(_)) => {}
+            Ok(Order::Alive | Order::Cancel | Order::Clock | Order::OfClients(_)) => {}
             Ok(Order::Off) | Err(_) => return Ok(()),
         }
     }
@@ -149,8 +149,9 @@ fn with_session_request<T>(
 ) -> T {
     let builds = work.postgres_builds.into_iter().map(|(level, bin)| (level, PathBuf::from(bin))).collect();
     let postgres = PostgresOptions { bin: work.postgres_bin.map(PathBuf::from), url: work.postgres_url, builds };
+    let names = work.plan.hosts.as_ref().map(|hosts| hosts.clients.clone()).unwrap_or_default();
     act(&SessionRequest {
-        client: work.reached_as.map(|name| way.client(name)),
+        clients: work.clients.map(|view| way.clients(names, view)),
         host: request.host,
         plan: &work.plan,
         schedule: &work.schedule,
@@ -229,7 +230,7 @@ fn open_session(
                     return Ok(Ended::Lost(session.close().left));
                 }
             }
-            Ok(Order::Alive | Order::Cancel | Order::Clock | Order::OfClient(_)) => {}
+            Ok(Order::Alive | Order::Cancel | Order::Clock | Order::OfClients(_)) => {}
             Ok(
                 Order::Check(_) | Order::Open(_) | Order::Attend { .. } | Order::Client(_) | Order::Calibrate { .. },
             ) => {

@@ -1,17 +1,21 @@
-//! Trials with two ends: the client host beside the host under test.
+//! Trials with two ends: the client hosts beside the host under test.
 
 use super::host::AtHost;
-use crate::asking::{self, CHECK_TIMEOUT, CLOSE_TIMEOUT, NoAnswer, OPEN_TIMEOUT, out_of_turn, trial_timeout};
+use crate::asking::{
+    self, CHECK_TIMEOUT, CLOSE_TIMEOUT, Line as _, NoAnswer, OPEN_TIMEOUT, out_of_turn, trial_timeout,
+};
 use crate::session::SessionRequest;
 use holdup_load::Cancel;
-use holdup_model::ends::{CLIENT_PREFIX, CLOCK_OFFSET, CLOCK_OFFSET_ERROR, ClientAnswer, ClientOrder};
+use holdup_model::ends::{
+    CLIENT_PREFIX, CLOCK_OFFSET, CLOCK_OFFSET_ERROR, ClientAnswer, ClientOrder, ENDS_PREFIX, key_of_client,
+};
 use holdup_model::progress::Silent;
-use holdup_model::wire::{Answer, Order};
+use holdup_model::wire::{self, Answer, Order};
 use holdup_model::{ClockOffset, Fact, Hosts, Observer, Plan, Problem, ProblemKind, guest::HOST};
 use holdup_ssh::{Address, Ssh};
 use std::time::Duration;
 
-/// The line to the client host, with an open session there.
+/// The line to a client host, with an open session there.
 pub(crate) struct Client {
     at: Box<AtHost>,
     facts: Vec<Fact>,
@@ -32,7 +36,7 @@ enum State {
 pub(super) fn check(plan: &Plan, request: &SessionRequest<'_>) -> Result<(), Problem> {
     let Some(hosts) = &plan.hosts else { return Ok(()) };
     Address::parse(&hosts.server)?;
-    Address::parse(&hosts.client)?;
+    hosts.clients.iter().try_for_each(|client| Address::parse(client).map(drop))?;
     for used in &plan.workloads {
         if !crate::local::workload_of(used)?.has_two_ends() {
             return Err(Problem::usage(
@@ -46,11 +50,12 @@ pub(super) fn check(plan: &Plan, request: &SessionRequest<'_>) -> Result<(), Pro
         return Err(Problem::usage("factor host", "[hosts] names the host under test already").hint("leave one away"));
     }
     if request.postgres.url.is_some() {
-        return Err(Problem::usage("--pg", "with [hosts] holdup starts the server, on the host under test")
-            .hint(format!("--target ssh:{} --pg URL has the load there and an existing server", hosts.client)));
+        return Err(Problem::usage("--pg", "with [hosts] holdup starts the server, on the host under test").hint(
+            format!("--target ssh:{} --pg URL has the load there and an existing server", hosts.clients.join(",")),
+        ));
     }
     if request.guests.parallel > 1 {
-        return Err(Problem::usage("--parallel", "a plan with [hosts] has one pair of hosts").hint("leave it away"));
+        return Err(Problem::usage("--parallel", "a plan with [hosts] has one host under test").hint("leave it away"));
     }
     Ok(())
 }
@@ -63,22 +68,79 @@ pub(super) fn reached_as(hosts: &Hosts, server: &Address) -> Result<String, Prob
     }
 }
 
-/// How far the clocks of both hosts are apart, for a user.
-pub(super) fn clocks_in_words(facts: &[Fact]) -> Option<String> {
-    let ms = |key: &str| facts.iter().find(|fact| fact.key == key)?.value.as_ref()?.parse::<f64>().ok();
-    let (offset, error) = ms(CLOCK_OFFSET).zip(ms(CLOCK_OFFSET_ERROR))?;
-    let by = if offset < 0.0 { "behind" } else { "ahead of" };
-    Some(format!("clocks: the client's is {:.3} ms {by} the server's, known to within {error:.3} ms", offset.abs()))
+/// Opens a session on each client host of a plan.
+pub(super) fn open(
+    request: &SessionRequest<'_>,
+    hosts: &Hosts,
+    observer: &mut dyn Observer,
+) -> Result<Vec<Client>, Problem> {
+    let mut all = Vec::new();
+    for name in &hosts.clients {
+        match Client::open(request, name, observer) {
+            Ok(client) => all.push(client),
+            Err(problem) => {
+                // Their locks are free again before the run ends.
+                let _nothing_to_restore = close(all);
+                return Err(problem);
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// Has some of them do something, all at the same time; a problem says which host it is of. Each is waited for, also when
+/// another one failed, so that no answer is left for later.
+pub(super) fn carry_out(
+    all: &mut [Client],
+    orders: Vec<(u32, ClientOrder)>,
+    cancel: &Cancel,
+) -> Result<Vec<ClientAnswer>, Problem> {
+    let mut asked = Vec::new();
+    for (at, order) in orders {
+        let missing = || Problem::internal("the client host", format!("there is none of number {at}"));
+        let sent = all.get_mut(at as usize).ok_or_else(missing).and_then(|client| client.send(order));
+        asked.push((at as usize, sent));
+    }
+    let answers: Vec<_> = asked.into_iter().map(|(at, sent)| sent.and_then(|()| all[at].answer(cancel))).collect();
+    answers.into_iter().collect()
+}
+
+/// Ends the load and the sessions of all; what is worth saying, and the hosts that must be restored anew.
+pub(super) fn close(all: Vec<Client>) -> (Vec<String>, Vec<AtHost>) {
+    let closed: Vec<_> = all.into_iter().map(Client::close).collect();
+    let (notes, lost): (Vec<_>, Vec<_>) = closed.into_iter().unzip();
+    (notes.into_iter().flatten().collect(), lost.into_iter().flatten().collect())
+}
+
+/// CLOCK_REALTIME of each less that of the host under test; empty where one is not known.
+pub(super) fn clocks(all: &[Client], server: Option<ClockOffset>) -> Vec<ClockOffset> {
+    all.iter().map(|client| client.clock(server)).collect::<Option<_>>().unwrap_or_default()
+}
+
+/// The facts of all, with those of the clocks of both ends.
+pub(super) fn facts(all: &[Client], server: Option<ClockOffset>) -> Vec<Fact> {
+    let of = |(at, client): (usize, &Client)| client.facts((at, all.len()), server);
+    all.iter().enumerate().flat_map(of).collect()
+}
+
+/// How far the clocks of the hosts are apart, for a user.
+pub(super) fn clocks_in_words(all: &[Client], facts: &[Fact]) -> Vec<String> {
+    let words = |(at, client): (usize, &Client)| {
+        let ms = |key: &str| {
+            let key = key_of_client(ENDS_PREFIX, (at, all.len()), key);
+            facts.iter().find(|fact| fact.key == key)?.value.as_ref()?.parse::<f64>().ok()
+        };
+        let (offset, error) = ms(CLOCK_OFFSET).zip(ms(CLOCK_OFFSET_ERROR))?;
+        let by = if offset < 0.0 { "behind" } else { "ahead of" };
+        let whose = if all.len() == 1 { "the client's".to_owned() } else { format!("that of {}", client.at.address()) };
+        Some(format!("clocks: {whose} is {:.3} ms {by} the server's, known to within {error:.3} ms", offset.abs()))
+    };
+    all.iter().enumerate().filter_map(words).collect()
 }
 
 impl Client {
-    /// Opens a session on the client host of a plan.
-    pub(super) fn open(
-        request: &SessionRequest<'_>,
-        hosts: &Hosts,
-        observer: &mut dyn Observer,
-    ) -> Result<Self, Problem> {
-        let mut at = AtHost::connect(request, &Address::parse(&hosts.client)?, observer)?;
+    fn open(request: &SessionRequest<'_>, name: &str, observer: &mut dyn Observer) -> Result<Self, Problem> {
+        let mut at = AtHost::connect(request, &Address::parse(name)?, observer)?;
         let lost = |at: &AtHost, no: &NoAnswer| {
             at.problem(no, "while its session as client host was opened").of_kind(ProblemKind::Trial)
         };
@@ -96,45 +158,62 @@ impl Client {
         Ok(Client { at: Box::new(at), facts, limit, state: State::Open })
     }
 
+    /// Its clock less that of the host under test.
+    fn clock(&self, server: Option<ClockOffset>) -> Option<ClockOffset> {
+        Some(self.at.clock()?.less(server?))
+    }
+
     /// Its facts, with those of the clocks of both ends.
-    pub(super) fn facts(&self, server: Option<ClockOffset>) -> Vec<Fact> {
+    fn facts(&self, place: (usize, usize), server: Option<ClockOffset>) -> Vec<Fact> {
         let of_client =
-            |fact: &Fact| Fact { key: format!("{CLIENT_PREFIX}{}", fact.key), steady: false, ..fact.clone() };
+            |fact: &Fact| Fact { key: key_of_client(CLIENT_PREFIX, place, &fact.key), steady: false, ..fact.clone() };
         let mut all: Vec<Fact> = self.facts.iter().chain(&self.at.facts()).map(of_client).collect();
-        if let Some((server, client)) = server.zip(self.at.clock()) {
-            let between = client.less(server);
+        if let Some(between) = self.clock(server) {
             let ms = |ns: i64| format!("{:.3}", ns as f64 / 1e6);
+            let key = |key: &str| key_of_client(ENDS_PREFIX, place, key);
             let source = "the client's clock less the server's, both against this machine's";
-            all.push(Fact::read(CLOCK_OFFSET, ms(between.offset_ns), source));
-            all.push(Fact::read(CLOCK_OFFSET_ERROR, ms(between.error_ns), "the sum of both errors"));
+            all.push(Fact::read(key(CLOCK_OFFSET), ms(between.offset_ns), source));
+            all.push(Fact::read(key(CLOCK_OFFSET_ERROR), ms(between.error_ns), "the sum of both errors"));
         }
         all
     }
 
-    /// Has it do something. A problem says which host it is of.
-    pub(super) fn carry_out(&mut self, order: ClientOrder, cancel: &Cancel) -> Result<ClientAnswer, Problem> {
-        let what = format!("client host {}", self.at.address());
+    fn what(&self) -> String {
+        format!("client host {}", self.at.address())
+    }
+
+    /// Gives it an order, whose answer is to be waited for.
+    fn send(&mut self, order: ClientOrder) -> Result<(), Problem> {
         match self.state {
             State::Open => {}
-            State::GivenUp => return Err(Problem::interrupted(what)),
-            State::Lost => return Err(Problem::host(what, "its line is lost")),
+            State::GivenUp => return Err(Problem::interrupted(self.what())),
+            State::Lost => return Err(Problem::host(self.what(), "its line is lost")),
         }
-        match self.at.ask(&Order::Client(order), self.limit, cancel, &mut Silent) {
+        let sent = self.at.send(&wire::to_bytes(&Order::Client(order)));
+        sent.map_err(|no| self.without(&no))
+    }
+
+    /// Waits for what came of the order. A problem says which host it is of.
+    fn answer(&mut self, cancel: &Cancel) -> Result<ClientAnswer, Problem> {
+        match asking::answer(&mut *self.at, self.limit, cancel, &mut Silent) {
             Ok(Answer::OfClient(answer)) => answer.map_err(|problem| self.at.inside(problem)),
             Ok(other) => Err(out_of_turn(&other)),
-            Err(NoAnswer::Cancelled) => {
-                self.state = State::GivenUp;
-                Err(Problem::interrupted(what))
-            }
-            Err(no) => {
-                self.state = State::Lost;
-                Err(Problem::host(what, format!("in a trial: {}", no.why())))
-            }
+            Err(no) => Err(self.without(&no)),
         }
     }
 
+    /// There is no answer.
+    fn without(&mut self, no: &NoAnswer) -> Problem {
+        if matches!(no, NoAnswer::Cancelled) {
+            self.state = State::GivenUp;
+            return Problem::interrupted(self.what());
+        }
+        self.state = State::Lost;
+        Problem::host(self.what(), format!("in a trial: {}", no.why()))
+    }
+
     /// Ends its load and its session; what is worth saying, and the host when it must be restored anew.
-    pub(super) fn close(mut self) -> (Vec<String>, Option<AtHost>) {
+    fn close(mut self) -> (Vec<String>, Option<AtHost>) {
         if self.state == State::Lost {
             return (Vec::new(), Some(*self.at));
         }

@@ -1,6 +1,6 @@
 //! A host with an agent that has said hello.
 
-use super::ends::Client;
+use super::ends::{self, Client};
 use crate::asking::{self, Line, NoAnswer, POLL, of_this_version, out_of_turn};
 use crate::session::SessionRequest;
 use holdup_host::Host;
@@ -28,8 +28,8 @@ pub(crate) struct AtHost {
     hello: Hello,
     /// Compared when a session opens.
     clock: Option<ClockOffset>,
-    /// The host that makes the load of this one.
-    pub(super) client: Option<Client>,
+    /// The hosts that make the load of this one, in the order of the plan.
+    pub(super) clients: Vec<Client>,
 }
 
 impl From<Lost> for NoAnswer {
@@ -47,12 +47,9 @@ impl Line for AtHost {
         Ok(self.line.receive(wait)?)
     }
 
-    fn for_client(&mut self, order: ClientOrder, cancel: &Cancel) -> Result<(), NoAnswer> {
-        let answer = match &mut self.client {
-            Some(client) => client.carry_out(order, cancel),
-            None => Err(Problem::internal("the client host", "there is none")),
-        };
-        self.send(&wire::to_bytes(&Order::OfClient(answer)))
+    fn for_clients(&mut self, orders: Vec<(u32, ClientOrder)>, cancel: &Cancel) -> Result<(), NoAnswer> {
+        let answers = ends::carry_out(&mut self.clients, orders, cancel);
+        self.send(&wire::to_bytes(&Order::OfClients(answers)))
     }
 }
 
@@ -102,7 +99,14 @@ impl AtHost {
             Answer::Hello(hello) => of_this_version(*hello, &format!("the agent of {address}")).map_err(failed)?,
             other => return Err(out_of_turn(&other)),
         };
-        Ok(AtHost { line, address: address.clone(), dead_after: options.dead_after, hello, clock: None, client: None })
+        Ok(AtHost {
+            line,
+            address: address.clone(),
+            dead_after: options.dead_after,
+            hello,
+            clock: None,
+            clients: Vec::new(),
+        })
     }
 
     pub(crate) fn hello(&self) -> &Hello {

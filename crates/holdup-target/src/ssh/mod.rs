@@ -6,7 +6,6 @@ mod session;
 
 use crate::asking::{self, CHECK_TIMEOUT};
 use crate::session::{Readiness, SessionRequest};
-use ends::Client;
 use holdup_catalogue::pgbench::{BUILD, VERSION};
 use holdup_host::Host;
 use holdup_load::Cancel;
@@ -55,13 +54,9 @@ fn hosts_of(request: &SessionRequest<'_>) -> Result<BTreeMap<Address, Vec<Arm>>,
     Ok(all.into_iter().map(|(address, numbers)| (address, arms(numbers))).collect())
 }
 
-fn work(request: &SessionRequest<'_>, arms: Vec<Arm>, reached_as: Option<String>) -> Work {
+fn work(request: &SessionRequest<'_>, arms: Vec<Arm>) -> Work {
     let bin = request.postgres.bin.as_ref().map(|bin| bin.display().to_string());
-    Work {
-        postgres_url: request.postgres.url.clone(),
-        reached_as,
-        ..asking::work(request.plan, arms, bin, BTreeMap::new())
-    }
+    Work { postgres_url: request.postgres.url.clone(), ..asking::work(request.plan, arms, bin, BTreeMap::new()) }
 }
 
 /// Refuses what only this machine could do.
@@ -82,7 +77,7 @@ pub(crate) fn ready(request: &SessionRequest<'_>, observer: &mut dyn Observer) -
     let mut readiness = Readiness::default();
     for (address, arms) in hosts_of(request)? {
         let mut host = AtHost::connect(request, &address, observer)?;
-        let order = Order::Check(Box::new(work(request, arms, None)));
+        let order = Order::Check(Box::new(work(request, arms)));
         let checked = match host.ask(&order, CHECK_TIMEOUT, &request.cancel, observer) {
             Ok(Answer::Checked(checked)) => checked.map_err(|problem| host.inside(problem))?,
             Ok(other) => return Err(asking::out_of_turn(&other)),
@@ -92,7 +87,7 @@ pub(crate) fn ready(request: &SessionRequest<'_>, observer: &mut dyn Observer) -
         readiness.add(*checked, &address.to_string());
     }
     if let Some(hosts) = &request.plan.hosts {
-        let _nothing_to_restore = Client::open(request, hosts, observer)?.close();
+        let _nothing_to_restore = ends::close(ends::open(request, hosts, observer)?);
     }
     Ok(readiness)
 }
@@ -110,9 +105,9 @@ pub(crate) fn open<'a>(
     let mut reached_as = None;
     if let Some(hosts) = &request.plan.hosts {
         reached_as = Some(ends::reached_as(hosts, &address)?);
-        host.client = Some(Client::open(request, hosts, observer)?);
+        host.clients = ends::open(request, hosts, observer)?;
     }
-    SshSession::open(request, host, work(request, arms, reached_as), observer)
+    SshSession::open(request, host, (work(request, arms), reached_as), observer)
 }
 
 /// The machine that relative sizes are relative to: the first host's. Each is asked once.

@@ -1,10 +1,11 @@
 //! A session on another host.
 
-use super::ends::{self, Client};
+use super::ends;
 use super::host::AtHost;
 use crate::asking::{CLOSE_TIMEOUT, NoAnswer, OPEN_TIMEOUT, out_of_turn, trial_timeout};
 use crate::session::{Closed, Session, SessionRequest, TrialDraft};
 use holdup_load::Cancel;
+use holdup_model::ends::ClientHostsView;
 use holdup_model::progress::Silent;
 use holdup_model::wire::{Answer, Order, Work};
 use holdup_model::{Arm, Event, Fact, Observer, Problem, ProblemKind, Trial, TrialSpec, TrialStatus};
@@ -23,7 +24,7 @@ impl<'a> SshSession<'a> {
     pub(super) fn open(
         request: &'a SessionRequest<'a>,
         mut host: AtHost,
-        work: Work,
+        (mut work, reached_as): (Work, Option<String>),
         observer: &mut dyn Observer,
     ) -> Result<Self, Problem> {
         let timeout = OPEN_TIMEOUT + request.ssh.wait;
@@ -36,11 +37,13 @@ impl<'a> SshSession<'a> {
                 no => lost(&host, &no),
             });
         }
+        work.clients = reached_as
+            .map(|reached_as| ClientHostsView { reached_as, clocks: ends::clocks(&host.clients, host.clock()) });
         let environment = match host.ask(&Order::Open(Box::new(work)), timeout, &request.cancel, observer) {
             Ok(Answer::Opened(Ok(facts))) => facts,
             Ok(Answer::Opened(Err(problem))) => {
                 let problem = host.inside(problem);
-                let _client = host.client.take().map(Client::close);
+                let _clients = ends::close(std::mem::take(&mut host.clients));
                 host.end();
                 return Err(problem);
             }
@@ -48,18 +51,18 @@ impl<'a> SshSession<'a> {
             Err(NoAnswer::Cancelled) => {
                 // The agent answers when it has put back what it had set.
                 let _answer = host.stop(CLOSE_TIMEOUT);
-                let _client = host.client.take().map(Client::close);
+                let _clients = ends::close(std::mem::take(&mut host.clients));
                 host.end();
                 return Err(Problem::interrupted("opening the session"));
             }
             Err(no) => return Err(lost(&host, &no)),
         };
-        let of_client = host.client.as_ref().map(|client| client.facts(host.clock())).unwrap_or_default();
+        let of_clients = ends::facts(&host.clients, host.clock());
         // Ends that reach each other have compared their clocks themselves, which is more exact.
         let is_new = |fact: &Fact| environment.iter().all(|known| known.key != fact.key);
-        let of_client: Vec<Fact> = of_client.into_iter().filter(is_new).collect();
-        let environment: Vec<Fact> = environment.into_iter().chain(host.facts()).chain(of_client).collect();
-        if let Some(note) = ends::clocks_in_words(&environment) {
+        let of_clients: Vec<Fact> = of_clients.into_iter().filter(is_new).collect();
+        let environment: Vec<Fact> = environment.into_iter().chain(host.facts()).chain(of_clients).collect();
+        for note in ends::clocks_in_words(&host.clients, &environment) {
             observer.event(Event::Note(&note));
         }
         Ok(SshSession { request, host, environment, lost: false })
@@ -121,10 +124,9 @@ impl Session for SshSession<'_> {
     fn close(mut self: Box<Self>) -> Closed {
         let mut closed = Closed::default();
         // Load that has no server any more would wait for it.
-        if let Some((notes, lost)) = self.host.client.take().map(Client::close) {
-            closed.notes.extend(notes);
-            lost.iter().for_each(|at| self.restore_anew(at, &mut closed));
-        }
+        let (notes, lost) = ends::close(std::mem::take(&mut self.host.clients));
+        closed.notes.extend(notes);
+        lost.iter().for_each(|at| self.restore_anew(at, &mut closed));
         if self.lost {
             self.restore_anew(&self.host, &mut closed);
             return closed;

@@ -136,8 +136,7 @@ fn result(
             None => Measurement::absent(*id, format!("{named} does not measure it")),
         }
     });
-    let mut result =
-        TrialResult { measurements: measurements.collect(), histograms: reading.histograms, notes: reading.notes };
+    let mut result = TrialResult::new(measurements.collect(), reading.histograms, reading.notes);
     if times.warmup_ns > 0 {
         result
             .notes

@@ -129,7 +129,8 @@ pub(crate) fn of(done: &Done<'_>) -> Result<TrialResult, Problem> {
     };
     let mut notes = notes(setup, *torn);
     notes.extend(apart.map(|error| format!("times from sender to receiver are off by {error} at most")));
-    Ok(TrialResult { measurements, histograms, notes })
+    let clock_error_ns = apart.map(|error| error.ns);
+    Ok(TrialResult { clock_error_ns, ..TrialResult::new(measurements, histograms, notes) })
 }
 
 /// What was sent must have come, to the last message.

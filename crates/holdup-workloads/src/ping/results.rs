@@ -146,7 +146,7 @@ pub(crate) fn of(done: &Done<'_>) -> Result<TrialResult, Problem> {
     let histograms = latency.into_iter().chain(one_way.map(|histogram| named("one_way", histogram))).collect();
     let mut notes = notes(setup, begin, end);
     notes.extend(notes_of_two_hosts(done, &totals));
-    Ok(TrialResult { measurements, histograms, notes })
+    Ok(TrialResult::new(measurements, histograms, notes))
 }
 
 impl Done<'_> {

@@ -72,11 +72,8 @@ pub(crate) fn of(setup: &Setup, shared: &Shared, begin: &Edge, end: &Edge) -> Re
     measurements.extend(spinning(setup, latencies.count(), spins));
     measurements.extend(kernel_accounts(account::between(shared.worker_slots().map(|s| &s.marks))));
     let named = |name: &str, histogram| NamedHistogram { name: name.to_owned(), histogram };
-    Ok(TrialResult {
-        measurements,
-        histograms: vec![named("latency", latencies), named("wakeup", wakeups)],
-        notes: notes(setup, end),
-    })
+    let histograms = vec![named("latency", latencies), named("wakeup", wakeups)];
+    Ok(TrialResult::new(measurements, histograms, notes(setup, end)))
 }
 
 fn times(ids: [&str; 4], histogram: &Histogram, longest_ns: u64, waiting_ns: Option<u64>) -> Vec<Measurement> {

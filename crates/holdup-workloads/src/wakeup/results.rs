@@ -57,7 +57,7 @@ pub(crate) fn of(setup: &Setup, slots: &Slots, length_ns: u64) -> Result<TrialRe
     let mut notes = vec![format!("the latest of {} wake-ups was {longest_us:.1} us late", all.count())];
     notes.extend(shortfall(setup, slots, length_ns));
     histograms.insert(0, NamedHistogram { name: "latency".to_owned(), histogram: all });
-    Ok(TrialResult { measurements, histograms, notes })
+    Ok(TrialResult::new(measurements, histograms, notes))
 }
 
 fn tail(all: &Histogram) -> Measurement {

@@ -1,12 +1,11 @@
 //! Groups of senders and receivers that exchange short messages.
 
 use crate::messenger;
-use crate::messenger::apart::{self, ServerSide};
+use crate::messenger::apart;
 use crate::messenger::setup::Setup;
 use holdup_host::Host;
-use holdup_load::peer::Server;
-use holdup_load::two_ends;
-use holdup_load::{PrepareContext, Prepared, TrialContext, TrialResult, Workload};
+use holdup_load::combine::Combination;
+use holdup_load::{PrepareContext, Prepared, Shared, TrialContext, TrialResult, Workload, client_hosts, two_ends};
 use holdup_model::plan::MetricChoice;
 use holdup_model::{Meta, Metric, Parameter, Parameters, Problem};
 
@@ -29,8 +28,8 @@ const META: Meta = Meta {
            timed, at random distances.\n\n\
            Sent and received are counted one by one and must be equal at the end: senders stop, receivers read until \
            no task writes any more. A trial that lost a message is void.\n\n\
-           With [hosts] the receivers are on the host under test and the senders on another one, over TCP. Latency and \
-           total_time_s need both clocks then, and are given only where they exceed what their comparison may be off.\n\n\
+           With [hosts] the receivers are on the host under test, over TCP, and the groups' senders in equal parts on others. \
+           Latency and total_time_s need both clocks then, and are given where they exceed what their comparison may be off.\n\n\
            Limits: pipes and socket pairs measure their own locks and copies as well as the scheduler. Switches and \
            CPU time are each task's own accounts, taken when it first sees that the window is open or closed. Over \
            tcp, several senders share a connection, as in hackbench; the kernel may then cut a message in two, and \
@@ -71,6 +70,10 @@ impl Workload for Messenger {
         Setup::read(parameters, host)?.check_two_ends()
     }
 
+    fn shared(&self) -> Option<&'static Shared> {
+        Some(&SHARED)
+    }
+
     /// Nothing is made for a session, so all uses share one.
     fn session_key(&self, _parameters: &Parameters) -> String {
         String::new()
@@ -82,8 +85,9 @@ impl Workload for Messenger {
     }
 
     fn prepare(&self, context: PrepareContext<'_>) -> Result<Box<dyn Prepared>, Problem> {
-        let has_fixed_work = |parameters: &Parameters| !matches!(parameters.integer("messages"), Ok(None | Some(0)));
-        if let Some(session) = two_ends::prepare(META.id, &context, has_fixed_work, run_apart)? {
+        let run: two_ends::RunClient<_> =
+            |server, host, trial| apart::run(server, &Setup::read(trial.parameters, host)?, trial);
+        if let Some(session) = two_ends::prepare(&Messenger, &context, has_fixed_work, run)? {
             return Ok(session);
         }
         crate::messenger::REFERENCE_TOOLS.prepare(context, |context| {
@@ -95,10 +99,20 @@ impl Workload for Messenger {
     }
 }
 
-/// The client of two hosts.
-fn run_apart(server: Server<ServerSide>, host: &Host, trial: TrialContext<'_>) -> Result<TrialResult, Problem> {
-    apart::run(server, &Setup::read(trial.parameters, host)?, trial)
+fn has_fixed_work(parameters: &Parameters) -> bool {
+    !matches!(parameters.integer("messages"), Ok(None | Some(0)))
 }
+
+static SHARED: Shared = Shared {
+    divide: |parameters, hosts| {
+        if has_fixed_work(parameters) {
+            let why = "fixed work is done at another time on each host, and the window is the work";
+            return Err(Problem::usage(format!("messages with {hosts} client hosts"), why).hint("messages = 0"));
+        }
+        client_hosts::divide(parameters, "groups", hosts)
+    },
+    combine: |metric| Combination::usual(metric, "messages_per_s"),
+};
 
 struct Session {
     host: Host,

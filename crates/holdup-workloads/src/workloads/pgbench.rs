@@ -2,7 +2,7 @@
 
 use holdup_catalogue::pgbench::FACTORS;
 use holdup_host::Host;
-use holdup_load::{PostgresOptions, PrepareContext, Prepared, Workload};
+use holdup_load::{PostgresOptions, PrepareContext, Prepared, Shared, Workload};
 use holdup_model::plan::MetricChoice;
 use holdup_model::{Availability, ClosedLoop, Meta, Metric, Parameter, Parameters, Problem, Semantics, Think};
 use holdup_postgres::RunAs;
@@ -37,9 +37,9 @@ With `--pg URL` nothing is started, stopped or restarted, so pool=cold and setti
 had. Tables of pgbench are used when they have the wanted scale and fill factor, made and removed again when there \
 are none, and refused otherwise. A user's script must bring its own tables there.
 
-With two ends (`[hosts]`, docs/hosts.md) pgbench runs on the client host. The server listens at one address then and lets in \
-that host alone, with a password of the run (SCRAM, not TLS: what is measured is as it would be without). A script is the \
-client host's file.",
+With two ends (`[hosts]`, docs/hosts.md) pgbench runs on the client hosts, which have the clients and the rate in equal parts. \
+The server listens at one address then and lets in those hosts alone, each with a password of the run (SCRAM, not TLS: what is \
+measured is as it would be without). A script is the client hosts' file, and `threads` are those of each.",
     references: &[
         "https://www.postgresql.org/docs/current/pgbench.html",
         "PostgreSQL src/bin/pgbench/pgbench.c: doLog, threadRun, handle_sig_alarm (15.18)",
@@ -87,6 +87,10 @@ impl Workload for Pgbench {
 
     fn has_two_ends(&self) -> bool {
         true
+    }
+
+    fn shared(&self) -> Option<&'static Shared> {
+        Some(&holdup_postgres::pgbench::SHARED)
     }
 
     fn has_postgres(&self) -> bool {

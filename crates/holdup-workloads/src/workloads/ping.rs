@@ -1,13 +1,12 @@
 //! Messages between two ends: ping-pong, under load, one way, played back.
 
-use crate::ping::apart::{self, ServerSide};
+use crate::ping::apart;
 use crate::ping::results;
 use crate::ping::setup::Setup;
 use crate::ping::sockets::{self, InNetwork};
 use crate::ping::trial;
 use holdup_host::Host;
 use holdup_host::network::Topology;
-use holdup_load::peer::Server;
 use holdup_load::two_ends;
 use holdup_load::{PrepareContext, Prepared, TrialContext, TrialResult, Workload};
 use holdup_model::plan::MetricChoice;
@@ -39,7 +38,7 @@ const META: Meta = Meta {
            is known modulo 4.29 s; shorter ones have no one-way time, and below 4 bytes no order. Over \
            TCP small messages are put together (Nagle) in `throughput` only. One message is one system call at the \
            sender; at the receiver as well with datagrams, while a read of a stream takes all that is there.\n\n\
-           With [hosts] the server is on the host under test and the client on another one, over UDP or TCP. Arrivals are \
+           With [hosts] the server is on the host under test and the client on one other, over UDP or TCP. Arrivals are \
            placed by the client's clock, and one-way times are given only where they exceed what the comparison of both \
            clocks may be off. Datagrams that the network lost are counted and do not make a trial void.\n\n\
            Limits: what the kernel does to deliver over loopback runs in the sender's context, so it is part of the \
@@ -106,7 +105,9 @@ impl Workload for Ping {
     }
 
     fn prepare(&self, context: PrepareContext<'_>) -> Result<Box<dyn Prepared>, Problem> {
-        if let Some(session) = two_ends::prepare(META.id, &context, |_| false, run_apart)? {
+        let run: two_ends::RunClient<_> =
+            |server, host, trial| apart::run(server, &Setup::read(trial.parameters, host)?, trial);
+        if let Some(session) = two_ends::prepare(&Ping, &context, |_| false, run)? {
             return Ok(session);
         }
         crate::ping::REFERENCE_TOOLS.prepare(context, |context| {
@@ -119,11 +120,6 @@ impl Workload for Ping {
             Ok(Box::new(Session { host: context.host.clone() }))
         })
     }
-}
-
-/// The client of two hosts.
-fn run_apart(server: Server<ServerSide>, host: &Host, trial: TrialContext<'_>) -> Result<TrialResult, Problem> {
-    apart::run(server, &Setup::read(trial.parameters, host)?, trial)
 }
 
 struct Session {

@@ -6,7 +6,7 @@ use holdup_host::network::Topology;
 use holdup_load::network::NetworkSpec;
 use holdup_load::peer::Server;
 use holdup_load::two_ends;
-use holdup_load::{PostgresOptions, PrepareContext, Prepared, TrialContext, TrialResult, Workload};
+use holdup_load::{PostgresOptions, PrepareContext, Prepared, Shared, TrialContext, TrialResult, Workload};
 use holdup_model::plan::MetricChoice;
 use holdup_model::{Availability, Meta, Metric, Parameter, Parameters, Problem};
 use holdup_stream::setup::Setup;
@@ -40,8 +40,8 @@ const META: Meta = Meta {
            CPU seconds per 10^9 bytes are those of the workers between the edges of the window, by their own clocks, \
            with what the kernel did in their name, mostly also on behalf of the other end: on one host the softirq that \
            delivers runs in the sender. What ksoftirqd did belongs to no worker.\n\n\
-           With [hosts] one end of each connection is on the host under test, and the end that connects on another one, over \
-           TCP; the time of a transfer is not measured then.\n\n\
+           With [hosts] one end of each connection is on the host under test, and the end that connects on others, over TCP; they \
+           have equal numbers, with `workers` on each, and the time of a transfer is not measured.\n\n\
            With a `profile`, which is read as uperf reads it, connections, protocol, size, mode, workers, sharing and rate \
            are those of the profile.",
     references: &[
@@ -86,6 +86,10 @@ impl Workload for Stream {
         apart::check(&setup, "[hosts]")
     }
 
+    fn shared(&self) -> Option<&'static Shared> {
+        Some(&results::SHARED)
+    }
+
     fn session_key(&self, _parameters: &Parameters) -> String {
         String::new()
     }
@@ -108,7 +112,9 @@ impl Workload for Stream {
     }
 
     fn prepare(&self, context: PrepareContext<'_>) -> Result<Box<dyn Prepared>, Problem> {
-        if let Some(session) = two_ends::prepare(META.id, &context, |_| false, run_apart)? {
+        let run: two_ends::RunClient<_> =
+            |server, host, trial| apart::run(server, &Setup::read(trial.parameters, host)?, host, trial);
+        if let Some(session) = two_ends::prepare(&Stream, &context, |_| false, run)? {
             return Ok(session);
         }
         REFERENCE_TOOLS.prepare(context, |context| {
@@ -132,11 +138,6 @@ impl Workload for Stream {
             Ok(Box::new(Session { host: context.host.clone() }))
         })
     }
-}
-
-/// The client of two hosts.
-fn run_apart(server: Server<apart::ServerSide>, host: &Host, trial: TrialContext<'_>) -> Result<TrialResult, Problem> {
-    apart::run(server, &Setup::read(trial.parameters, host)?, host, trial)
 }
 
 struct Session {

@@ -50,7 +50,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     if let Some(kernel) = &args.kernel {
         let plan = guest_with(args, &host, kernel)?;
         let request = SessionRequest {
-            client: None,
+            clients: None,
             host: &host,
             plan: &plan,
             schedule: &holdup_plan::schedule(&plan)?,

@@ -172,7 +172,7 @@ impl Place {
     ) -> Result<Readiness, Problem> {
         let (guests, postgres) = (self.guests.source.options(self.guests.parallel), self.postgres());
         let request = SessionRequest {
-            client: None,
+            clients: None,
             host,
             plan,
             schedule,

@@ -9,6 +9,11 @@ use std::process::{Command, Output};
 /// Runs a shell script in the lab; `$R` is a run of pgbench on both hosts that wants `--out` and times, `$H` is holdup, and
 /// `$E` makes a run one of both hosts.
 fn lab(place: &Sandbox, script: &str) -> Output {
+    lab_of(place, "srv cli", script)
+}
+
+/// The same with these hosts.
+pub(super) fn lab_of(place: &Sandbox, hosts: &str, script: &str) -> Output {
     if let Some(reason) = missing() {
         ignore(reason);
     }
@@ -31,6 +36,7 @@ fn lab(place: &Sandbox, script: &str) -> Output {
         .arg("sh")
         .arg(script)
         .current_dir(place.path(""))
+        .env("HOSTS", hosts)
         .env("HOLDUP_STATE_DIR", place.path("state"))
         .env("HOLDUP_CACHE", place.path("cache"))
         .env("HOLDUP_WAIT", "0s")
@@ -38,24 +44,24 @@ fn lab(place: &Sandbox, script: &str) -> Output {
         .unwrap()
 }
 
-fn bundle(place: &Sandbox, file: &str) -> BundleData {
+pub(super) fn bundle(place: &Sandbox, file: &str) -> BundleData {
     holdup_bundle::read(&place.path(file)).unwrap()
 }
 
 /// The only trial that counts.
 #[track_caller]
-fn only_trial(bundle: &BundleData) -> &Trial {
+pub(super) fn only_trial(bundle: &BundleData) -> &Trial {
     let all: Vec<&Trial> = bundle.trials.iter().filter(|trial| trial.status == TrialStatus::Done).collect();
     let [one] = all.as_slice() else { panic!("{} trials count of {:#?}", all.len(), bundle.trials) };
     one
 }
 
-fn metric<'a>(trial: &'a Trial, id: &str) -> &'a Measured {
+pub(super) fn metric<'a>(trial: &'a Trial, id: &str) -> &'a Measured {
     &trial.measurements.iter().find(|m| m.metric == id).unwrap_or_else(|| panic!("no {id}")).value
 }
 
 #[track_caller]
-fn value(trial: &Trial, id: &str) -> f64 {
+pub(super) fn value(trial: &Trial, id: &str) -> f64 {
     metric(trial, id).value().unwrap_or_else(|| panic!("{id}: {:?}", metric(trial, id)))
 }
 
@@ -66,13 +72,13 @@ fn clock_error_us(trial: &Trial) -> f64 {
     said.unwrap_or_else(|| panic!("{:?}", trial.notes)).1.parse().unwrap()
 }
 
-fn fact(bundle: &BundleData, key: &str) -> Option<String> {
+pub(super) fn fact(bundle: &BundleData, key: &str) -> Option<String> {
     let all = bundle.environment.iter().flat_map(|reading| &reading.facts);
     all.filter(|fact| fact.key == key).find_map(|fact| fact.value.clone())
 }
 
 #[track_caller]
-fn says(place: &Sandbox, file: &str, words: &[&str]) {
+pub(super) fn says(place: &Sandbox, file: &str, words: &[&str]) {
     let text = std::fs::read_to_string(place.path(file)).unwrap();
     for word in words {
         assert!(text.contains(word), "`{word}` is missing in {file}:\n{text}");
@@ -262,7 +268,7 @@ pub(super) fn ends_that_cannot_be_are_refused_with_a_way_out() {
         &place,
         "$R --set hosts.client=srv --duration 1s --out x.holdup 2> same.txt\n\
          $R --set hosts.client=missing.invalid --duration 1s --out x.holdup 2> unknown.txt\n\
-         $R --set hosts.client=cli,srv2 --duration 1s --out x.holdup 2> two.txt\n\
+         $R --set hosts.client=cli,cli --duration 1s --out x.holdup 2> two.txt\n\
          $R --set hosts.client=cli --pg host=x --duration 1s --out x.holdup 2> pg.txt\n\
          $R --set hosts.client=cli --target local --duration 1s --out x.holdup 2> target.txt\n\
          $R --set hosts.client=cli --set hosts.address=10.99.0.1 --duration 1s --out address.holdup 2> address.txt\n\
@@ -282,7 +288,7 @@ pub(super) fn ends_that_cannot_be_are_refused_with_a_way_out() {
     assert_eq!(output.status.code(), Some(0), "{out}{err}");
     says(&place, "same.txt", &["both ends are srv", "hint: --target ssh:srv without [hosts]"]);
     says(&place, "unknown.txt", &["host missing.invalid: there is no host of this name"]);
-    says(&place, "two.txt", &["it names 2 hosts, and an end is one"]);
+    says(&place, "two.txt", &["cli is named twice"]);
     says(&place, "pg.txt", &["with [hosts] holdup starts the server", "hint: --target ssh:cli --pg URL"]);
     says(&place, "target.txt", &["[hosts] has the target ssh:srv"]);
     says(&place, "address.txt", &["PostgreSQL at 10.99.0.1 on srv", "must be one of the server's own"]);

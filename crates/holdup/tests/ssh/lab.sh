@@ -1,6 +1,7 @@
-# Two hosts, `srv` and `cli`, each with an sshd in its network and mount namespaces, on a bridge of a third one.
-# Runs in namespaces that the test made: lab.sh FOLDER COMMAND...
+# Hosts, by default `srv` and `cli`, each with an sshd in its network and mount namespaces, on a bridge of one more.
+# Runs in namespaces that the test made: [HOSTS='srv cli'] lab.sh FOLDER COMMAND...
 set -e
+HOSTS=${HOSTS:-srv cli}
 D=$1
 shift
 mkdir -p /run/holdup /run/sshd /run/netns
@@ -12,10 +13,10 @@ ip addr add 10.99.0.1/24 dev br0
 ip link set br0 up
 ssh-keygen -q -t ed25519 -N '' -f "$D/user_key"
 n=2
-# The client has another CLOCK_MONOTONIC, as hosts have that were booted at other times.
+# Clients have another CLOCK_MONOTONIC, as hosts have that were booted at other times.
 T='-T --monotonic 100000'
 unshare $T true 2> /dev/null || T=
-for h in srv cli; do
+for h in $HOSTS; do
     ip netns add $h
     ip link add v$h type veth peer name e0 netns $h
     ip link set v$h master br0 up
@@ -56,7 +57,7 @@ C
     n=$((n + 1))
 done
 trap 'kill $sshds' EXIT
-for h in srv cli; do
+for h in $HOSTS; do
     for i in 1 2 3 4 5 6 7 8 9 10; do
         ssh -F "$D/ssh_config" -o BatchMode=yes $h true && break
         sleep 0.3

@@ -14,6 +14,7 @@ mod cutter;
 mod ends;
 #[path = "../common/ssh.rs"]
 mod server;
+mod several;
 
 use common::{Sandbox, is_root, refused, texts, wait_for};
 use holdup_testkit::ignore;
@@ -490,6 +491,7 @@ fn main() -> ExitCode {
 /// The tests, whose `main` is not that of this program: it may be the cutter.
 mod listed {
     use super::ends::*;
+    use super::several::*;
     use super::*;
 
     holdup_testkit::tests!(
@@ -512,6 +514,8 @@ mod listed {
         an_end_that_disappears_makes_the_trial_void_and_both_are_restored,
         a_line_of_two_ends_that_is_cut_at_any_message_leaves_both_hosts_as_they_were,
         sessions_run_on_two_hosts_at_the_same_time,
+        several_clients_load_one_server_and_their_results_add_up,
+        a_client_of_several_that_is_killed_or_silent_makes_the_trial_void_and_all_are_restored,
     );
 
     pub(super) fn run() -> ExitCode {

@@ -100,7 +100,7 @@ fn simulated(
 ) -> Result<Vec<Span>, Problem> {
     let (guests, postgres) = (GuestOptions::default(), PostgresOptions::default());
     let request = SessionRequest {
-        client: None,
+        clients: None,
         host,
         plan,
         schedule,
