@@ -17,7 +17,7 @@ impl Files for Parts<'_> {
         }
         match self.0.get(path.len() % 7 + 1) {
             Some(part) => Ok(part.to_vec()),
-            None => Err(Unread { is_gone: path.len() % 2 == 0, why: format!("cannot read {path}") }),
+            None => Err(Unread { is_gone: path.len().is_multiple_of(2), why: format!("cannot read {path}") }),
         }
     }
 
