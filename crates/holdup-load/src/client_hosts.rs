@@ -320,7 +320,8 @@ mod tests {
             assert_eq!(divided("clients", total, hosts), Ok(expect));
         }
         let refused = divided("clients", 2, 3).expect_err("one host has none");
-        assert_eq!(refused.to_string(), "clients = 2: they are divided among 3 client hosts, and each needs one");
+        assert_eq!(refused.what, "clients = 2");
+        assert_eq!(refused.why, "they are divided among 3 client hosts, and each needs one");
         assert!(refused.hint.is_some_and(|hint| hint.starts_with("clients = 3 or more")));
     }
 

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail the test")]
 
-use super::{Admission, serve};
+use super::{Admission, MOST_CONNECTIONS, serve};
 use crate::Cancel;
 use crate::peer::*;
 use holdup_host::Host;
@@ -166,7 +166,7 @@ fn hello_payload(version: &str) -> Vec<u8> {
 fn silent_connections_do_not_block_others() {
     let (refused, logged) = beside_service(|address| {
         // The highest number that is served at the same time, all but one of them silent.
-        let silent: Vec<TcpStream> = (0..15).map(|_| TcpStream::connect(address).unwrap()).collect();
+        let silent: Vec<TcpStream> = (1..MOST_CONNECTIONS).map(|_| TcpStream::connect(address).unwrap()).collect();
         let mut last = connect(address);
         let _clocks = last.compare_clocks().unwrap();
         let refused = connect_with(address, "").unwrap_err().why;

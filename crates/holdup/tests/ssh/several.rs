@@ -67,29 +67,7 @@ pub(super) fn several_clients_load_one_server_and_their_results_add_up() {
     says(&place, "stranger.txt", &["no pg_hba.conf entry for host \"10.99.0.1\", user \"holdup_load_1\""]);
     says(&place, "other.txt", &["no pg_hba.conf entry for host \"10.99.0.3\", user \"holdup_load_2\""]);
     says(&place, "own.txt", &["no password supplied"]);
-    let pg = bundle(&place, "pg.holdup");
-    let trial = only_trial(&pg);
-    adds_up(trial, "tps");
-    began_together(trial);
-    for (host, clients) in [("cli", 2), ("far", 1)] {
-        let command = format!("--client={clients} ");
-        let has = |note: &String| note.starts_with(&format!("{host}: pgbench ")) && note.contains(&command);
-        assert!(trial.notes.iter().any(has), "{host} {clients}: {:#?}", trial.notes);
-    }
-    // Of all transactions of the window, not of those of a host.
-    let latency = trial.histograms.iter().find(|named| named.name == "latency").unwrap();
-    let seconds = trial.window.unwrap().length_ns as f64 / 1e9;
-    let counted = latency.histogram.count() as f64 / seconds;
-    assert!((counted - value(trial, "tps")).abs() <= 0.2 * counted, "{counted} of {}", value(trial, "tps"));
-    let median_us = latency.histogram.quantile_ns(0.5).unwrap() as f64 / 1e3;
-    assert!((value(trial, "latency_p50_us") - median_us).abs() < 1e-6 * median_us);
-    for (number, host) in [("1", "cli"), ("2", "far")] {
-        assert_eq!(fact(&pg, &format!("client.{number}.ssh.host")).as_deref(), Some(host));
-        assert!(fact(&pg, &format!("client.{number}.pgbench.version")).is_some());
-        let ms = |key: &str| fact(&pg, &format!("ends.{number}.{key}")).unwrap().parse::<f64>().unwrap();
-        // It is one machine with one clock.
-        assert!(ms("clock_offset_ms").abs() <= ms("clock_offset_error_ms"), "{host}");
-    }
+    transactions_add_up(&place);
     let streams = bundle(&place, "stream.holdup");
     let trial = only_trial(&streams);
     for id in ["throughput_gbit_per_s", "bytes_sent", "bytes_received", "connections_held"] {
@@ -118,6 +96,33 @@ pub(super) fn several_clients_load_one_server_and_their_results_add_up() {
     // Its sshd alone.
     let listening = std::fs::read_to_string(place.path("listen.txt")).unwrap();
     assert_eq!(listening.lines().count(), 1, "{listening}");
+}
+
+/// What the run of pgbench brought.
+fn transactions_add_up(place: &Sandbox) {
+    let pg = bundle(place, "pg.holdup");
+    let trial = only_trial(&pg);
+    adds_up(trial, "tps");
+    began_together(trial);
+    for (host, clients) in [("cli", 2), ("far", 1)] {
+        let command = format!("--client={clients} ");
+        let has = |note: &String| note.starts_with(&format!("{host}: pgbench ")) && note.contains(&command);
+        assert!(trial.notes.iter().any(has), "{host} {clients}: {:#?}", trial.notes);
+    }
+    // Of all transactions of the window, not of those of a host.
+    let latency = trial.histograms.iter().find(|named| named.name == "latency").unwrap();
+    let seconds = trial.window.unwrap().length_ns as f64 / 1e9;
+    let counted = latency.histogram.count() as f64 / seconds;
+    assert!((counted - value(trial, "tps")).abs() <= 0.2 * counted, "{counted} of {}", value(trial, "tps"));
+    let median_us = latency.histogram.quantile_ns(0.5).unwrap() as f64 / 1e3;
+    assert!((value(trial, "latency_p50_us") - median_us).abs() < 1e-6 * median_us);
+    for (number, host) in [("1", "cli"), ("2", "far")] {
+        assert_eq!(fact(&pg, &format!("client.{number}.ssh.host")).as_deref(), Some(host));
+        assert!(fact(&pg, &format!("client.{number}.pgbench.version")).is_some());
+        let ms = |key: &str| fact(&pg, &format!("ends.{number}.{key}")).unwrap().parse::<f64>().unwrap();
+        // It is one machine with one clock.
+        assert!(ms("clock_offset_ms").abs() <= ms("clock_offset_error_ms"), "{host}");
+    }
 }
 
 pub(super) fn a_client_of_several_that_is_killed_or_silent_makes_the_trial_void_and_all_are_restored() {
