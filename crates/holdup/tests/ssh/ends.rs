@@ -344,7 +344,7 @@ pub(super) fn an_end_that_disappears_makes_the_trial_void_and_both_are_restored(
     assert_eq!(std::fs::read_to_string(place.path("left.txt")).unwrap(), "", "no agent stays");
 }
 
-/// Both lines in turn, cut at every fifteenth message of a run of one trial until a run is over before; at each with
+/// Both lines in turn, cut at every 25th message of a run of one trial until a run is over before; at each with
 /// HOLDUP_CUT_EACH=1, which takes half an hour.
 pub(super) fn a_line_of_two_ends_that_is_cut_at_any_message_leaves_both_hosts_as_they_were() {
     let place = Sandbox::new();
@@ -354,7 +354,7 @@ pub(super) fn a_line_of_two_ends_that_is_cut_at_any_message_leaves_both_hosts_as
            --duration 50ms --transport tcp --groups 1 --senders 1 --receivers 1 --set swappiness=11 --dead-after 3s --out $1.holdup > $1.txt 2>&1; }}\n\
          run whole || {{ cat whole.txt; exit 1; }}\n\
          real=$HOLDUP_SSH; first=$((${{HOLDUP_CUT_EACH:-5}} > 1 ? 5 : 1))\n\
-         for end in cli srv; do for at in $(seq $first ${{HOLDUP_CUT_EACH:-15}} 200); do\n\
+         for end in cli srv; do for at in $(seq $first ${{HOLDUP_CUT_EACH:-25}} 200); do\n\
            out=$end-$at\n\
            export {CUTTER}=close:$at:$PWD/count-$out:$end HOLDUP_SSH=\"{cutter} ${{real#ssh }}\"\n\
            run $out; code=$?\n\
