@@ -47,7 +47,16 @@ impl Sandbox {
 
     /// The binary, with this folder as its working directory and its state kept here.
     pub(crate) fn holdup(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(program());
+        self.command(&program(), args)
+    }
+
+    /// The same with a binary that is linked dynamically, for what is preloaded.
+    pub(crate) fn dynamic(&self, args: &[&str]) -> Command {
+        self.command(Path::new(env!("CARGO_BIN_EXE_holdup")), args)
+    }
+
+    fn command(&self, program: &Path, args: &[&str]) -> Command {
+        let mut command = Command::new(program);
         command
             .args(args)
             .current_dir(self.folder.path())
