@@ -120,11 +120,8 @@ impl<'a> Watched<'a> {
         item: &str,
         accept: impl Fn(&str) -> bool,
     ) -> Result<f64, Missing> {
-        let collected = self.collected(trial, id)?;
-        if collected.items.iter().any(|i| i.name == item) {
-            return self.sum(trial, id, item, accept);
-        }
-        Err(brought_no(id, item))
+        let accepted = self.values(trial, id, item)?.into_iter().filter(|(label, _)| accept(label));
+        Ok(accepted.fold(0.0, |sum, (_, value)| sum + value))
     }
 
     /// The labels and values of a collector's items of one name, which it always brings when it can.

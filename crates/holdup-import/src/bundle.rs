@@ -32,22 +32,25 @@ pub fn bundle(kind: &str, given: &[Named], head: BundleHead) -> BundleData {
     let confounded: BTreeMap<&str, String> =
         keys.iter().filter_map(|key| Some((key.as_str(), confound(key, &names, given)?))).collect();
     // Benchmarks that differ with the name alone have nothing to be compared with.
-    let of = |sample: &Sample| match sample.labels.get(BENCHMARK) {
-        Some(benchmark) if !confounded.contains_key(BENCHMARK) => benchmark.clone(),
-        _ => kind.to_owned(),
-    };
-    let works: Vec<Work> = distinct(named(given).map(|(_, sample)| of(sample)))
-        .into_iter()
-        .map(|name| {
-            Work::new(named(given).map(|(_, sample)| sample).filter(|sample| of(sample) == name), &name, &confounded)
-        })
-        .collect();
+    let benchmark =
+        |sample: &'_ Sample| sample.labels.get(BENCHMARK).filter(|_| !confounded.contains_key(BENCHMARK)).cloned();
+    let mut samples_of: Vec<(String, Vec<&Sample>)> = Vec::new();
+    let mut place_of: BTreeMap<String, usize> = BTreeMap::new();
+    for (_, sample) in named(given) {
+        let name = benchmark(sample).unwrap_or_else(|| kind.to_owned());
+        let place = *place_of.entry(name).or_insert_with_key(|name| {
+            samples_of.push((name.clone(), Vec::new()));
+            samples_of.len() - 1
+        });
+        samples_of[place].1.push(sample);
+    }
+    let works: Vec<Work> = samples_of.iter().map(|(name, samples)| Work::new(samples, name, &confounded)).collect();
     let (mut arms, mut trials, mut order): (Vec<Arm>, Vec<Trial>, Vec<TrialSpec>) =
         (Vec::new(), Vec::new(), Vec::new());
     let mut blocks: BTreeMap<u32, u32> = BTreeMap::new();
     for (name, sample) in named(given) {
-        let own = of(sample);
-        let Some(work) = works.iter().find(|work| work.name == own) else { continue };
+        let own = benchmark(sample).unwrap_or_else(|| kind.to_owned());
+        let Some(work) = place_of.get(&own).map(|place| &works[*place]) else { continue };
         let arm = arm_of(&mut arms, (&names, name), work, works.len() > 1, sample);
         let block = blocks.entry(arm).or_default();
         let seq = trials.len() as u32;
@@ -115,9 +118,8 @@ struct Work {
 }
 
 impl Work {
-    fn new<'a>(samples: impl Iterator<Item = &'a Sample>, name: &str, confounded: &BTreeMap<&str, String>) -> Self {
-        let samples: Vec<&Sample> = samples.collect();
-        let mut axes = axes(&samples);
+    fn new(samples: &[&Sample], name: &str, confounded: &BTreeMap<&str, String>) -> Self {
+        let mut axes = axes(samples);
         axes.retain(|axis| axis.name != BENCHMARK && !confounded.contains_key(axis.name.as_str()));
         let measurements = samples.iter().flat_map(|sample| &sample.measurements);
         let measured: BTreeSet<String> = measurements.map(|m| m.metric.clone()).collect();

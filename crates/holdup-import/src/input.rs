@@ -10,6 +10,12 @@ const LONGEST_LINE: u64 = 8 << 20;
 /// The largest document (JSON, XML, YAML), bytes.
 const LARGEST_DOCUMENT: u64 = 512 << 20;
 
+/// A file, with the line of a byte of it.
+pub(crate) fn place(name: &str, bytes: &[u8], offset: usize) -> String {
+    let line = bytes[..offset].iter().filter(|byte| **byte == b'\n').count() + 1;
+    format!("{name}, line {line} (byte {offset})")
+}
+
 /// A file of results.
 pub struct Input<'a> {
     name: String,

@@ -1,7 +1,8 @@
 //! A JSON document, with the place of what is wrong in it.
 
+use crate::input::place;
 use crate::number::{parse, samples};
-use holdup_model::Problem;
+use holdup_model::{Fact, Problem};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
@@ -82,6 +83,11 @@ impl<'a> Node<'a> {
         self.value.get(key)?.as_str()
     }
 
+    /// Facts that are texts of members, by the key of the fact and the name of the member.
+    pub(crate) fn facts(self, members: &[(&str, &str)], source: &str) -> Vec<Fact> {
+        members.iter().filter_map(|(key, name)| Some(Fact::read(*key, self.text_of(name)?, source))).collect()
+    }
+
     /// Whether a member is `true`.
     pub(crate) fn is_set(self, key: &str) -> bool {
         self.value.get(key).and_then(Value::as_bool).unwrap_or(false)
@@ -101,14 +107,8 @@ impl<'a> Node<'a> {
     pub(crate) fn problem(self, why: impl Into<String>) -> Problem {
         let document = self.document;
         let offset = path_to(&document.value, self.value).and_then(|path| offset(&document.bytes, &path));
-        let what = match offset {
-            Some(offset) => {
-                let line = document.bytes[..offset].iter().filter(|byte| **byte == b'\n').count() + 1;
-                format!("{}, line {line} (byte {offset})", document.name)
-            }
-            None => document.name.clone(),
-        };
-        Problem::usage(what, why)
+        let place = offset.map(|offset| place(&document.name, &document.bytes, offset));
+        Problem::usage(place.unwrap_or_else(|| document.name.clone()), why)
     }
 }
 

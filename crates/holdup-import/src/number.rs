@@ -90,24 +90,8 @@ pub(crate) fn measured(input: &Input<'_>, line: &str, rows: &[Row]) -> Result<Op
     Ok(Some(Measurement::new(*id, leading(input, &line[begin.len()..])?)))
 }
 
-/// A percentile that the tool reckoned from this number of samples: as for our own, ten samples are needed beyond it.
-pub(crate) fn percentile(id: &str, value: f64, quantile: f64, samples: f64) -> Measurement {
-    let beyond = samples * (1.0 - quantile);
-    if beyond + 1e-6 >= 10.0 {
-        return Measurement::new(id, value);
-    }
-    Measurement::absent(
-        id,
-        format!("{samples} samples, {:.1} beyond it; 10 are needed", (beyond * 10.0).floor() / 10.0),
-    )
-}
-
-/// The text without colours: `ESC [ … m` is left out (ECMA-48, 5.4).
-pub(crate) fn without_colours(text: &str) -> String {
-    let mut parts = text.split("\x1b[");
-    let mut plain = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        plain.push_str(part.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';').trim_start_matches('m'));
-    }
-    plain
+/// The smallest and the largest of some numbers.
+pub(crate) fn range(values: &[f64]) -> Option<(f64, f64)> {
+    let all = || values.iter().copied();
+    all().reduce(f64::min).zip(all().reduce(f64::max))
 }

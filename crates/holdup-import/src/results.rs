@@ -25,13 +25,16 @@ impl Results {
         self.metrics.retain(|metric| measured.is_empty() || measured.contains(&metric.id));
     }
 
+    /// Adds a metric, unless there is one of its id.
+    pub(crate) fn add_metric(&mut self, metric: Metric) {
+        if !self.metrics.iter().any(|known| known.id == metric.id) {
+            self.metrics.push(metric);
+        }
+    }
+
     /// Adds those of another file.
     pub(crate) fn add(&mut self, other: Results) {
-        for metric in other.metrics {
-            if !self.metrics.iter().any(|known| known.id == metric.id) {
-                self.metrics.push(metric);
-            }
-        }
+        other.metrics.into_iter().for_each(|metric| self.add_metric(metric));
         self.samples.extend(other.samples);
         self.facts.extend(other.facts.into_iter().filter(|fact| !self.facts.contains(fact)).collect::<Vec<_>>());
         for caution in other.cautions {
@@ -61,4 +64,14 @@ pub struct Sample {
     pub void: Option<String>,
     /// What else is worth keeping.
     pub notes: Vec<String>,
+}
+
+impl Sample {
+    /// Void for this reason where nothing was measured, unless it is void for another.
+    pub(crate) fn or_void(mut self, why: &str) -> Self {
+        if self.measurements.is_empty() && self.void.is_none() {
+            self.void = Some(why.to_owned());
+        }
+        self
+    }
 }

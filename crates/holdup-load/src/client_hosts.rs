@@ -8,7 +8,7 @@ use crate::combine::{Combination, combined};
 use crate::drive::on_time;
 use crate::{TrialContext, TrialResult};
 use holdup_model::ends::{
-    CLIENT_PREFIX, ClientAnswer, ClientMoment, ClientOrder, ClientResult, ClientSession, ENDS_PREFIX, key_of_client,
+    CLIENT_PREFIX, ClientAnswer, ClientMoment, ClientOrder, ClientSession, ENDS_PREFIX, key_of_client,
 };
 use holdup_model::{ClockOffset, Fact, Parameters, Problem, Window};
 use std::net::{IpAddr, SocketAddr, TcpListener};
@@ -84,14 +84,11 @@ pub fn out_of_turn(answer: &ClientAnswer) -> Problem {
 /// Gives all of them orders, and reads the answers.
 fn ask_all<T>(
     clients: &dyn ClientHosts,
-    order: impl FnMut(usize) -> ClientOrder,
+    mut order: impl FnMut(usize) -> ClientOrder,
     mut read: impl FnMut(usize, ClientAnswer) -> Result<T, ClientAnswer>,
 ) -> Result<Vec<T>, Problem> {
-    let orders = (0..clients.names().len()).map({
-        let mut order = order;
-        move |at| (at, order(at))
-    });
-    let answers = clients.ask(orders.collect())?.into_iter().enumerate();
+    let orders = (0..clients.names().len()).map(|at| (at, order(at))).collect();
+    let answers = clients.ask(orders)?.into_iter().enumerate();
     answers.map(|(at, answer)| read(at, answer).map_err(|other| out_of_turn(&other))).collect()
 }
 
@@ -217,10 +214,9 @@ fn follow(
         ClientMoment::Over(Ok(result)) => Some(result),
         _ => None,
     })?;
-    let ClientResult { measurements, histograms, mut notes, clock_error_ns } =
-        combined(clients.names(), results, shares.combine);
-    notes.push(began(clients, &windows, later));
-    Ok(TrialResult { measurements, histograms, notes, clock_error_ns })
+    let mut result = combined(clients.names(), results, shares.combine);
+    result.notes.push(began(clients, &windows, later));
+    Ok(result)
 }
 
 /// Waits until each of them has come to a moment; what that brought. None waits for another but here.

@@ -1,7 +1,6 @@
 //! The results of several client hosts as one.
 
-use holdup_model::ends::ClientResult;
-use holdup_model::trial::NamedHistogram;
+use holdup_model::trial::{NamedHistogram, TrialResult};
 use holdup_model::{Histogram, Measured, Measurement};
 
 /// How the values that client hosts measured of one metric become one. Percentiles are those of all durations together:
@@ -51,9 +50,9 @@ impl Combination {
 /// The result of all; that of a single host is left as it is.
 pub(crate) fn combined(
     names: &[String],
-    mut results: Vec<ClientResult>,
+    mut results: Vec<TrialResult>,
     combine: fn(&str) -> Combination,
-) -> ClientResult {
+) -> TrialResult {
     if results.len() < 2 {
         return results.pop().unwrap_or_default();
     }
@@ -63,11 +62,11 @@ pub(crate) fn combined(
     let of = |own: &Measurement| all.one(&own.metric, combine(&own.metric));
     let measurements = results[0].measurements.iter().map(of).collect();
     let notes = names.iter().zip(&results).flat_map(|(name, result)| notes_of(name, result)).collect();
-    ClientResult { measurements, histograms, notes, clock_error_ns }
+    TrialResult { measurements, histograms, notes, clock_error_ns }
 }
 
 /// Histograms that every host has.
-fn merged(results: &[ClientResult]) -> Vec<NamedHistogram> {
+fn merged(results: &[TrialResult]) -> Vec<NamedHistogram> {
     let of_all = |first: &NamedHistogram| {
         let mut histogram = Histogram::new();
         for result in results {
@@ -79,7 +78,7 @@ fn merged(results: &[ClientResult]) -> Vec<NamedHistogram> {
 }
 
 /// What each host brought, one line of numbers for each, and its own notes.
-fn notes_of(name: &str, result: &ClientResult) -> Vec<String> {
+fn notes_of(name: &str, result: &TrialResult) -> Vec<String> {
     let shown = |m: &Measurement| m.value.value().map(|value| format!("{} {value:.6}", m.metric));
     let numbers: Vec<String> = result.measurements.iter().filter_map(shown).collect();
     let alone = format!("{name} alone: {}", numbers.join(", "));
@@ -89,7 +88,7 @@ fn notes_of(name: &str, result: &ClientResult) -> Vec<String> {
 /// What all hosts brought.
 struct All<'a> {
     names: &'a [String],
-    results: &'a [ClientResult],
+    results: &'a [TrialResult],
     histograms: &'a [NamedHistogram],
     clock_error_ns: Option<i64>,
 }
@@ -186,14 +185,14 @@ mod tests {
     }
 
     /// A host whose latencies are all the same.
-    fn host(count: u64, us: u64) -> ClientResult {
+    fn host(count: u64, us: u64) -> TrialResult {
         let mut histogram = Histogram::new();
         histogram.record_n_ns(us * 1_000, count);
         let mean = match count {
             0 => Measurement::absent("mean_us", "none ended"),
             _ => Measurement::new("mean_us", us as f64),
         };
-        ClientResult {
+        TrialResult {
             measurements: vec![
                 Measurement::new("tps", count as f64),
                 mean,
@@ -207,7 +206,7 @@ mod tests {
         }
     }
 
-    fn of(results: Vec<ClientResult>) -> (Vec<String>, ClientResult) {
+    fn of(results: Vec<TrialResult>) -> (Vec<String>, TrialResult) {
         let names: Vec<String> = ["load1", "load2", "load3"].iter().map(|name| (*name).to_owned()).collect();
         let all = combined(&names[..results.len()], results, how);
         let shown = |m: &Measurement| match &m.value {
@@ -255,7 +254,7 @@ mod tests {
 
     #[test]
     fn times_between_clocks_are_held_against_the_largest_error() {
-        let with = |error_ns| ClientResult { clock_error_ns: Some(error_ns), ..host(50, 100) };
+        let with = |error_ns| TrialResult { clock_error_ns: Some(error_ns), ..host(50, 100) };
         assert_eq!(of(vec![with(10_000), with(90_000)]).0[2], "p50_us 100.0");
         let withheld = of(vec![with(10_000), with(150_000)]).0;
         assert!(withheld[2].contains("not decidable") && withheld[3].contains("connect_ms 100"), "{withheld:?}");

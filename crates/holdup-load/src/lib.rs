@@ -34,7 +34,7 @@ pub mod worker_pool;
 mod workload;
 
 pub use client_hosts::ClientHosts;
+pub use holdup_model::trial::TrialResult;
 pub use workload::{
-    Cancel, OtherEnd, PostgresOptions, PrepareContext, Prepared, Shared, TrialContext, TrialResult, WindowHooks,
-    Workload,
+    Cancel, OtherEnd, PostgresOptions, PrepareContext, Prepared, Shared, TrialContext, WindowHooks, Workload,
 };

@@ -6,10 +6,8 @@ use holdup_host::Host;
 use holdup_host::postgres::PostgresControl;
 use holdup_model::ends::ServiceAccess;
 use holdup_model::plan::{Level, MetricChoice};
-use holdup_model::trial::NamedHistogram;
-use holdup_model::{
-    Availability, Fact, Measurement, Meta, Metric, Parameter, Parameters, Problem, Semantics, Window, WorkloadUse,
-};
+use holdup_model::trial::TrialResult;
+use holdup_model::{Availability, Fact, Meta, Metric, Parameter, Parameters, Problem, Semantics, Window, WorkloadUse};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -118,26 +116,6 @@ pub struct TrialContext<'a> {
     pub enough: Cancel,
     /// To be called when the window opens and closes.
     pub window: &'a mut dyn WindowHooks,
-}
-
-/// What a trial brought.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct TrialResult {
-    /// Its metrics; every one that `Workload::metrics` names, measured or absent with a reason.
-    pub measurements: Vec<Measurement>,
-    /// Its full histograms, warm-up excluded.
-    pub histograms: Vec<NamedHistogram>,
-    /// What else is worth keeping.
-    pub notes: Vec<String>,
-    /// How far times from one host to the other may be off, where there are any.
-    pub clock_error_ns: Option<i64>,
-}
-
-impl TrialResult {
-    /// Without times between the clocks of two hosts.
-    pub fn new(measurements: Vec<Measurement>, histograms: Vec<NamedHistogram>, notes: Vec<String>) -> Self {
-        TrialResult { measurements, histograms, notes, clock_error_ns: None }
-    }
 }
 
 /// How several client hosts share a load.

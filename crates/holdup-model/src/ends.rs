@@ -2,8 +2,7 @@
 
 use crate::clock_offset::ClockOffset;
 use crate::environment::Fact;
-use crate::metric::Measurement;
-use crate::trial::{NamedHistogram, Window};
+use crate::trial::{TrialResult, Window};
 use crate::value::Parameters;
 use core::net::{IpAddr, SocketAddr};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -182,20 +181,7 @@ pub enum ClientMoment {
     /// Its window is closed; it waits for [`ClientOrder::Go`].
     Closing(Window),
     /// The trial is over.
-    Over(Result<ClientResult, crate::Problem>),
-}
-
-/// What a trial brought, as `TrialResult` of `holdup-load`.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct ClientResult {
-    /// Its metrics.
-    pub measurements: Vec<Measurement>,
-    /// Its histograms.
-    pub histograms: Vec<NamedHistogram>,
-    /// What else is worth keeping.
-    pub notes: Vec<String>,
-    /// How far times from one host to the other may be off, where there are any.
-    pub clock_error_ns: Option<i64>,
+    Over(Result<TrialResult, crate::Problem>),
 }
 
 #[cfg(test)]

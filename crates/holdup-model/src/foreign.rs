@@ -72,6 +72,22 @@ fn color(text: &str) -> usize {
     if parameters.split(';').all(is_plain) { parameters.len() + 3 } else { 0 }
 }
 
+/// The text without colours: `ESC [ … m` and any other control sequence of that kind is left out (ECMA-48, 5.4).
+pub fn without_colours(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("\x1b[") {
+        out.push_str(before);
+        let end = after.find(|c: char| !c.is_ascii_digit() && c != ';');
+        rest = match end.and_then(|at| after.get(at..)?.chars().next().map(|c| at + c.len_utf8())) {
+            Some(at) => &after[at..],
+            None => "",
+        };
+    }
+    out.push_str(rest);
+    out
+}
+
 /// Foreign text that Markdown, and HTML in it, leave as it is, on one line; cells of tables too.
 pub fn markdown(text: &str) -> String {
     let text = line(text);
@@ -163,6 +179,16 @@ mod tests {
             }
         }
         fields
+    }
+
+    #[test]
+    fn colours_go_and_the_rest_stays() {
+        let check = |text: &str, expect: &str| assert_eq!(without_colours(text), expect, "{text:?}");
+        check("a \x1b[2;35mb\x1b[0m c", "a b c");
+        check("plain", "plain");
+        check("cut \x1b[2;3", "cut ");
+        check("\x1b[é!", "!");
+        check("\x1bother", "\x1bother");
     }
 
     proptest! {

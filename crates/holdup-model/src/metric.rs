@@ -78,16 +78,20 @@ impl Measurement {
     /// A percentile of durations. `unit_ns` is the unit's length: 1 for ns, 1000 for us. Absent with fewer than 10
     /// samples beyond it.
     pub fn percentile(metric: &str, histogram: &Histogram, quantile: f64, unit_ns: f64) -> Self {
-        let beyond = histogram.samples_beyond(quantile);
-        match histogram.quantile_ns(quantile) {
-            // 1 - 0.999 is a little less than a thousandth.
-            Some(ns) if beyond + 1e-6 >= SAMPLES_BEYOND => Measurement::new(metric, ns as f64 / unit_ns),
-            _ => {
-                // Cut and not rounded: what is too few never reads as 10.
-                let (count, beyond) = (histogram.count(), (beyond * 10.0).floor() / 10.0);
-                Measurement::absent(metric, format!("{count} samples, {beyond:.1} beyond it; 10 are needed"))
-            }
+        let value = histogram.quantile_ns(quantile).map_or(0.0, |ns| ns as f64 / unit_ns);
+        Self::percentile_of(metric, value, quantile, histogram.count() as f64)
+    }
+
+    /// A percentile that was made of this number of samples, absent where fewer than ten of them lie beyond it.
+    pub fn percentile_of(metric: &str, value: f64, quantile: f64, samples: f64) -> Self {
+        let beyond = samples * (1.0 - quantile);
+        // 1 - 0.999 is a little less than a thousandth.
+        if beyond + 1e-6 >= SAMPLES_BEYOND {
+            return Measurement::new(metric, value);
         }
+        // Cut and not rounded: what is too few never reads as 10.
+        let beyond = (beyond * 10.0).floor() / 10.0;
+        Measurement::absent(metric, format!("{samples} samples, {beyond:.1} beyond it; 10 are needed"))
     }
 
     /// A rate, absent where no time has passed.

@@ -113,3 +113,23 @@ impl Trial {
         self.histograms.iter().find(|h| h.name == name).map(|h| &h.histogram)
     }
 }
+
+/// What a trial brought.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct TrialResult {
+    /// Its metrics; every one that `Workload::metrics` names, measured or absent with a reason.
+    pub measurements: Vec<Measurement>,
+    /// Its full histograms, warm-up excluded.
+    pub histograms: Vec<NamedHistogram>,
+    /// What else is worth keeping.
+    pub notes: Vec<String>,
+    /// How far times from one host to the other may be off, where there are any.
+    pub clock_error_ns: Option<i64>,
+}
+
+impl TrialResult {
+    /// Without times between the clocks of two hosts.
+    pub fn new(measurements: Vec<Measurement>, histograms: Vec<NamedHistogram>, notes: Vec<String>) -> Self {
+        TrialResult { measurements, histograms, notes, clock_error_ns: None }
+    }
+}

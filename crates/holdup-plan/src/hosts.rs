@@ -3,8 +3,7 @@
 use crate::checker::Checker;
 use crate::draft::{Draft, find};
 use crate::errors::Wrong;
-use crate::node::Node;
-use crate::node::{Data, Entry};
+use crate::node::{Data, Entry, Node};
 use crate::words::{did_you_mean, shown};
 use holdup_model::Hosts;
 use holdup_model::ends::MOST_CLIENT_HOSTS;

@@ -10,6 +10,11 @@ TYPES = {"i": "integer", "f": "float", "s": "text", "b": "boolean"}
 Columns = List[Tuple[str, str]]
 
 
+def _columns(text: str) -> Columns:
+    """``name:type`` of each column, in order."""
+    return [(name, kind) for name, _, kind in (column.partition(":") for column in text.split())]
+
+
 class Kind(NamedTuple):
     """A kind of rows."""
 
@@ -23,7 +28,7 @@ class Kind(NamedTuple):
     has_levels: bool = False
 
     def typed(self) -> Columns:
-        return [(name, kind) for name, _, kind in (column.partition(":") for column in self.columns.split())]
+        return _columns(self.columns)
 
 
 _TRIAL = "trial:i session:i boot:i block:i position:i arm:i arm_label:s workload:s replica:s? attempt:i status:s"
@@ -139,24 +144,13 @@ KINDS: Dict[str, Kind] = {
 
 #: Kinds that the program holdup computes.
 COMPUTED: Dict[str, Columns] = {
-    "comparisons": [
-        (name, kind)
-        for name, _, kind in (
-            column.partition(":")
-            for column in (
-                "workload:s metric:s unit:s better:s kind:s factor:s? baseline:s? level:s? cell:s pooled:b headline:b "
-                "primary:b ratio:f? low:f? high:f? confidence:f? n:i? method:s? noise_floor:f? p_adjusted:f? answer:s "
-                "reason:s? blocks_needed:i?"
-            ).split()
-        )
-    ],
-    "summaries": [
-        ("arm", "i"), ("arm_label", "s"), ("workload", "s"), ("replica", "s?"), ("metric", "s"), ("value", "f?"),
-        ("absent", "s?"), ("mean", "f?"), ("low", "f?"), ("high", "f?"), ("confidence", "f?"), ("n", "i?"), ("method", "s?"),
-        ("trials_done", "i"), ("trials_void", "i"),
-    ],
-    "account": [
-        ("arm", "i"), ("arm_label", "s"), ("of", "s"), ("state", "s"), ("class", "s"), ("share", "f?"), ("low", "f?"),
-        ("high", "f?"), ("time_s", "f?"), ("sessions", "f?"),
-    ],
+    "comparisons": _columns(
+        "workload:s metric:s unit:s better:s kind:s factor:s? baseline:s? level:s? cell:s pooled:b headline:b primary:b ratio:f? "
+        "low:f? high:f? confidence:f? n:i? method:s? noise_floor:f? p_adjusted:f? answer:s reason:s? blocks_needed:i?"
+    ),
+    "summaries": _columns(
+        "arm:i arm_label:s workload:s replica:s? metric:s value:f? absent:s? mean:f? low:f? high:f? confidence:f? n:i? method:s? "
+        "trials_done:i trials_void:i"
+    ),
+    "account": _columns("arm:i arm_label:s of:s state:s class:s share:f? low:f? high:f? time_s:f? sessions:f?"),
 }

@@ -1,7 +1,7 @@
 //! BenchBase: its summary, and its log of single transactions.
 
 use super::{Folder, Kind, metric};
-use crate::number::{number, percentile};
+use crate::number::number;
 use crate::{Input, Results, Sample};
 use holdup_model::Direction::{Higher, Lower};
 use holdup_model::trial::NamedHistogram;
@@ -69,7 +69,7 @@ fn summary(input: &mut Input<'_>, results: &mut Results) -> Result<(), Problem> 
     let latency = root.need("Latency Distribution")?;
     let us = |name: &str| latency.need(&format!("{name} Latency (microseconds)"))?.number();
     let quantile = |id: &str, value: f64, quantile: f64| match requests {
-        Some(requests) => percentile(id, value, quantile, requests),
+        Some(requests) => Measurement::percentile_of(id, value, quantile, requests),
         // Summaries of 2021 do not say how many there were.
         None => Measurement::new(id, value),
     };

@@ -5,7 +5,7 @@ use crate::number::{count, number, parse, samples};
 use crate::{Input, Results, Sample};
 use holdup_model::Direction::Lower;
 use holdup_model::trial::NamedHistogram;
-use holdup_model::{Fact, Histogram, Measurement, Meta, Problem};
+use holdup_model::{Histogram, Measurement, Meta, Problem};
 
 pub(super) const KIND: Kind = Kind {
     meta: Meta {
@@ -169,11 +169,7 @@ fn json(input: &mut Input<'_>, results: &mut Results) -> Result<Vec<Thread>, Pro
     let root = document.root();
     let per_us = if root.number_of("resolution_in_ns")? == Some(1.0) { 1e3 } else { 1.0 };
     let facts = [("kernel.release", "release"), ("kernel.version", "version"), ("host.name", "nodename")];
-    results.facts.extend(
-        facts
-            .iter()
-            .filter_map(|(key, name)| Some(Fact::read(*key, root.get("sysinfo")?.text_of(name)?, "cyclictest --json"))),
-    );
+    results.facts.extend(root.get("sysinfo").iter().flat_map(|about| about.facts(&facts, "cyclictest --json")));
     let mut threads = Vec::new();
     for (n, one) in root.need("thread")?.members()? {
         let n = n.parse::<usize>().map_err(|_| one.problem(format!("thread {n:?} is no number")))?;

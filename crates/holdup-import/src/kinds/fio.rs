@@ -2,7 +2,7 @@
 
 use super::{Kind, metric};
 use crate::json::Node;
-use crate::number::{parse, percentile};
+use crate::number::parse;
 use crate::{Input, Results, Sample};
 use holdup_model::Direction::{Higher, Lower};
 use holdup_model::trial::NamedHistogram;
@@ -113,11 +113,8 @@ fn sample(name: &str, jobs: &[Node<'_>], root: Node<'_>) -> Result<Sample, Probl
             measure(one, all, &mut sample);
         }
     }
-    if sample.measurements.is_empty() && sample.void.is_none() {
-        sample.void = Some("no operation was completed".to_owned());
-    }
     sample.length_ns = Some((length_ms * 1e6) as u64);
-    Ok(sample)
+    Ok(sample.or_void("no operation was completed"))
 }
 
 /// Adds a job.
@@ -158,7 +155,7 @@ fn measure(name: &str, of: Direction, sample: &mut Sample) {
             _ if of.jobs > 1 => {
                 Measurement::absent(p99, "of several jobs, and without bins (json+) they cannot be added")
             }
-            Some(ns) => percentile(&p99, ns / 1e3, 0.99, of.operations),
+            Some(ns) => Measurement::percentile_of(&p99, ns / 1e3, 0.99, of.operations),
             None => Measurement::absent(p99, "the file does not say it"),
         },
         Measurement::new(id("latency_mean_us"), of.latency_sum_ns / of.operations / 1e3),

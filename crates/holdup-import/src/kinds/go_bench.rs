@@ -1,6 +1,6 @@
 //! Benchmarks of Go, as `go test -bench` prints them and benchstat reads them.
 
-use super::{Kind, metric};
+use super::{Kind, id_of, metric};
 use crate::number::number;
 use crate::{Input, Results, Sample};
 use holdup_model::Direction::{self, Higher, Lower};
@@ -108,10 +108,8 @@ fn measure(
         if let Some((_, id, ..)) = UNITS.iter().find(|(known, ..)| known == unit) {
             sample.measurements.push(Measurement::new(*id, value));
         } else if let Some(better) = directions.get(*unit) {
-            let id: String = unit.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
-            if !results.metrics.iter().any(|metric| metric.id == id) {
-                results.metrics.push(metric(&id, unit, *better, "a metric of the benchmark itself"));
-            }
+            let id = id_of(unit);
+            results.add_metric(metric(&id, unit, *better, "a metric of the benchmark itself"));
             sample.measurements.push(Measurement::new(id, value));
         } else {
             sample.notes.push(format!("{value} {unit}"));

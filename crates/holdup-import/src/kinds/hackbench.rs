@@ -22,6 +22,11 @@ pub(super) const KIND: Kind = Kind {
     folder: None,
 };
 
+/// `process` of `processes`, `thread` of `threads`.
+pub(super) fn mode(what: &str) -> &str {
+    what.strip_suffix("es").or(what.strip_suffix('s')).unwrap_or(what)
+}
+
 fn read(input: &mut Input<'_>) -> Result<Results, Problem> {
     let mut results = Results {
         metrics: vec![metric("time_s", "s", Lower, "time until all messages were received")],
@@ -49,10 +54,7 @@ fn read(input: &mut Input<'_>) -> Result<Results, Problem> {
             ["#", groups, "groups", "==", _, what, "run"] => {
                 let labels = &mut run.get_or_insert_default().labels;
                 labels.insert("groups".to_owned(), (*groups).to_owned());
-                labels.insert(
-                    "mode".to_owned(),
-                    what.strip_suffix("es").or(what.strip_suffix('s')).unwrap_or(what).to_owned(),
-                );
+                labels.insert("mode".to_owned(), mode(what).to_owned());
             }
             ["Time:", seconds] | ["Total", "time:", seconds, "[sec]"] => {
                 let Some(mut sample) = run.take() else {

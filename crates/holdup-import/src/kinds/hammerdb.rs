@@ -77,8 +77,5 @@ fn achieved(input: &Input<'_>, result: &str, sample: &mut Sample) -> Result<(), 
 }
 
 fn whole(sample: Sample) -> Sample {
-    match sample.measurements.is_empty() && sample.void.is_none() {
-        true => Sample { void: Some("there is no result: the run was cut or failed".to_owned()), ..sample },
-        false => sample,
-    }
+    sample.or_void("there is no result: the run was cut or failed")
 }

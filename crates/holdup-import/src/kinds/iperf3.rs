@@ -2,7 +2,7 @@
 
 use super::Kind;
 use crate::json::Node;
-use crate::number::{Row, metrics_of};
+use crate::number::{Row, metrics_of, range};
 use crate::{Input, Results, Sample};
 use holdup_model::Direction::{Higher, Lower};
 use holdup_model::{Fact, Measurement, Meta, Problem};
@@ -66,15 +66,11 @@ fn read(input: &mut Input<'_>) -> Result<Results, Problem> {
     if let Some(sum) = end.get("sum_received").or_else(|| end.get("sum")) {
         sample.length_ns = sum.number_of("seconds")?.map(|seconds| (seconds * 1e9) as u64);
     }
-    if sample.measurements.is_empty() && sample.void.is_none() {
-        sample.void = Some("there is no result at its end: the run was cut".to_owned());
-    }
     let rates = root.get("intervals").map(rates).transpose()?.unwrap_or_default();
-    if let (Some(least), Some(most)) = (rates.iter().copied().reduce(f64::min), rates.iter().copied().reduce(f64::max))
-    {
+    if let Some((least, most)) = range(&rates) {
         sample.notes.push(format!("{} intervals, of {least:.0} to {most:.0} bit/s", rates.len()));
     }
-    results.samples.push(sample);
+    results.samples.push(sample.or_void("there is no result at its end: the run was cut"));
     if is_udp {
         results.cautions.push("What iperf3 sends by UDP is the rate of -b, and no result.".to_owned());
     }

@@ -63,10 +63,7 @@ fn read(input: &mut Input<'_>) -> Result<Results, Problem> {
                 Some(_) => sample.measurements.extend(mean(fork, unit)?),
                 None => distribution(fork, unit, &mut sample)?,
             }
-            if sample.measurements.is_empty() {
-                sample.void = Some("the fork has no iteration".to_owned());
-            }
-            results.samples.push(sample);
+            results.samples.push(sample.or_void("the fork has no iteration"));
         }
     }
     Ok(results)

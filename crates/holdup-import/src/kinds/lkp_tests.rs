@@ -1,6 +1,6 @@
 //! Results of lkp-tests: `stats.json`, `matrix.json`, and what its `stats` scripts print.
 
-use super::{Folder, Kind, each, metric};
+use super::{Folder, Kind, each, id_of, metric};
 use crate::number::number;
 use crate::{Input, Results, Sample};
 use holdup_model::Direction::{self, Higher, Lower};
@@ -81,10 +81,8 @@ fn read(input: &mut Input<'_>) -> Result<Results, Problem> {
             left_out += usize::from(run == 0);
             return;
         };
-        let id: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
-        if !results.metrics.iter().any(|metric| metric.id == id) {
-            results.metrics.push(metric(&id, "1", better, &format!("{name} of lkp, in its own unit")));
-        }
+        let id = id_of(name);
+        results.add_metric(metric(&id, "1", better, &format!("{name} of lkp, in its own unit")));
         results.samples[run].measurements.push(match value {
             0.0 if is_matrix => Measurement::absent(id, "0, which lkp writes for what is missing, too"),
             _ => Measurement::new(id, value),
@@ -117,9 +115,8 @@ fn read(input: &mut Input<'_>) -> Result<Results, Problem> {
     }
     // What a benchmark measured stands before the time that all of it took.
     results.metrics.sort_by_key(|metric| metric.id.ends_with("elapsed_time"));
-    for sample in results.samples.iter_mut().filter(|sample| sample.measurements.is_empty() && sample.void.is_none()) {
-        sample.void = Some("nothing in it says which direction is better".to_owned());
-    }
+    let whole = |sample: Sample| sample.or_void("nothing in it says which direction is better");
+    results.samples = std::mem::take(&mut results.samples).into_iter().map(whole).collect();
     if left_out > 0 {
         results
             .cautions

@@ -44,47 +44,30 @@ pub(super) const KIND: Kind = Kind {
 /// Files beside the outputs that are no results: times, settings and logs of servers.
 const NO_OUTPUT: &[&str] = &["time-", "dblog", "pgbench.param", "postgresql.conf", "mmtests.log", "pgbench-init"];
 
-/// How a test ended: its name, and why it is void.
-struct TestEnd {
-    test: String,
-    why: String,
-}
-
 /// Of `tests-timestamp` only what ended badly is known; each becomes a void run, which [`join`] spreads over the runs of the test.
 fn read(input: &mut Input<'_>) -> Result<Results, Problem> {
     let (mut results, mut open) = (Results::default(), None::<String>);
     while let Some(line) = input.line()? {
         let words: Vec<&str> = line.split_whitespace().collect();
-        let end = match words.as_slice() {
-            ["test", "begin", "::", test, _] => {
-                open = Some((*test).to_owned());
-                continue;
-            }
-            ["test", "end", "::", _, _] => {
-                open = None;
-                continue;
-            }
+        match words.as_slice() {
+            ["test", "begin", "::", test, _] => open = Some((*test).to_owned()),
+            ["test", "end", "::", _, _] => open = None,
             ["test", "end", "::", test, _, code] => {
                 open = None;
-                match number(input, code)? {
-                    0.0 => continue,
-                    code => TestEnd {
-                        test: (*test).to_owned(),
-                        why: format!("mmtests: the test ended with exit code {code}"),
-                    },
+                let code = number(input, code)?;
+                if code != 0.0 {
+                    results.samples.push(void(test, format!("mmtests: the test ended with exit code {code}")));
                 }
             }
-            _ => continue,
-        };
-        results.samples.push(void(end));
+            _ => {}
+        }
     }
-    let cut = open.map(|test| TestEnd { test, why: "mmtests: the test did not end".to_owned() });
-    results.samples.extend(cut.map(void));
+    results.samples.extend(open.map(|test| void(&test, "mmtests: the test did not end".to_owned())));
     Ok(results)
 }
 
-fn void(end: TestEnd) -> Sample {
-    Sample { labels: [("benchmark".to_owned(), end.test)].into(), void: Some(end.why), ..Sample::default() }
+fn void(test: &str, why: String) -> Sample {
+    Sample { labels: [("benchmark".to_owned(), test.to_owned())].into(), void: Some(why), ..Sample::default() }
 }
 
 /// `iter-0/hackbench-process-pipes/logs/hackbench-4`: the iteration and the benchmark.

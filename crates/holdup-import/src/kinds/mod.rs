@@ -103,6 +103,11 @@ pub fn find(id: &str) -> Option<&'static Kind> {
     KINDS.iter().find(|kind| kind.meta.id == id)
 }
 
+/// A name of a tool as the id of a metric.
+pub(crate) fn id_of(name: &str) -> String {
+    name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect()
+}
+
 /// A metric of a tool.
 pub(crate) fn metric(id: &str, unit: &str, better: Direction, summary: &str) -> Metric {
     Metric { id: id.to_owned(), unit: unit.to_owned(), better, summary: summary.to_owned() }

@@ -1,6 +1,7 @@
 //! `perf bench`: its output, and its numbers alone (`--format=simple`).
 
 use super::Kind;
+use super::hackbench::mode;
 use crate::number::{Row, leading, measured, metrics_of, number};
 use crate::{Input, Results, Sample};
 use holdup_model::Direction::{Higher, Lower};
@@ -82,7 +83,7 @@ fn of_line(input: &Input<'_>, line: &str, sample: &mut Sample) -> Result<(), Pro
     match words.as_slice() {
         ["#", groups, "groups", "==", _, what, "run"] => {
             labelled(sample, "groups", groups);
-            labelled(sample, "mode", what.strip_suffix("es").or(what.strip_suffix('s')).unwrap_or(what));
+            labelled(sample, "mode", mode(what));
         }
         ["#", "Executed", operations, ..] => labelled(sample, "operations", operations),
         ["#", "Copying", size, ..] => labelled(sample, "size", size),
@@ -111,6 +112,5 @@ fn timed(mut sample: Sample, time_s: f64) -> Sample {
 }
 
 fn whole(sample: Sample) -> Sample {
-    let is_cut = sample.measurements.is_empty();
-    Sample { void: is_cut.then(|| "there is no result: the run was cut or failed".to_owned()), ..sample }
+    sample.or_void("there is no result: the run was cut or failed")
 }

@@ -1,6 +1,7 @@
 //! The Phoronix Test Suite's XML (`composite.xml`).
 
 use super::{Folder, Kind, each, metric};
+use crate::input::place;
 use crate::number::parse;
 use crate::{Input, Results, Sample};
 use holdup_model::Direction::{Higher, Lower};
@@ -64,8 +65,7 @@ impl<'a> Part<'a> {
 
     fn problem(self, why: impl Into<String>) -> Problem {
         let offset = (self.text.as_ptr() as usize).saturating_sub(self.document.as_ptr() as usize);
-        let line = self.document.as_bytes()[..offset].iter().filter(|byte| **byte == b'\n').count() + 1;
-        Problem::usage(format!("{}, line {line} (byte {offset})", self.name), why)
+        Problem::usage(place(self.name, self.document.as_bytes(), offset), why)
     }
 }
 
@@ -99,9 +99,7 @@ fn read(input: &mut Input<'_>) -> Result<Results, Problem> {
         };
         let unit = result.text("Scale")?.map(Part::plain).unwrap_or_default();
         let id = format!("{}_{}", if better == Higher { "result" } else { "cost" }, words(&unit));
-        if !results.metrics.iter().any(|metric| metric.id == id) {
-            results.metrics.push(metric(&id, &unit, better, "the result of the test, in its own unit"));
-        }
+        results.add_metric(metric(&id, &unit, better, "the result of the test, in its own unit"));
         let mut labels = vec![("benchmark".to_owned(), title.plain())];
         labels.extend(result.text("Description")?.map(|part| ("setting".to_owned(), part.plain())));
         for entry in data.all("Entry")? {

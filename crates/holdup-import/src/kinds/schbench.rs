@@ -1,10 +1,10 @@
 //! schbench: its text of all versions, and its JSON.
 
 use super::{Kind, metric};
-use crate::number::{after, leading, number, percentile};
+use crate::number::{after, leading, number};
 use crate::{Input, Results, Sample};
 use holdup_model::Direction::{Higher, Lower};
-use holdup_model::{Fact, Measurement, Meta, Problem};
+use holdup_model::{Measurement, Meta, Problem};
 
 pub(super) const KIND: Kind = Kind {
     meta: Meta {
@@ -115,7 +115,7 @@ fn row(input: &Input<'_>, text: &str, of: &str, count: Option<f64>) -> Result<Op
     let Some((_, name, quantile)) = known else { return Ok(None) };
     let (id, value) = (format!("{of}_latency_{name}_us"), leading(input, value)?);
     Ok(Some(match count {
-        Some(count) => percentile(&id, value, *quantile, count),
+        Some(count) => Measurement::percentile_of(&id, value, *quantile, count),
         None => Measurement::new(id, value),
     }))
 }
@@ -136,9 +136,7 @@ fn json(input: &mut Input<'_>, results: &mut Results) -> Result<(), Problem> {
     let document = input.json()?;
     let (about, numbers) = (document.root().need("normal")?, document.root().need("int")?);
     let facts = [("kernel.release", "version"), ("host.name", "hostname")];
-    results
-        .facts
-        .extend(facts.iter().filter_map(|(key, name)| Some(Fact::read(*key, about.text_of(name)?, "schbench -j"))));
+    results.facts.extend(about.facts(&facts, "schbench -j"));
     let mut sample = Sample::default();
     // The command names the file of each run, so it is no label.
     sample.notes.extend(about.text_of("cmdline").map(str::to_owned));

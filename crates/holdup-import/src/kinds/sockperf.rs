@@ -1,9 +1,10 @@
 //! sockperf: what it prints, and its log of single messages (`--full-log`).
 
 use super::{Kind, metric};
-use crate::number::{Row, after, leading, leading_ns, measured, metrics_of, number, percentile, without_colours};
+use crate::number::{Row, after, leading, leading_ns, measured, metrics_of, number};
 use crate::{Input, Results, Sample};
 use holdup_model::Direction::{Higher, Lower};
+use holdup_model::foreign::without_colours;
 use holdup_model::trial::NamedHistogram;
 use holdup_model::{Histogram, Measurement, Meta, Problem};
 
@@ -100,7 +101,8 @@ fn of_line(input: &Input<'_>, line: &str, run: &mut Run) -> Result<(), Problem> 
         let name = [(99.0, "p99"), (50.0, "p50")].iter().find(|(known, _)| *known == share).map(|(_, name)| *name);
         let value = number(input, value)?;
         let of = run.of;
-        let one = name.map(|name| percentile(&format!("{of}_{name}_us"), value, share / 100.0, run.observations));
+        let one = name
+            .map(|name| Measurement::percentile_of(&format!("{of}_{name}_us"), value, share / 100.0, run.observations));
         run.sample.measurements.extend(one);
     } else if let Some((_, value)) = text.split_once("<MAX> observation =") {
         run.sample.measurements.push(Measurement::new(format!("{}_max_us", run.of), number(input, value)?));

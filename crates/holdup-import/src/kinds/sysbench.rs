@@ -1,7 +1,7 @@
 //! sysbench: what it prints, with its histogram and its intervals.
 
 use super::{Kind, metric};
-use crate::number::{Row, leading, leading_ns, measured, metrics_of, percentile, samples};
+use crate::number::{Row, leading, leading_ns, measured, metrics_of, range, samples};
 use crate::{Input, Results, Sample};
 use holdup_model::Direction::{Higher, Lower};
 use holdup_model::trial::NamedHistogram;
@@ -148,21 +148,17 @@ fn finish(run: Option<Run>, results: &mut Results) {
     if let Some((share, value)) = run.percentile {
         let id = format!("latency_p{share}_ms").replace('.', "");
         let summary = format!("{share} of 100 events took at most this");
-        results
-            .metrics
-            .extend((!results.metrics.iter().any(|m| m.id == id)).then(|| metric(&id, "ms", Lower, &summary)));
+        results.add_metric(metric(&id, "ms", Lower, &summary));
         measurements.push(match (run.latency.count(), value) {
             (0, 0.0) => Measurement::absent(id, BELOW),
-            (0, value) => percentile(&id, value, share / 100.0, run.events.unwrap_or(0.0)),
+            (0, value) => Measurement::percentile_of(&id, value, share / 100.0, run.events.unwrap_or(0.0)),
             _ => Measurement::percentile(&id, &run.latency, share / 100.0, 1e6),
         });
     }
     if run.latency.count() > 0 {
         run.sample.histograms.push(NamedHistogram { name: "latency".to_owned(), histogram: run.latency });
     }
-    if let (Some(least), Some(most)) =
-        (run.intervals.iter().copied().reduce(f64::min), run.intervals.iter().copied().reduce(f64::max))
-    {
+    if let Some((least, most)) = range(&run.intervals) {
         run.sample.notes.push(format!("{} intervals, of {least} to {most} events per second", run.intervals.len()));
     }
     results.samples.push(run.sample);

@@ -7,7 +7,7 @@ use holdup_host::Host;
 use holdup_load::{
     Cancel, ClientHosts, OtherEnd, PostgresOptions, PrepareContext, Prepared, TrialContext, TrialResult, WindowHooks,
 };
-use holdup_model::ends::{ClientAnswer, ClientHostsView, ClientMoment, ClientOrder, ClientResult, ClientSession};
+use holdup_model::ends::{ClientAnswer, ClientHostsView, ClientMoment, ClientOrder, ClientSession};
 use holdup_model::plan::DEFAULT_MAX_STEAL_SHARE;
 use holdup_model::wire::{Answer, Order};
 use holdup_model::{Availability, ClockOffset, Event, Observer, Parameters, Problem, Window};
@@ -341,7 +341,7 @@ fn trial(
     times: &Times,
     (moments, go): (&Sender<ClientMoment>, &Receiver<()>),
     cancel: &Cancel,
-) -> Result<ClientResult, Problem> {
+) -> Result<TrialResult, Problem> {
     let mut window = Relayed { hooks: CollectorHooks::new(host, &[], None), moments, go, cancel };
     let result = prepared.run(TrialContext {
         parameters,
@@ -353,10 +353,10 @@ fn trial(
         window: &mut window,
     });
     let watched = window.hooks.finish();
-    let TrialResult { measurements, histograms, notes, clock_error_ns } = result?;
+    let result = result?;
     let on_client = |problem: Problem| Problem { what: format!("{} on the client host", problem.what), ..problem };
     watched.steady(DEFAULT_MAX_STEAL_SHARE).map_err(on_client)?;
-    Ok(ClientResult { measurements, histograms, notes, clock_error_ns })
+    Ok(result)
 }
 
 /// A window that opens when that of the host under test is open, and that that one closes after.

@@ -107,7 +107,7 @@ pub(crate) fn open<'a>(
         reached_as = Some(ends::reached_as(hosts, &address)?);
         host.clients = ends::open(request, hosts, observer)?;
     }
-    SshSession::open(request, host, (work(request, arms), reached_as), observer)
+    SshSession::open(request, host, work(request, arms), reached_as, observer)
 }
 
 /// The machine that relative sizes are relative to: the first host's. Each is asked once.

@@ -24,7 +24,8 @@ impl<'a> SshSession<'a> {
     pub(super) fn open(
         request: &'a SessionRequest<'a>,
         mut host: AtHost,
-        (mut work, reached_as): (Work, Option<String>),
+        mut work: Work,
+        reached_as: Option<String>,
         observer: &mut dyn Observer,
     ) -> Result<Self, Problem> {
         let timeout = OPEN_TIMEOUT + request.ssh.wait;

@@ -1,21 +1,5 @@
 //! Small pieces of reading what tools print.
 
-/// The text without colours: `ESC [ … m` and any other control sequence of that kind is left out (ECMA-48, 5.4).
-pub fn without_colours(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once("\x1b[") {
-        out.push_str(before);
-        let end = after.find(|c: char| !c.is_ascii_digit() && c != ';');
-        rest = match end.and_then(|at| after.get(at..)?.chars().next().map(|c| at + c.len_utf8())) {
-            Some(at) => &after[at..],
-            None => "",
-        };
-    }
-    out.push_str(rest);
-    out
-}
-
 /// The number at the begin of a text, spaces before it left out: `12.5 usec` is 12.5.
 pub fn number(text: &str) -> Option<f64> {
     let text = text.trim_start();
@@ -46,16 +30,6 @@ pub fn shown(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn colours_go_and_the_rest_stays() {
-        let check = |text: &str, expect: &str| assert_eq!(without_colours(text), expect, "{text:?}");
-        check("a \x1b[2;35mb\x1b[0m c", "a b c");
-        check("plain", "plain");
-        check("cut \x1b[2;3", "cut ");
-        check("\x1b[é!", "!");
-        check("\x1bother", "\x1bother");
-    }
 
     #[test]
     fn numbers_are_read_where_they_stand() {

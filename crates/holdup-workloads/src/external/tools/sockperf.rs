@@ -5,6 +5,7 @@ use crate::external::setup::{Setup, push};
 use crate::external::text;
 use crate::external::{About, Invocation, Listens, Reading, Run, Server, Tool, ToolOutput};
 use holdup_catalogue::external::{self, Mode, Protocol};
+use holdup_model::foreign::without_colours;
 use holdup_model::trial::NamedHistogram;
 use holdup_model::{Histogram, Problem};
 
@@ -82,7 +83,7 @@ impl Tool for Sockperf {
     }
 
     fn read(&self, setup: &Setup, said: &ToolOutput<'_>) -> Result<Reading, String> {
-        let stdout = text::without_colours(said.stdout);
+        let stdout = without_colours(said.stdout);
         let mut reading = Reading::default();
         let (sent, replies, seconds) = match setup.mode {
             Some(Mode::Throughput) => {
@@ -122,7 +123,7 @@ struct Flow {
 /// What reached the server: by the server's own count where it gave one (it gives it when it ends), else by the
 /// kernel's count of the datagrams of the namespace without the answers.
 fn delivered(reading: &mut Reading, setup: &Setup, said: &ToolOutput<'_>, stdout: &str, flow: Flow) {
-    let server = text::without_colours(said.server);
+    let server = without_colours(said.server);
     let own = server.lines().find(|l| l.contains("messages received and handled"));
     let own = own.and_then(|l| text::count_after(l, "Total "));
     let udp = said.udp.and_then(Result::ok);

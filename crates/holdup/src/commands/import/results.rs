@@ -8,6 +8,7 @@ use holdup_import::{Input, KINDS, Kind, Named};
 use holdup_model::Problem;
 use holdup_model::text::count;
 use rustix::fs::FileType;
+use std::collections::BTreeSet;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
@@ -45,8 +46,9 @@ pub(super) fn run(args: &Results) -> anyhow::Result<u8> {
     };
     let out = args.out.clone().unwrap_or_else(|| bundles::free_name("import"));
     refuse(&out)?;
-    refuse_twice(&args.files)?;
-    let given = args.files.iter().map(|file| read(kind, file, args)).collect::<Result<Vec<_>, _>>()?;
+    let named: Vec<(Option<&str>, &Path)> = args.files.iter().map(|given| named(given)).collect();
+    refuse_twice(named.iter().map(|(_, path)| *path))?;
+    let given = named.iter().map(|(name, path)| read(kind, *name, path, args)).collect::<Result<Vec<_>, _>>()?;
     let samples = || given.iter().flat_map(|one| &one.results.samples);
     let begin_unix_ns = samples().filter_map(|sample| sample.begin_unix_ns).min();
     let words: String = given.iter().map(|one| format!("{} {:?}", one.name, one.results)).collect();
@@ -63,28 +65,29 @@ pub(super) fn run(args: &Results) -> anyhow::Result<u8> {
 }
 
 /// A run counts once: a file that is named twice would make what is known seem more certain.
-fn refuse_twice(files: &[String]) -> Result<(), Problem> {
-    for (n, file) in files.iter().enumerate() {
-        let path = |given: &str| named(given).map_or_else(|| PathBuf::from(given), |(_, file)| PathBuf::from(file));
-        if files[..n].iter().any(|other| path(other) == path(file)) {
-            return Err(Problem::usage(path(file).display().to_string(), "it is named twice")
-                .hint("name a file once: each of its runs counts once"));
-        }
+fn refuse_twice<'a>(mut paths: impl Iterator<Item = &'a Path>) -> Result<(), Problem> {
+    let mut seen = BTreeSet::new();
+    match paths.find(|path| !seen.insert(*path)) {
+        None => Ok(()),
+        Some(twice) => Err(Problem::usage(twice.display().to_string(), "it is named twice")
+            .hint("name a file once: each of its runs counts once")),
     }
-    Ok(())
 }
 
-/// The two parts of `NAME=FILE`.
-fn named(given: &str) -> Option<(&str, &str)> {
-    given.split_once('=').filter(|(name, _)| !name.is_empty() && !Path::new(given).exists())
+/// The two parts of `NAME=FILE`, or `FILE` alone.
+fn named(given: &str) -> (Option<&str>, &Path) {
+    match given.split_once('=').filter(|(name, _)| !name.is_empty() && !Path::new(given).exists()) {
+        Some((name, file)) => (Some(name), Path::new(file)),
+        None => (None, Path::new(given)),
+    }
 }
 
-/// `NAME=FILE`, or `FILE`, whose name is its arm's.
-fn read(kind: &Kind, given: &str, args: &Results) -> Result<Named, Problem> {
-    let (name, path) = match named(given) {
-        Some((name, file)) => (name.to_owned(), Path::new(file)),
-        _ if args.by == By::Settings => (kind.meta.id.to_owned(), Path::new(given)),
-        _ => (input::short(Path::new(given)), Path::new(given)),
+/// A file without a name has its own as that of its arm.
+fn read(kind: &Kind, name: Option<&str>, path: &Path, args: &Results) -> Result<Named, Problem> {
+    let name = match name {
+        Some(name) => name.to_owned(),
+        None if args.by == By::Settings => kind.meta.id.to_owned(),
+        None => input::short(path),
     };
     let results = match path.is_dir() {
         true => folder(kind, path, args)?,
