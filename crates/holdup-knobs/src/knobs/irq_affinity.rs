@@ -7,6 +7,7 @@ use crate::{Knob, KnobContext, Past, Standing};
 use holdup_host::{Host, HostError, cpu_list, cpu_ranges, online_cpus};
 use holdup_model::{Availability, Meta, ParameterKind, Problem, Value};
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 /// `irq-affinity`.
 pub(crate) struct IrqAffinity;
@@ -89,13 +90,13 @@ impl Knob for IrqAffinity {
         let host = context.host;
         let paths = interrupts(host)?;
         let refusing = bound(host, &paths);
-        let files = pieces::read(host, &paths)?;
-        let (bound, open): (Files, Files) = files.into_iter().partition(|(path, _)| refusing.contains(path));
+        let (open, bound): (Vec<String>, Vec<String>) = paths.into_iter().partition(|path| !refusing.contains(path));
+        let open = lasting(|| pieces::read(host, &open), |files| files.values().min() == files.values().max())?;
         if open.is_empty() {
             return Err(Problem::host(format!("factor {}", META.id), "there is no interrupt whose CPUs could be set"));
         }
         let found = in_force(&open);
-        let mut numbers: Vec<u32> = bound.keys().filter_map(|path| number(path)).collect();
+        let mut numbers: Vec<u32> = bound.iter().filter_map(|path| number(path)).collect();
         numbers.sort_unstable();
         let note = if numbers.is_empty() { String::new() } else { format!("{BOUND}{}", cpu_ranges(&numbers)) };
         Ok(Value::Text(format!("{found}{note}")))
@@ -145,7 +146,7 @@ impl Knob for IrqAffinity {
     }
 
     fn standing(&self, context: &KnobContext<'_>, _instance: &str, past: &Past<'_>) -> Result<Standing, Problem> {
-        pieces_of(context.host).standing(past)
+        lasting(|| pieces_of(context.host).standing(past), |found| *found == Standing::Restored)
     }
 
     fn restore(&self, context: &KnobContext<'_>, _instance: &str, past: &Past<'_>) -> Result<(), Problem> {
@@ -166,6 +167,31 @@ fn pieces_of(host: &Host) -> Pieces<'_> {
         summary: &in_force,
         gone: "the interrupts went",
     }
+}
+
+/// What is read, again after a pause if it is not as expected, until two in succession are the same.
+///
+/// Where an interrupt is moved when it next occurs (x86 without remapping), its file shows for a moment of that move
+/// what it held before: the pending mask is not shown any more and the affinity is not set yet, which lasts as long as
+/// the hypervisor takes to write the message (`kernel/irq/migration.c:irq_move_masked_irq`,
+/// `kernel/irq/proc.c:show_irq_affinity`, v6.18).
+fn lasting<T: PartialEq>(
+    mut read: impl FnMut() -> Result<T, Problem>,
+    is_expected: impl Fn(&T) -> bool,
+) -> Result<T, Problem> {
+    let mut found = read()?;
+    for _ in 0..10 {
+        if is_expected(&found) {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+        let again = read()?;
+        if again == found {
+            break;
+        }
+        found = again;
+    }
+    Ok(found)
 }
 
 fn in_force(files: &Files) -> Value {
@@ -267,6 +293,16 @@ mod tests {
                 assert!(IrqAffinity.check("", &text(wrong)).is_err(), "{wrong}");
             }
         }
+    }
+
+    #[test]
+    fn what_an_interrupt_shows_while_it_moves_is_not_believed() {
+        let of = |found: &[u32]| {
+            let mut readings = found.iter();
+            let read = || readings.next().copied().ok_or_else(|| Problem::internal("readings", "there are no more"));
+            lasting(read, |cpus| *cpus == 3).expect("enough")
+        };
+        assert_eq!([of(&[3]), of(&[1, 3]), of(&[1, 2, 3]), of(&[1, 1]), of(&[2, 1, 1])], [3, 3, 3, 1, 1]);
     }
 
     #[test]
