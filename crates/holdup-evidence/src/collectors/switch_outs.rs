@@ -1,5 +1,6 @@
 //! The states in which tasks under test leave the CPU, counted by filters of a tracepoint.
 
+use crate::kernel::probe::in_first_pid_namespace;
 use crate::reading::{Meter, Produces, Reader, all_absent};
 use crate::tasks;
 use crate::{About, CollectContext, Collecting, Collector, Subject};
@@ -42,9 +43,6 @@ const PRODUCES: Produces = &[(
 )];
 
 const TRACEPOINT: &str = "sched/sched_switch";
-/// The inode of the first pid namespace, in which the ids of tracepoints and those of /proc are the same
-/// (include/linux/proc_ns.h: PROC_PID_INIT_INO).
-const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 
 /// The state that a task leaves the CPU in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -276,14 +274,6 @@ fn without_tracefs(error: &HostError) -> &'static str {
     match error.is_gone() {
         true => "mount -t tracefs nodev /sys/kernel/tracing",
         false => "run holdup as root",
-    }
-}
-
-fn in_first_pid_namespace(host: &Host) -> Result<(), String> {
-    match host.read_link("/proc/self/ns/pid") {
-        Ok(link) if link == FIRST_PID_NAMESPACE => Ok(()),
-        Ok(_) => Err("inside a pid namespace holdup does not know the ids that a tracepoint has".to_owned()),
-        Err(e) => Err(e.to_string()),
     }
 }
 

@@ -12,7 +12,7 @@ mod largest;
 pub(crate) mod layout;
 mod load;
 mod part;
-mod probe;
+pub(crate) mod probe;
 mod residuals;
 mod stats;
 mod table;

@@ -8,10 +8,19 @@ const CAP_SYS_ADMIN: u32 = 21;
 const CAP_PERFMON: u32 = 38;
 const CAP_BPF: u32 = 39;
 
+/// The inode of the namespace that the host begins with: PROC_PID_INIT_INO of include/linux/proc_ns.h.
+const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
+
 /// What a kernel needs to have for all programs.
 pub(crate) fn probe(host: &Host) -> Availability {
     if cfg!(not(target_arch = "x86_64")) {
         return Availability::unavailable("the programs were written for x86-64 and have not been tried elsewhere");
+    }
+    if let Err(why) = in_first_pid_namespace(host) {
+        return Availability::unavailable_but(
+            why,
+            "run it on the host, or give the container the host's: --pid=host, or hostPID: true in Kubernetes",
+        );
     }
     if let Err(e) = host.read("/sys/kernel/btf/vmlinux") {
         return Availability::unavailable_but(
@@ -29,6 +38,17 @@ pub(crate) fn probe(host: &Host) -> Availability {
         Some(held) if may_load(held) => Availability::Ready,
         Some(_) => Availability::unavailable("BPF programs need root, or CAP_BPF with CAP_PERFMON"),
         None => Availability::unavailable("/proc/self/status does not show the capabilities of this process"),
+    }
+}
+
+/// Whether the ids that the kernel's events have are those that are seen here.
+pub(crate) fn in_first_pid_namespace(host: &Host) -> Result<(), String> {
+    match host.read_link("/proc/self/ns/pid") {
+        Ok(link) if link == FIRST_PID_NAMESPACE => Ok(()),
+        Ok(_) => {
+            Err("inside a PID namespace (a container) the process ids of the kernel's events are not known".to_owned())
+        }
+        Err(e) => Err(e.to_string()),
     }
 }
 
