@@ -12,6 +12,7 @@ mod postgres;
 mod prometheus;
 mod server;
 mod sums;
+mod unit;
 
 holdup_testkit::tests!(
     disturbed::bpf_that_is_refused_later_is_said_and_used_again_when_it_is_given,
@@ -27,5 +28,6 @@ holdup_testkit::tests!(
     prometheus::the_alert_rules_pass_their_tests,
     server::a_server_that_restarts_is_watched_again_and_no_counter_goes_back,
     server::without_root_what_is_left_works_and_what_is_missing_is_said,
-    sums::the_sums_of_the_exporter_are_those_of_a_record
+    sums::the_sums_of_the_exporter_are_those_of_a_record,
+    unit::the_unit_runs_without_root_and_is_restarted_by_systemd
 );
