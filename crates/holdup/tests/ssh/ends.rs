@@ -344,17 +344,18 @@ pub(super) fn an_end_that_disappears_makes_the_trial_void_and_both_are_restored(
     assert_eq!(std::fs::read_to_string(place.path("left.txt")).unwrap(), "", "no agent stays");
 }
 
-/// Both lines in turn, cut at every 25th message of a run of one trial until a run is over before; at each with
-/// HOLDUP_CUT_EACH=1, which takes half an hour.
+/// Each line in turn, cut at every 25th message of a run of one trial until a run is over before; at each, and with two clients,
+/// with HOLDUP_CUT_EACH=1, which takes an hour.
 pub(super) fn a_line_of_two_ends_that_is_cut_at_any_message_leaves_both_hosts_as_they_were() {
     let place = Sandbox::new();
+    let clients = if std::env::var("HOLDUP_CUT_EACH").is_ok_and(|n| n == "1") { "cli far" } else { "cli" };
     let script = format!(
         "before=$(cat /proc/sys/vm/swappiness)\n\
-         run() {{ $H run messenger --set hosts.server=srv --set hosts.client=cli --set aa=false --blocks 1 --warmup 20ms \\\n\
-           --duration 50ms --transport tcp --groups 1 --senders 1 --receivers 1 --set swappiness=11 --dead-after 3s --out $1.holdup > $1.txt 2>&1; }}\n\
+         run() {{ $H run messenger --set hosts.server=srv --set hosts.client={commas} --set aa=false --blocks 1 --warmup 20ms \\\n\
+           --duration 50ms --transport tcp --groups 2 --senders 1 --receivers 1 --set swappiness=11 --dead-after 3s --out $1.holdup > $1.txt 2>&1; }}\n\
          run whole || {{ cat whole.txt; exit 1; }}\n\
          real=$HOLDUP_SSH; first=$((${{HOLDUP_CUT_EACH:-5}} > 1 ? 5 : 1))\n\
-         for end in cli srv; do for at in $(seq $first ${{HOLDUP_CUT_EACH:-25}} 200); do\n\
+         for end in {clients} srv; do for at in $(seq $first ${{HOLDUP_CUT_EACH:-25}} 200); do\n\
            out=$end-$at\n\
            export {CUTTER}=close:$at:$PWD/count-$out:$end HOLDUP_SSH=\"{cutter} ${{real#ssh }}\"\n\
            run $out; code=$?\n\
@@ -364,8 +365,9 @@ pub(super) fn a_line_of_two_ends_that_is_cut_at_any_message_leaves_both_hosts_as
          done; done; true",
         CUTTER = super::cutter::CUTTER,
         cutter = std::env::current_exe().unwrap().display(),
+        commas = clients.replace(' ', ","),
     );
-    let output = lab(&place, &script);
+    let output = lab_of(&place, &format!("srv {clients}"), &script);
     let (out, err) = texts(&output);
     assert_eq!(output.status.code(), Some(0), "{out}{err}");
     let cuts = std::fs::read_to_string(place.path("cuts.txt")).unwrap();
@@ -390,8 +392,9 @@ pub(super) fn a_line_of_two_ends_that_is_cut_at_any_message_leaves_both_hosts_as
         }
     }
     let of = |end: &str| cuts.lines().filter(|cut| cut.starts_with(end)).count();
-    assert!(of("cli") > 1 && of("srv") > 1 && bundles > 0, "{bundles} bundles\n{cuts}");
-    println!("{} messages of the client's line, {} of the server's; {bundles} partial bundles", of("cli"), of("srv"));
+    let lines: Vec<usize> = clients.split(' ').chain(["srv"]).map(of).collect();
+    assert!(lines.iter().all(|n| *n > 1) && bundles > 0, "{bundles} bundles\n{cuts}");
+    println!("messages of the lines of {clients} srv: {lines:?}; {bundles} partial bundles");
 }
 
 pub(super) fn sessions_run_on_two_hosts_at_the_same_time() {
