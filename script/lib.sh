@@ -147,17 +147,44 @@ need_rust() {
     rustup toolchain install >&2
 }
 
-# build_holdup PROFILE: builds the one static binary and prints its path.
+# need_cross ARCH: what builds for another architecture, in Debian's words for it, and Rust's standard library for it.
+need_cross() {
+    case $1 in
+        arm64) triple=aarch64-unknown-linux-gnu gnu=aarch64-linux-gnu ;;
+        s390x) triple=s390x-unknown-linux-gnu gnu=s390x-linux-gnu ;;
+        riscv64) triple=riscv64gc-unknown-linux-gnu gnu=riscv64-linux-gnu ;;
+        *)
+            say "error: architecture $1: holdup is built for amd64, arm64, s390x and riscv64"
+            exit 2
+            ;;
+    esac
+    need_packages "gcc-$gnu" "libc6-dev-$1-cross"
+    command -v rustup >/dev/null 2>&1 || {
+        say "error: architecture $1: Rust's standard library for it comes by rustup, which is not there"
+        say "hint: install rustup (https://rustup.rs), then run this again"
+        exit 1
+    }
+    rustup target add "$triple" >&2
+    variable=$(printf %s "$triple" | tr a-z- A-Z_)
+    export "CARGO_TARGET_${variable}_LINKER=$gnu-gcc"
+    small=$(printf %s "$triple" | tr - _)
+    export "CC_$small=$gnu-gcc" "AR_$small=$gnu-ar"
+}
+
+# build_holdup PROFILE [ARCH]: builds the one static binary, for another architecture after need_cross, and prints its path.
 build_holdup() {
     host=$(rustc -vV | sed -n 's/^host: //p')
+    triple=$host
+    [ -z "${2:-}" ] || need_cross "$2"
     flags="'-C','target-feature=+crt-static'"
-    # Relative relocations take 0.6 MB less so, which a static program can read from glibc 2.36 on.
+    # Relative relocations take 0.6 MB less so, which a static program can read from glibc 2.36 on, and linkers write for x86-64.
     libc=$(getconf GNU_LIBC_VERSION 2>/dev/null | sed -n 's/^glibc 2\.\([0-9]*\).*/\1/p')
-    if [ "${libc:-0}" -ge 36 ]; then flags="$flags,'-C','link-arg=-Wl,-z,pack-relative-relocs'"; fi
+    if [ "${libc:-0}" -ge 36 ] && [ -z "${2:-}" ]; then flags="$flags,'-C','link-arg=-Wl,-z,pack-relative-relocs'"; fi
     # There the linker is LLD, which can fold functions that are the same.
-    if [ "$host" = x86_64-unknown-linux-gnu ]; then flags="$flags,'-C','link-arg=-Wl,--icf=all'"; fi
+    if [ "$triple" = x86_64-unknown-linux-gnu ]; then flags="$flags,'-C','link-arg=-Wl,--icf=all'"; fi
     # An explicit target keeps the flags away from build scripts and procedural macros.
-    cargo build --locked --profile "$1" --package holdup --target "$host" --config "target.$host.rustflags=[$flags]" >&2
-    printf '%s\n' "${CARGO_TARGET_DIR:-target}/$host/$1/holdup"
+    cargo build --locked --profile "$1" --package holdup --target "$triple" --config "target.$triple.rustflags=[$flags]" >&2
+    case $1 in dev) folder=debug ;; *) folder=$1 ;; esac
+    printf '%s\n' "${CARGO_TARGET_DIR:-target}/$triple/$folder/holdup"
 }
-build_release() { build_holdup release; }
+build_release() { build_holdup release "$@"; }

@@ -211,7 +211,8 @@ impl<'a> Checker<'a> {
                         Some(hint) => wrong.hint(hint),
                         None => wrong,
                     };
-                    self.complain(&entry.node.place, format!("target = {}", shown(text)), wrong);
+                    let what = format!("target = {}", shown(text));
+                    self.complaints.add_of_kind(problem.kind, &entry.node.place, what, wrong);
                 }
             }
         }

@@ -22,6 +22,8 @@ pub struct PlanError {
     pub why: String,
     /// What to do about it.
     pub hint: Option<String>,
+    /// [`ProblemKind::Usage`], or `Host` where the plan may be right and a host that it names cannot be asked.
+    pub kind: ProblemKind,
 }
 
 impl PlanError {
@@ -69,9 +71,11 @@ impl std::error::Error for PlanErrors {}
 
 impl From<PlanErrors> for Problem {
     fn from(errors: PlanErrors) -> Self {
+        let is_right = errors.errors.iter().all(|e| e.kind == ProblemKind::Host);
+        let kind = if is_right { ProblemKind::Host } else { ProblemKind::Usage };
         if let ([error], 0) = (errors.errors.as_slice(), errors.omitted) {
             return Problem {
-                kind: ProblemKind::Usage,
+                kind,
                 what: format!("{}: {}", error.place(), error.what),
                 why: error.why.clone(),
                 hint: error.hint.clone(),
@@ -80,7 +84,7 @@ impl From<PlanErrors> for Problem {
         let count = errors.errors.len() + errors.omitted;
         let file = errors.errors.first().map_or_else(String::new, |e| e.file.clone());
         let what = if errors.errors.iter().all(|e| e.file == file) { file } else { "the plan".to_owned() };
-        Problem::usage(what, format!("{count} errors\n{errors}"))
+        Problem { kind, ..Problem::usage(what, format!("{count} errors\n{errors}")) }
     }
 }
 
@@ -111,6 +115,10 @@ impl Complaints {
     }
 
     pub(crate) fn add(&mut self, place: &Location, what: impl Into<String>, wrong: Wrong) {
+        self.add_of_kind(ProblemKind::Usage, place, what, wrong);
+    }
+
+    pub(crate) fn add_of_kind(&mut self, kind: ProblemKind, place: &Location, what: impl Into<String>, wrong: Wrong) {
         if self.found.len() >= MOST_ERRORS {
             self.omitted += 1;
             return;
@@ -122,7 +130,7 @@ impl Complaints {
             }
             Location::Flag(flag) => ((usize::MAX, 0, self.found.len()), flag.to_string(), 0, 0),
         };
-        let error = PlanError { file, line, column, what: what.into(), why: wrong.why, hint: wrong.hint };
+        let error = PlanError { file, line, column, what: what.into(), why: wrong.why, hint: wrong.hint, kind };
         if !self.found.iter().any(|(_, e)| *e == error) {
             self.found.push((key, error));
         }
