@@ -168,7 +168,7 @@ need_cross() {
     variable=$(printf %s "$triple" | tr a-z- A-Z_)
     export "CARGO_TARGET_${variable}_LINKER=$gnu-gcc"
     small=$(printf %s "$triple" | tr - _)
-    export "CC_$small=$gnu-gcc" "AR_$small=$gnu-ar"
+    export "CC_$small=$gnu-gcc" "AR_$small=$gnu-ar" "HOLDFAST_CC=$gnu-gcc"
 }
 
 # build_holdup PROFILE [ARCH]: builds the one static binary, for another architecture after need_cross, and prints its path.

@@ -2,8 +2,9 @@
 
 use crate::own;
 use crate::system::{self, Scheduling};
+use crate::within::open_within;
 use holdup_files::{open_input, reopen_regular};
-use rustix::fs::{Dir, Mode, OFlags, ResolveFlags};
+use rustix::fs::{Dir, Mode, OFlags};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -244,7 +245,7 @@ impl RealFs {
             Beneath::Folder(root, rest) => {
                 let folder = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
                 let root = rustix::fs::open(&root, folder, Mode::empty())?;
-                Ok(rustix::fs::openat2(root, rest, flags, Mode::empty(), ResolveFlags::IN_ROOT)?)
+                open_within(&root, rest, flags)
             }
         }
     }

@@ -35,6 +35,7 @@ pub mod state;
 mod system;
 pub mod text;
 mod topology;
+mod within;
 
 pub use error::HostError;
 pub use facts::{facts, governor, moved};
