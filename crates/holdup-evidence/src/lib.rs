@@ -11,6 +11,7 @@
 //!
 //! Start with `collectors/migrations.rs`, then `kernel/mod.rs` and docs/evidence.md.
 
+mod arch;
 mod background;
 pub mod collectors;
 mod kernel;

@@ -1,5 +1,6 @@
 //! Whether BPF programs can be loaded here, by files alone.
 
+use crate::arch;
 use holdup_host::Host;
 use holdup_model::Availability;
 
@@ -13,7 +14,7 @@ const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 
 /// What a kernel needs to have for all programs.
 pub(crate) fn probe(host: &Host) -> Availability {
-    if cfg!(not(target_arch = "x86_64")) {
+    if !arch::HAS_PROGRAMS {
         return Availability::unavailable("the programs were written for x86-64 and have not been tried elsewhere");
     }
     if let Err(why) = in_first_pid_namespace(host) {

@@ -1,5 +1,6 @@
 //! The account: the wall time of the tasks under test, by state, as a sum that adds up.
 
+use crate::arch;
 use crate::kernel::layout::{
     ACCOUNT_ASLEEP, ACCOUNT_ENDED, ACCOUNT_STATES, ACCOUNT_WOKEN, AccountKey, AccountValue, FUTEX_LOCK, NO_SYSCALL,
     WAKER_INTERRUPT, WAKER_ON, WAKER_OTHER, WAKER_QUEUED, WokenKey,
@@ -103,8 +104,8 @@ pub(crate) fn sleep(window: &WindowCounts, role: u8, wait_event: u32, syscall: u
     } else if syscall == FUTEX_LOCK as u32 {
         "mutex".to_owned()
     } else {
-        let known = syscalls::Sysno::new(syscall as usize);
-        known.map_or_else(|| format!("system call {syscall}"), |known| known.name().to_owned())
+        let name = arch::syscall_name(syscall);
+        name.map_or_else(|| format!("system call {syscall}"), str::to_owned)
     }
 }
 

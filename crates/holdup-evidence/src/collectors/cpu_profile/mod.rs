@@ -2,6 +2,7 @@
 
 mod watch;
 
+use crate::arch;
 use crate::reading::{Produces, all_absent};
 use crate::{About, CollectContext, Collecting, Collector, Continuous};
 use holdup_host::online_cpus;
@@ -108,7 +109,7 @@ impl Collector for CpuProfile {
     }
 
     fn probe(&self, context: &CollectContext) -> Availability {
-        if !cfg!(target_arch = "x86_64") {
+        if !arch::UNWINDS {
             return Availability::unavailable("stacks are unwound on x86-64 only");
         }
         // Removed again immediately; it was never switched on.
