@@ -38,6 +38,11 @@ fn walk(root: &OwnedFd, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
             stack.push(next);
             continue;
         }
+        if to_go.is_empty() && flags.contains(OFlags::NOFOLLOW) {
+            let wants_itself = flags.contains(OFlags::PATH) && !flags.contains(OFlags::DIRECTORY);
+            let other = if flags.contains(OFlags::DIRECTORY) { Errno::NOTDIR } else { Errno::LOOP };
+            return if wants_itself { Ok(next) } else { Err(other.into()) };
+        }
         links += 1;
         if links > MOST_LINKS {
             return Err(Errno::LOOP.into());
@@ -57,7 +62,7 @@ fn walk(root: &OwnedFd, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
     if flags.contains(OFlags::PATH) {
         Ok(found.try_clone_to_owned()?)
     } else {
-        Ok(rustix::fs::open(itself, flags, Mode::empty())?)
+        Ok(rustix::fs::open(itself, flags - OFlags::NOFOLLOW, Mode::empty())?)
     }
 }
 
@@ -122,9 +127,15 @@ mod tests {
             "../../passwd",
         ];
         for path in paths.into_iter().chain(links.map(|(name, _)| name)) {
-            for flags in
-                [OFlags::PATH, OFlags::RDONLY, OFlags::RDONLY | OFlags::DIRECTORY, OFlags::WRONLY | OFlags::NONBLOCK]
-            {
+            for flags in [
+                OFlags::PATH,
+                OFlags::PATH | OFlags::NOFOLLOW,
+                OFlags::RDONLY,
+                OFlags::RDONLY | OFlags::NOFOLLOW,
+                OFlags::RDONLY | OFlags::DIRECTORY,
+                OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW,
+                OFlags::WRONLY | OFlags::NONBLOCK,
+            ] {
                 let flags = flags | OFlags::CLOEXEC;
                 let path = Path::new(path);
                 let kernel = rustix::fs::openat2(&fd, path, flags, Mode::empty(), ResolveFlags::IN_ROOT);
