@@ -151,12 +151,21 @@ fn feature_size(host: &Host) -> Reading<u64> {
         Ok(bytes) => bytes,
         Err(e) => return Reading::unknown(AUXV, e.message),
     };
-    let word = |bytes: &[u8]| bytes.try_into().map(u64::from_ne_bytes).unwrap_or(0);
-    let pairs = bytes.chunks_exact(16).map(|pair| (word(&pair[..8]), word(&pair[8..])));
-    match pairs.take_while(|(key, _)| *key != 0).find(|(key, _)| *key == FEATURE_SIZE) {
-        Some((_, size)) => Reading::found(size, AUXV),
+    match auxiliary(&bytes, FEATURE_SIZE) {
+        Some(size) => Reading::found(size, AUXV),
         None => Reading::unknown(AUXV, "AT_RSEQ_FEATURE_SIZE is not in it: the kernel is older than 6.3"),
     }
+}
+
+/// A value of an auxiliary vector of 64-bit words. A tree may come from a machine of another byte order; types are small numbers.
+fn auxiliary(vector: &[u8], wanted: u64) -> Option<u64> {
+    let is_big_endian = vector.first_chunk().is_some_and(|first| u64::from_le_bytes(*first) > u64::from(u32::MAX));
+    let word = |bytes: &[u8]| {
+        let bytes: [u8; 8] = bytes.try_into().unwrap_or_default();
+        if is_big_endian { u64::from_be_bytes(bytes) } else { u64::from_le_bytes(bytes) }
+    };
+    let pairs = vector.chunks_exact(16).map(|pair| (word(&pair[..8]), word(&pair[8..])));
+    pairs.take_while(|(key, _)| *key != 0).find_map(|(key, value)| (key == wanted).then_some(value))
 }
 
 /// Name and version of the host's C library, from the library itself.
@@ -225,5 +234,15 @@ mod tests {
         check("7.0.4", "x86_64", "not known: glibc 2.36 registers 32 bytes only");
         check("7.0.13+deb13-amd64", "x86_64", "not available: glibc 2.36 registers 32 bytes only");
         check("7.1.2", "x86_64", "not available: glibc 2.36 registers 32 bytes only");
+    }
+
+    #[test]
+    fn an_auxiliary_vector_is_read_in_the_byte_order_of_its_machine() {
+        let words = [33, 0x7fff_0000_1000, FEATURE_SIZE, 28, 0, 0, FEATURE_SIZE, 1];
+        let of = |bytes: fn(u64) -> [u8; 8]| words.into_iter().flat_map(bytes).collect::<Vec<u8>>();
+        for vector in [of(u64::to_le_bytes), of(u64::to_be_bytes)] {
+            assert_eq!((auxiliary(&vector, FEATURE_SIZE), auxiliary(&vector, 6)), (Some(28), None));
+        }
+        assert_eq!(auxiliary(&[27, 0, 0], FEATURE_SIZE), None);
     }
 }
