@@ -182,9 +182,11 @@ build_holdup() {
     if [ "${libc:-0}" -ge 36 ] && [ -z "${2:-}" ]; then flags="$flags,'-C','link-arg=-Wl,-z,pack-relative-relocs'"; fi
     # There the linker is LLD, which can fold functions that are the same.
     if [ "$triple" = x86_64-unknown-linux-gnu ]; then flags="$flags,'-C','link-arg=-Wl,--icf=all'"; fi
+    # The same bytes from any folder: nothing in the program names the one that it was built in.
+    flags="$flags,'--remap-path-prefix=$PWD=/holdup','--remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo'"
     # An explicit target keeps the flags away from build scripts and procedural macros.
     cargo build --locked --profile "$1" --package holdup --target "$triple" --config "target.$triple.rustflags=[$flags]" >&2
     case $1 in dev) folder=debug ;; *) folder=$1 ;; esac
     printf '%s\n' "${CARGO_TARGET_DIR:-target}/$triple/$folder/holdup"
 }
-build_release() { build_holdup release "$@"; }
+build_release() { build_holdup release; }

@@ -58,6 +58,8 @@ fn compile(options: &[&str], object: &Path) -> Result<(), String> {
     let source = "src/kernel/bpf/watch.bpf.c";
     let status = Command::new(&clang)
         .args(["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-fno-addrsig", "-Wall", "-Wextra", "-Werror"])
+        // BTF names its sources: without this by the folder of the build, which would make other bytes in each.
+        .arg("-fdebug-compilation-dir=.")
         .args(["-Wno-unused-variable", "-Wno-unused-parameter", "-Wno-missing-field-initializers"])
         .args(["-Isrc/kernel/bpf", "-Isrc/collectors"])
         .args(options)

@@ -128,6 +128,15 @@ class OldSchemas(unittest.TestCase):
             captures = [bundle.captures(row["trial"]) for row in bundle.rows("captures")]
             self.assertEqual((bool(stacks), bool(captures)), (version >= 2, version >= 3))
 
+    def test_the_bundles_of_every_release_are_read(self) -> None:
+        kept = sorted(support.FIXTURES.glob("release-*.holdup"))
+        self.assertTrue(kept)
+        for path in kept:
+            bundle = holdup.open(path)
+            self.assertTrue(bundle.trials)
+            for kind in KINDS:
+                bundle.rows(kind)
+
     def test_the_fixtures_have_the_numbers_that_the_program_prints(self) -> None:
         support.program()
         for version in (1, 2, 3):

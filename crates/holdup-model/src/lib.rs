@@ -1,8 +1,4 @@
-//! The nouns of holdup as types, and the form in which they are stored and sent.
-//!
-//! This crate knows nothing of a host, a clock or a file. Every other crate
-//! speaks in these words (see GLOSSARY.md); what is `Serialize` here is part of
-//! a bundle, of `--json` output or of the agent's messages.
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
 pub mod account;

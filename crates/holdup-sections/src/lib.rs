@@ -1,21 +1,4 @@
-//! Which instructions of a binary hold a lock or wait for one.
-//!
-//! A [`SectionMap`] is made from the bytes of an ELF file for x86-64. Pure: no files are opened, nothing is run. The way:
-//!
-//! 1. The file's code is cut into functions (symbols, and unwind information where it is stripped) and scanned once for
-//!    atomic operations and calls (`program`).
-//! 2. In every function with an atomic operation its control flow is followed (`function`), with what registers and stack
-//!    slots hold as expressions over what they held at entry (`values`).
-//! 3. An atomic operation that tries to take a lock is followed to the branch on its result (`decide`), and from there on
-//!    to the release of the same lock word (`flood`). What cannot be bounded is given up with a note.
-//! 4. A function that returns with a lock takes it for its caller, which is then analysed with the call as the acquire
-//!    (`calls`); a function that releases its caller's lock ends the section there.
-//! 5. Functions called inside are listed with the place of their return address (`callees`).
-//!
-//! A binary may also declare points in an ELF note, which are taken as they are (`note`). `shipped/` has facts about
-//! products, `lookup` the table that BPF programs search, `cached` the form of an analysis in a file.
-//!
-//! Not here: reading the binary and watching tasks (`holdup-evidence`). Start with `map.rs`, then `analysis.rs`.
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
 mod analysis;
@@ -37,9 +20,10 @@ mod ticket;
 mod values;
 mod word;
 
+pub use holdup_model::{Problem, SectionMap};
+
 use analysis::Analysis;
-use holdup_model::Problem;
-use holdup_model::sections::{CalleeRange, SectionMap};
+use holdup_model::sections::CalleeRange;
 use image::Image;
 use program::Program;
 use serde::{Deserialize, Serialize};

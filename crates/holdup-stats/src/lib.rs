@@ -1,11 +1,4 @@
-//! Estimates, intervals, verdicts.
-//!
-//! Pure numbers: no clock, no files, no randomness but from a seed that is passed in. What is computed, with its
-//! formulae and limits, stands in `docs/statistics.md`.
-//!
-//! Everything goes through [`Effect`]: made from blocks ([`Effect::paired`],
-//! [`Effect::unpaired`]), asked for intervals ([`Effect::estimate`]), p values and a
-//! verdict ([`judge`]). How an effect is made may change; what it answers does not.
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
 pub mod bisection;
@@ -41,6 +34,7 @@ pub use change_points::{Change, ChangeOptions, ChangePoint, change_points, chang
 pub use cluster_rates::{Cluster, RateBound, bunching, cluster_rate, rate_bound, rate_unpaired};
 pub use drift::{Drift, DriftPoint, drift, slope};
 pub use effect::{Effect, geometric_mean, mean_estimate, mean_over_blocks, ratio_paired, ratio_unpaired};
+pub use holdup_model::{Direction, Estimate, Histogram, SparseHistogram, Verdict};
 pub use holm::holm;
 pub use littles_law::{LITTLES_LAW_TOLERANCE, LittlesLaw, littles_law};
 pub use noise::{NoiseFloor, noise_floor};

@@ -10,6 +10,7 @@ pub mod calibrate;
 pub mod catalogues;
 pub mod curve;
 pub mod ignored;
+pub mod inside;
 pub mod invariants;
 pub mod layers;
 pub mod opens;

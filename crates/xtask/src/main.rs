@@ -3,8 +3,8 @@
 use anyhow::{Context as _, Result};
 use std::process::ExitCode;
 use xtask::{
-    Repo, against_guests, calibrate, catalogues, curve, ignored, invariants, layers, opens, purity, texts, validation,
-    web,
+    Repo, against_guests, calibrate, catalogues, curve, ignored, inside, invariants, layers, opens, purity, texts,
+    validation, web,
 };
 
 const USAGE: &str = "\
@@ -15,6 +15,9 @@ usage: cargo xtask NAME
   curve FILE   draws the CSV on standard input that `cargo bench -p holdup-sim --bench machine -- --curve` wrote as SVG
   ignored FILE [ALLOWED]
                which tests could not run, as HOLDUP_IGNORED=FILE noted them, and whether ALLOWED lists them all
+  inside FOLDER TARGET TIMESTAMP
+               writes the licences of what is in the release for a target, and its bill of materials; prints the licence of
+               the whole (script/packages)
   tidy         the checks of the repository that no compiler makes (also in cargo test)
   validation PART
                puts what it reads into a part of docs/simulator.md (script/validate-simulator)
@@ -60,6 +63,14 @@ fn main() -> Result<ExitCode> {
             let noted = read(2).context("ignored: the name of a file is missing")?.unwrap_or_default();
             say(ignored::summary(&noted).trim_end());
             read(3).transpose()?.map_or_else(Vec::new, |allowed| ignored::check(&allowed, &noted))
+        }
+        "inside" => {
+            let [folder, target, timestamp] =
+                std::env::args().skip(2).collect::<Vec<_>>().try_into().map_err(|_| {
+                    anyhow::anyhow!("inside: it takes a folder, a target of Rust and a time as in 2026-01-31T00:00:00Z")
+                })?;
+            say(&inside::write(folder.as_ref(), &target, &timestamp)?);
+            Vec::new()
         }
         "web-stale" => web::check(&Repo::here()?),
         "web-hash" => {

@@ -61,7 +61,7 @@ fn forbidden() -> Vec<(Regex, &'static str)> {
 pub fn check(repo: &Repo) -> Vec<String> {
     let forbidden = forbidden();
     let replaced = Regex::new(REPLACED).expect("the pattern is valid");
-    let mut wrong = long_crates(repo);
+    let mut wrong = [long_crates(repo), changelog(repo)].concat();
     for (path, text) in repo.texts() {
         if path.ends_with("package-lock.json") && text.contains("\"resolved\": \"http") {
             wrong.push(format!(
@@ -94,6 +94,18 @@ pub fn check(repo: &Repo) -> Vec<String> {
         }
     }
     wrong
+}
+
+/// Headings of CHANGELOG.md that Keep a Changelog has not; script/release looks for them.
+fn changelog(repo: &Repo) -> Vec<String> {
+    let form = r"^(## \[Unreleased\]|## \[\d+\.\d+\.\d+\] - \d{4}-\d\d-\d\d|### (Added|Changed|Deprecated|Removed|Fixed|Security))$";
+    let form = Regex::new(form).expect("the pattern is valid");
+    let lines = repo.text("CHANGELOG.md").unwrap_or_default().lines();
+    let headings = lines.filter(|line| line.starts_with("##"));
+    headings
+        .filter(|line| !form.is_match(line))
+        .map(|line| format!("CHANGELOG.md: no heading of a changelog: {line}"))
+        .collect()
 }
 
 /// Crates with more than 12,000 lines of sources, for which ARCHITECTURE.md gives no reason.
@@ -200,6 +212,14 @@ mod tests {
         assert_eq!(check(&Repo::of(&files[1..])).len(), 0);
         files.push(("ARCHITECTURE.md", "# A\n`a` is over 12,000 lines because it is."));
         assert_eq!(check(&Repo::of(&files)).len(), 0);
+    }
+
+    #[test]
+    fn headings_of_the_changelog_are_those_of_its_form() {
+        assert_eq!(wrong("CHANGELOG.md", "# C\n## [Unreleased]\n### Added\n## [0.1.0] - 2026-11-28\n"), 0);
+        for heading in ["## 0.1.0", "## [0.1.0] (unreleased)", "### New"] {
+            assert_eq!(wrong("CHANGELOG.md", &format!("# C\n{heading}\n")), 1, "{heading}");
+        }
     }
 
     #[test]
