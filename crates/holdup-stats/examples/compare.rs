@@ -18,13 +18,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let effect = Effect::paired(&pairs)?;
     let ratio = effect.estimate(CONFIDENCE)?;
     println!("B / A: {:.4} ({:.4} to {:.4}), {}", ratio.value, ratio.low, ratio.high, ratio.method);
-    match judge(&effect, margin) {
-        Verdict::Different => println!("different"),
-        Verdict::Equivalent => println!("equivalent within {} %", 100.0 * margin),
+    let answer = match judge(&effect, margin) {
+        Verdict::Different => "different".to_owned(),
+        Verdict::Equivalent => format!("equivalent within {} %", 100.0 * margin),
+        Verdict::Undecided { reason, blocks_needed: None } => format!("undecided: {reason}"),
         Verdict::Undecided { reason, blocks_needed: Some(n) } => {
-            println!("undecided: {reason}; {n} more blocks would decide")
+            format!("undecided: {reason}; {n} more blocks would decide")
         }
-        Verdict::Undecided { reason, blocks_needed: None } => println!("undecided: {reason}"),
-    }
+    };
+    println!("{answer}");
     Ok(())
 }
