@@ -3,8 +3,8 @@
 use anyhow::{Context as _, Result};
 use std::process::ExitCode;
 use xtask::{
-    Repo, against_guests, calibrate, catalogues, curve, ignored, invariants, layers, opens, purity, texts, validation,
-    web,
+    Repo, against_guests, calibrate, catalogues, curve, ignored, invariants, layers, opens, purity, site, texts,
+    validation, web,
 };
 
 const USAGE: &str = "\
@@ -15,6 +15,12 @@ usage: cargo xtask NAME
   curve FILE   draws the CSV on standard input that `cargo bench -p holdup-sim --bench machine -- --curve` wrote as SVG
   ignored FILE [ALLOWED]
                which tests could not run, as HOLDUP_IGNORED=FILE noted them, and whether ALLOWED lists them all
+  site FOLDER HOLDUP
+               what mdBook builds the site from, with the reference that the program HOLDUP lists (script/site)
+  site-check FOLDER
+               whether every link of the built site leads somewhere
+  site-commands PAGE
+               the commands of a page as a script for sh (script/site-commands)
   tidy         the checks of the repository that no compiler makes (also in cargo test)
   validation PART
                puts what it reads into a part of docs/simulator.md (script/validate-simulator)
@@ -61,6 +67,7 @@ fn main() -> Result<ExitCode> {
             say(ignored::summary(&noted).trim_end());
             read(3).transpose()?.map_or_else(Vec::new, |allowed| ignored::check(&allowed, &noted))
         }
+        "site" | "site-check" | "site-commands" => site_task(&name)?,
         "web-stale" => web::check(&Repo::here()?),
         "web-hash" => {
             let hash = web::hash(&Repo::here()?).ok_or_else(|| anyhow::anyhow!("web/src: there are no sources"))?;
@@ -80,6 +87,20 @@ fn main() -> Result<ExitCode> {
     Ok(ExitCode::from(u8::from(!wrong.is_empty())))
 }
 
+/// The tasks of script/site.
+fn site_task(name: &str) -> Result<Vec<String>> {
+    let given = |n: usize| std::env::args_os().nth(n).with_context(|| format!("{name}: an argument is missing"));
+    match name {
+        "site" => site::assemble(&Repo::here()?, given(3)?.as_ref(), given(2)?.as_ref()).map(|()| Vec::new()),
+        "site-check" => site::html::check(given(2)?.as_ref()),
+        _ => {
+            let page = given(2)?;
+            say(&site::commands::script(&std::fs::read_to_string(&page).context(page.display().to_string())?));
+            Ok(Vec::new())
+        }
+    }
+}
+
 fn tidy(repo: &Repo) -> Result<Vec<String>> {
     let (crates, edges) = layers::edges()?;
     Ok([
@@ -90,6 +111,8 @@ fn tidy(repo: &Repo) -> Result<Vec<String>> {
         texts::check(repo),
         invariants::check(repo),
         web::check(repo),
+        site::links::check(repo),
+        site::commands::check(repo),
     ]
     .concat())
 }
