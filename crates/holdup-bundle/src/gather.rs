@@ -17,8 +17,15 @@ use std::path::Path;
 /// A usage problem for a file that is no bundle or holds nothing; a host problem for one that is damaged, of a newer
 /// schema, or cannot be read.
 pub fn read(path: &Path) -> Result<BundleData, Problem> {
-    let opened = open::to_read(path, false)?;
-    let (data, damage) = gather(path, &opened)?;
+    undamaged(path, &open::to_read(path, false)?)
+}
+
+/// Reads an opened bundle.
+///
+/// # Errors
+/// When something is damaged.
+pub(crate) fn undamaged(path: &Path, opened: &Opened) -> Result<BundleData, Problem> {
+    let (data, damage) = gather(path, opened)?;
     whole(path, &damage)?;
     Ok(data)
 }

@@ -26,6 +26,7 @@ mod gather;
 mod open;
 mod parts;
 mod reader;
+mod rows;
 mod stacks;
 #[cfg(test)]
 mod tampered;
@@ -37,6 +38,7 @@ mod write;
 pub use docs::{Column, Table, tables};
 pub use gather::{read, read_salvage};
 pub use reader::Reader;
+pub use rows::Rows;
 pub use trouble::taken;
 pub use verify::{Wholeness, verify};
 pub use write::Writer;

@@ -45,7 +45,7 @@ pub use explain::{explain_json, explain_markdown, explain_terminal};
 pub use fleet::{HostRow, HostState, fleet_head, fleet_json, fleet_terminal, sort_hosts};
 pub use formats::benchstat::benchstat;
 pub use formats::csv::csv;
-pub use formats::html::html;
+pub use formats::html::{charts, html};
 pub use formats::json::json;
 pub use formats::markdown::markdown;
 pub use formats::schemas;
@@ -57,6 +57,7 @@ pub use kept::{
 pub use kept_page::kept_history_html;
 pub use merge::{Choice, profile as stack_profile, timeline};
 pub use packets::{counts_terminal, flow_line, flows, packets_html, packets_json, packets_terminal};
+pub use page::Chart;
 pub use predict::{predict_json, predict_terminal};
 pub use screen::list;
 pub use search::{search_answer, search_log, search_undecided, search_without_change};

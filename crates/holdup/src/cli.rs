@@ -243,4 +243,71 @@ mod tests {
     fn the_command_line_contradicts_itself_nowhere() {
         <super::Cli as clap::CommandFactory>::command().debug_assert();
     }
+
+    /// The pages of a folder and of those in it.
+    fn pages(folder: &std::path::Path, into: &mut Vec<(String, String)>) {
+        for entry in std::fs::read_dir(folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                pages(&path, into);
+            } else if path.extension().is_some_and(|e| e == "md") {
+                let text = std::fs::read_to_string(&path).expect("a page");
+                into.push((path.display().to_string(), text.replace("\\\n", " ")));
+            }
+        }
+    }
+
+    /// The words of the shell's first command on a line, without what comments, pipes and redirections add.
+    fn words(line: &str) -> Vec<String> {
+        let mut words: Vec<String> = Vec::new();
+        let (mut quote, mut is_open) = (None, false);
+        for c in line.chars() {
+            match (quote, c) {
+                (Some(q), c) if c == q => quote = None,
+                (None, '\'' | '"') => {
+                    quote = Some(c);
+                    words.extend((!is_open).then(String::new));
+                    is_open = true;
+                }
+                (None, ' ') => is_open = false,
+                (None, '#') if !is_open => break,
+                (None, '|' | '&' | '>' | '<') if !is_open => break,
+                (_, c) => {
+                    words.extend((!is_open).then(String::new));
+                    is_open = true;
+                    words.last_mut().expect("there is one").push(c);
+                }
+            }
+        }
+        words
+    }
+
+    #[test]
+    fn every_command_of_the_documentation_is_one() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let mut all = Vec::new();
+        pages(&root.join("docs"), &mut all);
+        all.retain(|(path, _)| !path.contains("/journal/"));
+        let (mut known, mut wrong) = (0, Vec::new());
+        for (path, text) in &all {
+            let mut fenced = false;
+            for line in text.lines() {
+                fenced ^= line.starts_with("```");
+                let Some(code) = line.strip_prefix("    ").or(fenced.then_some(line)) else { continue };
+                let code = code.strip_prefix("sudo ").unwrap_or(code);
+                // Brackets and dots stand for what a reader puts there.
+                if !code.starts_with("holdup ") || code.contains(['…', '[']) {
+                    continue;
+                }
+                known += 1;
+                if let Err(e) = <super::Cli as clap::Parser>::try_parse_from(words(code))
+                    && e.use_stderr()
+                {
+                    wrong.push(format!("{path}: {code}\n  {}", e.to_string().lines().next().unwrap_or_default()));
+                }
+            }
+        }
+        assert!(known > 150, "only {known} commands: this is not the documentation");
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    }
 }

@@ -17,9 +17,14 @@ pub(crate) fn exact(text: &str) -> Result<(), Problem> {
 }
 
 fn write(text: &str) -> Result<(), Problem> {
-    let mut out = io::stdout().lock();
     let newline = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
-    match out.write_all(text.as_bytes()).and_then(|()| out.write_all(newline.as_bytes())).and_then(|()| out.flush()) {
+    bytes(&[text, newline].concat().into_bytes())
+}
+
+/// Writes what is no text.
+pub(crate) fn bytes(bytes: &[u8]) -> Result<(), Problem> {
+    let mut out = io::stdout().lock();
+    match out.write_all(bytes).and_then(|()| out.flush()) {
         Ok(()) => Ok(()),
         Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         Err(e) => Err(Problem::new(ProblemKind::Host, "cannot write the output", e.to_string())),

@@ -16,6 +16,7 @@ pub mod layers;
 pub mod opens;
 pub mod purity;
 pub mod repo;
+pub mod site;
 pub mod texts;
 pub mod validation;
 pub mod web;

@@ -3,8 +3,8 @@
 use anyhow::{Context as _, Result};
 use std::process::ExitCode;
 use xtask::{
-    Repo, against_guests, calibrate, catalogues, curve, ignored, inside, invariants, layers, opens, purity, texts,
-    validation, web,
+    Repo, against_guests, calibrate, catalogues, curve, ignored, inside, invariants, layers, opens, purity, site,
+    texts, validation, web,
 };
 
 const USAGE: &str = "\
@@ -18,6 +18,12 @@ usage: cargo xtask NAME
   inside FOLDER TARGET TIMESTAMP
                writes the licences of what is in the release for a target, and its bill of materials; prints the licence of
                the whole (script/packages)
+  site FOLDER HOLDUP
+               what mdBook builds the site from, with the reference that the program HOLDUP lists (script/site)
+  site-check FOLDER
+               whether every link of the built site leads somewhere
+  site-commands PAGE
+               the commands of a page as a script for sh (script/site-commands)
   tidy         the checks of the repository that no compiler makes (also in cargo test)
   validation PART
                puts what it reads into a part of docs/simulator.md (script/validate-simulator)
@@ -72,6 +78,7 @@ fn main() -> Result<ExitCode> {
             say(&inside::write(folder.as_ref(), &target, &timestamp)?);
             Vec::new()
         }
+        "site" | "site-check" | "site-commands" => site_task(&name)?,
         "web-stale" => web::check(&Repo::here()?),
         "web-hash" => {
             let hash = web::hash(&Repo::here()?).ok_or_else(|| anyhow::anyhow!("web/src: there are no sources"))?;
@@ -91,6 +98,20 @@ fn main() -> Result<ExitCode> {
     Ok(ExitCode::from(u8::from(!wrong.is_empty())))
 }
 
+/// The tasks of script/site.
+fn site_task(name: &str) -> Result<Vec<String>> {
+    let given = |n: usize| std::env::args_os().nth(n).with_context(|| format!("{name}: an argument is missing"));
+    match name {
+        "site" => site::assemble(&Repo::here()?, given(3)?.as_ref(), given(2)?.as_ref()).map(|()| Vec::new()),
+        "site-check" => site::html::check(given(2)?.as_ref()),
+        _ => {
+            let page = given(2)?;
+            say(&site::commands::script(&std::fs::read_to_string(&page).context(page.display().to_string())?));
+            Ok(Vec::new())
+        }
+    }
+}
+
 fn tidy(repo: &Repo) -> Result<Vec<String>> {
     let (crates, edges) = layers::edges()?;
     Ok([
@@ -101,6 +122,8 @@ fn tidy(repo: &Repo) -> Result<Vec<String>> {
         texts::check(repo),
         invariants::check(repo),
         web::check(repo),
+        site::links::check(repo),
+        site::commands::check(repo),
     ]
     .concat())
 }

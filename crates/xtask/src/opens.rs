@@ -23,6 +23,7 @@ pub const DIRECT: &[(&str, &str)] = &[
         "the kernel's own files under /proc, and a tmpfs that is mounted over /tmp in a mount namespace of holdup's own",
     ),
     ("crates/holdup-host/src/perf_samples/mod.rs", "the kernel's own file /proc/self/mem"),
+    ("crates/holdup/src/commands/export/parts.rs", "makes the folder that the user named; the files in it are Outputs"),
     (
         "crates/holdup/src/commands/packets/input.rs",
         "only what a capture is and which names are in a folder of captures; they are opened by holdup-files",

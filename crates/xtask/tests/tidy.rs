@@ -1,6 +1,6 @@
 //! The checks of the repository that no compiler makes. `cargo xtask tidy` prints the same.
 
-use xtask::{Repo, catalogues, invariants, layers, opens, purity, texts, web};
+use xtask::{Repo, catalogues, invariants, layers, opens, purity, site, texts, web};
 
 fn repo() -> Repo {
     let repo = Repo::here().expect("the repository can be read");
@@ -47,4 +47,14 @@ fn web_bundle_is_current() {
 #[test]
 fn files_of_others_are_opened_in_one_place() {
     nothing(&opens::check(&repo()));
+}
+
+#[test]
+fn links_of_the_documentation_lead_somewhere() {
+    nothing(&site::links::check(&repo()));
+}
+
+#[test]
+fn commands_of_tutorials_are_run_or_say_why_not() {
+    nothing(&site::commands::check(&repo()));
 }

@@ -297,13 +297,13 @@ class Bundle:
     # What was found, as rows and frames.
 
     def _level_columns(self, taken: List[str]) -> List[Tuple[str, str, str]]:
-        """The name of each axis and factor, the column for it, and its type."""
+        """The name of each axis and factor, the column for it, and its type; ``label`` for one of several types, of which labels are shown."""
         kinds: Dict[str, set[str]] = {}
         for name, kind in self._query("SELECT DISTINCT name, type FROM levels ORDER BY role, name"):
             kinds.setdefault(name, set()).add(kind)
         types = {"bool": "b?", "integer": "i?", "float": "f?", "text": "s?"}
         return [
-            (name, f"level.{name}" if name in taken else name, types[next(iter(found))] if len(found) == 1 else "s?")
+            (name, f"level.{name}" if name in taken else name, types[next(iter(found))] if len(found) == 1 else "label")
             for name, found in kinds.items()
         ]
 
@@ -324,11 +324,12 @@ class Bundle:
                     row[name] = bool(row[name])
         if read.has_levels:
             levels = self._levels()
+            labels = {(arm, name): label for arm, name, label in self._query("SELECT arm, name, label FROM levels")}
             for name, column, kind_of in self._level_columns(names):
-                columns.append((column, kind_of))
+                columns.append((column, "s?" if kind_of == "label" else kind_of))
                 for row in rows:
-                    value = levels.get(row["arm"], {}).get(name)
-                    row[column] = str(value) if kind_of == "s?" and value is not None else value
+                    arm = row["arm"]
+                    row[column] = labels.get((arm, name)) if kind_of == "label" else levels.get(arm, {}).get(name)
         if kind == "trials":
             self._add_metrics(rows, columns)
         return rows, columns

@@ -49,15 +49,23 @@ pub fn benchstat(bundle: &BundleData, analysis: &Analysis) -> String {
             })
             .collect();
         if !values.is_empty() {
-            out.push_str(&format!("{name} 1 {}\n", values.join(" ")));
+            out.push_str(&format!("{name}{} 1 {}\n", without_procs(&name), values.join(" ")));
         }
     }
     out
 }
 
-/// The unit of a value: the metric's id, with the unit where the id does not end in it.
+/// The unit of a value: the metric's id, with the unit where the id does not end in it (`operations_per_s` is in 1/s).
 fn unit(id: &str, unit: &str) -> String {
-    if unit.is_empty() || id.ends_with(&format!("_{unit}")) { word(id) } else { word(&format!("{id}:{unit}")) }
+    let ending = unit.strip_prefix("1/").map_or_else(|| unit.to_owned(), |per| format!("per_{per}"));
+    let is_in_id = matches!((id, unit), (_, "" | "1") | ("tps", "1/s")) || id.ends_with(&format!("_{ending}"));
+    if is_in_id { word(id) } else { word(&format!("{id}:{unit}")) }
+}
+
+/// Readers take a number behind a last hyphen for GOMAXPROCS: where a level ends so, they are given one to take.
+fn without_procs(name: &str) -> &'static str {
+    let ends_in_number = |(_, end): (&str, &str)| !end.is_empty() && end.bytes().all(|b| b.is_ascii_digit());
+    if name.rsplit_once('-').is_some_and(ends_in_number) { "-1" } else { "" }
 }
 
 /// White space and slashes would end a name or start a part of it.

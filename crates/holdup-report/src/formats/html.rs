@@ -152,6 +152,21 @@ pub fn html(bundle: &BundleData, analysis: &Analysis) -> String {
     lines(&page.render().expect("writing to a string cannot fail, and the template calls nothing that can"))
 }
 
+/// The charts of the page in its order, and the names of its series, each with whether it is a replica of another one.
+pub fn charts(bundle: &BundleData, analysis: &Analysis) -> (Vec<Chart>, Vec<(String, bool)>) {
+    let names = Names::new(bundle);
+    let mut all: Vec<Chart> = charts::effects(analysis).into_iter().collect();
+    all.extend(account::section(analysis.explanation.as_ref()).arms.into_iter().filter_map(|arm| arm.chart));
+    for (at, layout) in series::layouts(bundle, analysis, &names).iter().enumerate() {
+        let (percentiles, shifts) = latency::charts(bundle, analysis, layout, &names, at);
+        all.extend(charts::curves(&bundle.plan, layout, &names, at));
+        all.extend(percentiles.into_iter().chain(shifts));
+        all.extend(order::chart(bundle, layout, &names, at));
+        all.extend(charts::cpu(layout, &names, at));
+    }
+    (all, names.0.into_iter().map(|n| (n.text, n.replica)).collect())
+}
+
 fn section(
     bundle: &BundleData,
     analysis: &Analysis,

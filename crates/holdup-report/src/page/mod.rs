@@ -52,18 +52,19 @@ impl Table {
 }
 
 /// A chart: what the script draws, and the same numbers as a table.
-pub(crate) struct Chart {
+pub struct Chart {
     /// Unique on the page.
-    pub(crate) id: String,
+    pub id: String,
     /// What the script draws it as.
-    pub(crate) kind: &'static str,
+    pub kind: &'static str,
     /// A sentence or half of one: what is shown.
-    pub(crate) title: String,
+    pub title: String,
     /// The workload, where the title does not name it; a saved file has no page around it that would.
-    pub(crate) context: String,
+    pub context: String,
     /// How to read it.
-    pub(crate) note: String,
-    pub(crate) data: Value,
+    pub note: String,
+    /// What is drawn; `web/src/data.ts` has its type by kind.
+    pub data: Value,
     pub(crate) table: Table,
 }
 

@@ -46,10 +46,13 @@ pub(super) fn write_file(out: &Path, text: &str) -> Result<(), Problem> {
     if out == Path::new("-") {
         return output::exact(text);
     }
-    holdup_files::write_output(out, text.as_bytes()).map_err(|e| {
-        Problem::host(format!("cannot write {}", out.display()), e.to_string())
-            .hint("name a new file, or a regular file to replace, in a folder that exists")
-    })?;
+    holdup_files::write_output(out, text.as_bytes()).map_err(|e| unwritable(out, &e))?;
     output::say(&format!("wrote {}", out.display()));
     Ok(())
+}
+
+/// A file that cannot be written.
+pub(super) fn unwritable(out: &Path, e: &std::io::Error) -> Problem {
+    Problem::host(format!("cannot write {}", out.display()), e.to_string())
+        .hint("name a new file, or a regular file to replace, in a folder that exists")
 }

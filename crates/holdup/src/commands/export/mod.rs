@@ -1,5 +1,7 @@
 //! `holdup export`: a bundle or a profile in the formats of other tools.
 
+mod parts;
+
 use crate::output;
 use holdup_host::Host;
 use holdup_model::{BundleData, Problem};
@@ -14,6 +16,8 @@ use std::path::PathBuf;
     after_long_help = "\
 Examples:
   holdup export a.holdup -f csv
+  holdup export a.holdup -f parquet --table comparisons -o comparisons.parquet
+  holdup export a.holdup -f svg --chart all -o charts
   holdup export held-up.holdup -f folded | inferno-flamegraph >stacks.svg
   holdup export profile profiles/database.toml -f tuned -o tuned.conf"
 )]
@@ -35,6 +39,12 @@ pub(crate) struct Args {
     /// For stacks: on_cpu, off_cpu or waker
     #[arg(long = "profile", value_name = "NAME")]
     profile_name: Option<String>,
+    /// For Arrow and Parquet: the table, or all into a folder
+    #[arg(long, value_name = "KIND")]
+    table: Option<String>,
+    /// For SVG: the chart, or all into a folder [default: the first]
+    #[arg(long, value_name = "ID")]
+    chart: Option<String>,
     #[command(flatten)]
     out: Out,
 }
@@ -70,6 +80,12 @@ enum Format {
     Json,
     /// A row for each trial and metric
     Csv,
+    /// A table of trials, evidence, comparisons, …
+    Parquet,
+    /// The same as an IPC file
+    Arrow,
+    /// A chart of the page
+    Svg,
     /// Go's benchmark format
     Benchstat,
     /// The plan as it ran
@@ -82,10 +98,12 @@ enum Format {
     Folded,
     /// Call stacks for speedscope.app
     Speedscope,
+    /// Call stacks for go tool pprof
+    Pprof,
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
-    let bundle = match (&args.profile, &args.bundle) {
+    let path = match (&args.profile, &args.bundle) {
         (Some(Sub::Profile { profile, format, out }), _) => {
             let profile = super::apply::read(&Host::real(), profile)?;
             let places = holdup_target::profiles::destinations(&profile)?;
@@ -93,25 +111,54 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
                 .ok_or_else(|| anyhow::anyhow!("clap let the format {format} through"))?;
             return write(out, &text);
         }
-        (None, Some(path)) => holdup_bundle::read(path)?,
+        (None, Some(path)) => path,
         (None, None) => anyhow::bail!("clap let a missing bundle through"),
     };
+    check_parts(args)?;
+    let out = args.out.out.as_deref();
+    if let Format::Arrow | Format::Parquet = args.format {
+        parts::tables(path, args.table.as_deref().unwrap_or("trials"), args.format, out)?;
+        return Ok(0);
+    }
+    let bundle = holdup_bundle::read(path)?;
+    if args.format == Format::Svg {
+        parts::charts(&bundle, args.chart.as_deref(), out)?;
+        return Ok(0);
+    }
     let choice = Choice { arm: args.arm.clone(), trial: args.trial, profile: args.profile_name.clone() };
+    if args.format == Format::Pprof {
+        let profile = holdup_report::stack_profile(&bundle, &choice)?;
+        parts::write(&holdup_export::pprof(&profile), "pprof", "stacks.pb.gz", out)?;
+        return Ok(0);
+    }
     let text = match args.format {
         Format::Perfetto => perfetto(&bundle, &choice)?,
         Format::Folded => holdup_report::stacks::folded(&holdup_report::stack_profile(&bundle, &choice)?),
         Format::Speedscope => holdup_report::stacks::speedscope(&holdup_report::stack_profile(&bundle, &choice)?),
-        _ if choice != Choice::default() => {
-            let problem = Problem::usage("--arm, --trial and --profile", "this format holds the whole bundle");
-            return Err(problem.hint("leave them out, or use perfetto, folded or speedscope").into());
-        }
         Format::Csv => holdup_report::csv(&bundle, &holdup_analysis::analyse(&bundle)),
         Format::Benchstat => holdup_report::benchstat(&bundle, &holdup_analysis::analyse(&bundle)),
         Format::Plan => bundle.plan_source.clone(),
         Format::Flows => holdup_report::flows(&bundle)?,
         Format::Json => holdup_report::json(&bundle, &holdup_analysis::analyse(&bundle)),
+        Format::Arrow | Format::Parquet | Format::Pprof | Format::Svg => anyhow::bail!("written already"),
     };
     write(&args.out, &text)
+}
+
+/// That no option selects a part which the format does not have.
+fn check_parts(args: &Args) -> Result<(), Problem> {
+    let has_stacks = matches!(args.format, Format::Perfetto | Format::Folded | Format::Speedscope | Format::Pprof);
+    if !has_stacks && (args.arm.is_some() || args.trial.is_some() || args.profile_name.is_some()) {
+        let problem = Problem::usage("--arm, --trial and --profile", "this format holds the whole bundle");
+        return Err(problem.hint("leave them out, or use perfetto, folded, speedscope or pprof"));
+    }
+    if args.table.is_some() && !matches!(args.format, Format::Arrow | Format::Parquet) {
+        return Err(Problem::usage("--table", "this format has no tables").hint("use it with parquet or arrow"));
+    }
+    if args.chart.is_some() && args.format != Format::Svg {
+        return Err(Problem::usage("--chart", "this format has no charts").hint("use it with svg"));
+    }
+    Ok(())
 }
 
 fn perfetto(bundle: &BundleData, choice: &Choice) -> Result<String, Problem> {
