@@ -23,6 +23,7 @@ mod perfetto;
 mod ring;
 mod schedviz;
 mod text;
+mod timehist;
 mod trace_dat;
 
 pub use bundle::{Trace, bundle};
@@ -66,6 +67,7 @@ static FORMATS: &[Format] = &[
     },
     Format { is_it: |head| head.starts_with(trace_dat::MAGIC), read: trace_dat::read },
     Format { is_it: schedviz::is_it, read: schedviz::read },
+    Format { is_it: timehist::is_it, read: timehist::read },
     Format { is_it: text::is_it, read: text::read },
     Format { is_it: perfetto::is_it, read: perfetto::read },
 ];
@@ -84,7 +86,7 @@ pub fn read(name: &str, bytes: &dyn Bytes, sink: Sink<'_>) -> Result<TraceHead, 
     head.truncate(length);
     let format = FORMATS.iter().find(|format| (format.is_it)(&head)).ok_or_else(|| {
         Problem::usage(name, "it is no trace that holdup knows")
-            .hint("it reads perf.data, trace.dat of trace-cmd, and the text of perf script")
+            .hint("it reads perf.data, trace.dat, Perfetto, SchedViz, and the text of perf script, trace-cmd report and perf sched timehist")
     })?;
     (format.read)(file, sink)
 }

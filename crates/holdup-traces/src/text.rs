@@ -153,7 +153,7 @@ fn task_before(text: &str) -> Option<(&str, u32)> {
 }
 
 /// `1234.567890` s.
-fn nanoseconds(text: &str) -> Option<u64> {
+pub(crate) fn nanoseconds(text: &str) -> Option<u64> {
     let (whole, fraction) = text.split_once('.')?;
     if fraction.is_empty() || fraction.len() > 9 || !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;

@@ -21,6 +21,7 @@ mod event {
     pub(super) const WAKEUP: u32 = 17;
     pub(super) const WAKING: u32 = 20;
     pub(super) const WAKEUP_NEW: u32 = 114;
+    pub(super) const MIGRATE: u32 = 491;
 }
 
 /// States of a task that left its CPU, as the kernel has had them since 4.14 (include/linux/sched.h:TASK_REPORT).
@@ -129,7 +130,7 @@ fn one(body: &[u8]) -> Result<Option<(u64, What)>, Trouble> {
             (event::TIME, value) => at_ns = value.number(),
             (event::TID, value) => tid = value.number() as u32,
             (5, value) => flags = value.number(),
-            (number @ (event::SWITCH | event::WAKEUP | event::WAKING | event::WAKEUP_NEW), value) => {
+            (number @ (event::SWITCH | event::WAKEUP | event::WAKING | event::WAKEUP_NEW | event::MIGRATE), value) => {
                 found = Some((number, value.bytes()));
             }
             _ => {}
@@ -155,6 +156,7 @@ fn one(body: &[u8]) -> Result<Option<(u64, What)>, Trouble> {
     let cpu = numbers[5] as u32;
     let what = match kind {
         event::SWITCH => What::Switch { from: task(1), left: left(numbers[4]), to: task(5) },
+        event::MIGRATE => What::Migrate { tid: task(1).tid, to_cpu: cpu },
         event::WAKING => What::Waking { task: task(1), cpu, by },
         _ => What::Wakeup { task: task(1), cpu, by, is_new: kind == event::WAKEUP_NEW },
     };

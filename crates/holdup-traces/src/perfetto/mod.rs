@@ -146,7 +146,7 @@ impl Reader {
         Ok(())
     }
 
-    /// `utsname` is the first field, and the release its third; CPUs are the tenth field.
+    /// `utsname` is the first field, and the release its third; the number of CPUs is the eighth field.
     fn system(&mut self, body: &[u8]) -> Result<(), Trouble> {
         for field in fields(body) {
             let (number, value) = field?;
@@ -159,7 +159,7 @@ impl Reader {
                         }
                     }
                 }
-                10 => self.head.cpus = u32::try_from(value.number()).unwrap_or(0),
+                8 => self.head.cpus = u32::try_from(value.number()).unwrap_or(0),
                 _ => {}
             }
         }

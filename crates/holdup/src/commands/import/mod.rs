@@ -54,10 +54,12 @@ connection can be drawn.")]
     },
     /// Import traces of the scheduler, as a record of what they watched
     #[command(after_long_help = "\
-Reads perf.data of `perf sched record` or `perf record -e 'sched:*'`, and
-trace.dat of trace-cmd, plain or gzip, xz, zstd; `-` is standard input. `holdup
-explain`, `report` and `export --format perfetto` then work as with a bundle
-of `holdup record`; what a trace does not show stays undecided.
+Reads perf.data of `perf sched record` or `perf record -e 'sched:*'`, trace.dat
+of trace-cmd, Perfetto, SchedViz, and the text of `perf script`, `trace-cmd
+report` and `perf sched timehist --state`, plain or gzip, xz, zstd; `-` is
+standard input. `holdup explain`, `compare`, `report` and `export --format
+perfetto` then work as with a bundle of `holdup record`; what a trace does not
+show stays undecided.
 
 Examples:
   perf sched record -a sleep 10; holdup import trace perf.data --comm postgres
