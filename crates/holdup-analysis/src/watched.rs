@@ -136,7 +136,9 @@ impl<'a> Watched<'a> {
     pub(crate) fn cpu_share(&self, trial: &Trial, kinds: &[&str]) -> Result<f64, Missing> {
         let all = self.values(trial, "cpu", "cpu_share")?;
         let of_kinds = all.into_iter().filter(|(kind, _)| kinds.contains(kind)).map(|(_, share)| share);
-        of_kinds.reduce(|sum, share| sum + share).ok_or_else(|| brought_no("cpu", &format!("share of {}", kinds.join(", "))))
+        of_kinds
+            .reduce(|sum, share| sum + share)
+            .ok_or_else(|| brought_no("cpu", &format!("share of {}", kinds.join(", "))))
     }
 
     /// CPU time of the watched tasks in a trial, s.

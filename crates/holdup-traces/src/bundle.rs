@@ -85,7 +85,11 @@ pub fn bundle(traces: Vec<Trace>, watched: &str, head: BundleHead) -> BundleData
         plan_source: "# This bundle was imported from traces of the scheduler: there is no plan to run.\n".to_owned(),
         metrics: metrics().into_iter().map(|metric| (OBSERVED.to_owned(), metric)).collect(),
         collectors: states(has_stacks),
-        environment: if facts.is_empty() { Vec::new() } else { vec![EnvironmentReading { session: 0, boot: 0, facts }] },
+        environment: if facts.is_empty() {
+            Vec::new()
+        } else {
+            vec![EnvironmentReading { session: 0, boot: 0, facts }]
+        },
         trials,
         log,
         ending: Some(Ending::Complete),

@@ -45,8 +45,11 @@ impl File<'_> {
     /// It ends before the byte that is wanted.
     pub(crate) fn cut(&self, at: u64, what: &str) -> Problem {
         let end = self.bytes.length();
-        Problem::usage(format!("{}, byte {end}", self.name), format!("it ends inside {what}, which begins at byte {at}"))
-            .hint("the record was cut, or the copy")
+        Problem::usage(
+            format!("{}, byte {end}", self.name),
+            format!("it ends inside {what}, which begins at byte {at}"),
+        )
+        .hint("the record was cut, or the copy")
     }
 
     /// Fills a buffer from a place on; how much of it the file has.

@@ -1,10 +1,10 @@
 //! Text of `perf script`, of `trace-cmd report`, and of tracefs itself (`trace`, `trace_pipe`): a line for each event, and after one
 //! of perf, in lines that are indented, its stack.
 
+use crate::bytes::File;
 use crate::event::{Event, Left, Name, TaskId, What};
 use crate::frames::Interner;
 use crate::lines::Lines;
-use crate::bytes::File;
 use crate::{Sink, TraceHead};
 use holdup_model::Problem;
 use holdup_model::stacks::{Frame, FrameKind};
@@ -54,7 +54,9 @@ pub(crate) fn read(file: File<'_>, sink: Sink<'_>) -> Result<TraceHead, Problem>
             unknown += u64::from(line_head(&line).is_none());
             in_a_row += 1;
             if in_a_row > MOST_UNKNOWN {
-                return Err(lines.file.problem(lines.at, "these lines are not those of perf script or trace-cmd report"));
+                return Err(lines
+                    .file
+                    .problem(lines.at, "these lines are not those of perf script or trace-cmd report"));
             }
             continue;
         };
@@ -120,7 +122,8 @@ fn line_head(line: &str) -> Option<(LineHead<'_>, &str)> {
         if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
             continue;
         }
-        let Some((before, rest)) = rest.split_once(": ").or_else(|| rest.strip_suffix(':').map(|rest| (rest, ""))) else {
+        let Some((before, rest)) = rest.split_once(": ").or_else(|| rest.strip_suffix(':').map(|rest| (rest, "")))
+        else {
             continue;
         };
         let mut words = before.split_ascii_whitespace();
@@ -171,9 +174,9 @@ fn event_of(rest: &str) -> Option<(&'static str, &str)> {
 /// `250000 cpu-clock:pppH:`: an event that has no fields.
 fn is_sample(rest: &str) -> bool {
     let name = rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == ' ').trim_end();
-    ["cpu-clock", "task-clock", "cycles", "cpu-cycles", "cpu_core/cycles", "instructions"].iter().any(|known| {
-        name.strip_prefix(known).is_some_and(|rest| rest.starts_with([':', '/']))
-    })
+    ["cpu-clock", "task-clock", "cycles", "cpu-cycles", "cpu_core/cycles", "instructions"]
+        .iter()
+        .any(|known| name.strip_prefix(known).is_some_and(|rest| rest.starts_with([':', '/'])))
 }
 
 fn event(line: &str) -> Option<Event> {
@@ -189,7 +192,9 @@ fn event(line: &str) -> Option<Event> {
     let by = Some(head.task.1).filter(|tid| *tid != 0 && !in_interrupt);
     match name {
         "sched_switch:" => at(switch(fields)?),
-        "sched_migrate_task:" => at(What::Migrate { tid: number(fields, "pid=")?, to_cpu: number(fields, "dest_cpu=")? }),
+        "sched_migrate_task:" => {
+            at(What::Migrate { tid: number(fields, "pid=")?, to_cpu: number(fields, "dest_cpu=")? })
+        }
         _ => {
             let (task, cpu) = woken(fields)?;
             at(match name {

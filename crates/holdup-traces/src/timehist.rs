@@ -48,7 +48,9 @@ pub(crate) fn read(file: File<'_>, sink: Sink<'_>) -> Result<TraceHead, Problem>
             continue;
         }
         if !has_state {
-            return Err(lines.file.problem(lines.at, "it does not say how a task left its CPU")
+            return Err(lines
+                .file
+                .problem(lines.at, "it does not say how a task left its CPU")
                 .hint("perf sched timehist --state does; perf script has all"));
         }
         let Some(run) = run(&line) else {

@@ -203,7 +203,8 @@ impl Running {
 
 /// How many processes a group has.
 fn members(group: u32) -> usize {
-    let stat = |entry: std::io::Result<std::fs::DirEntry>| std::fs::read_to_string(entry.ok()?.path().join("stat")).ok();
+    let stat =
+        |entry: std::io::Result<std::fs::DirEntry>| std::fs::read_to_string(entry.ok()?.path().join("stat")).ok();
     let of_group = |stat: &String| {
         let behind = stat.rsplit_once(')').map_or("", |(_, behind)| behind);
         behind.split_ascii_whitespace().nth(2) == Some(group.to_string().as_str())
@@ -241,7 +242,9 @@ fn timehist_agrees(file: &Path, tallies: &BTreeMap<u32, TaskTally>, said: &BTree
         }
         let numbers: Vec<u64> = line.split_ascii_whitespace().rev().take(3).map(|ms| nanoseconds(ms) / 1000).collect();
         // `NAME[TID/PID]`, or `:TID` of one whose name is not known.
-        let Some((_, behind)) = line.split_once(']').and_then(|(_, rest)| rest.rsplit_once(['[', ':'])) else { continue };
+        let Some((_, behind)) = line.split_once(']').and_then(|(_, rest)| rest.rsplit_once(['[', ':'])) else {
+            continue;
+        };
         let Ok(tid) = behind.split([']', '/', ' ']).next().unwrap().parse() else { continue };
         let sum = sums.entry(tid).or_default();
         // Milliseconds were read as seconds.
@@ -378,7 +381,13 @@ fn trace_dat_agrees_with_trace_cmd_report() {
 /// Raw fields of `trace-cmd report -R`, whose states are numbers, as the kernel prints them.
 fn raw(event: &str, fields: &str) -> String {
     let number = |key: &str| -> u64 {
-        let word = fields.rsplit_once(key).unwrap_or_else(|| panic!("{key} in {fields}")).1.split_ascii_whitespace().next().unwrap();
+        let word = fields
+            .rsplit_once(key)
+            .unwrap_or_else(|| panic!("{key} in {fields}"))
+            .1
+            .split_ascii_whitespace()
+            .next()
+            .unwrap();
         word.strip_prefix("0x").map_or_else(|| word.parse().unwrap(), |hex| u64::from_str_radix(hex, 16).unwrap())
     };
     if event != "switch" {

@@ -186,9 +186,10 @@ fn the_states_of_all_tasks_add_up_and_windows_cover_the_trace() {
             assert!((of("account", "account_s") - all).abs() < 1e-9, "{name}: {all}");
             assert!(by_task[0] <= 2.0 * length_s + 1e-9, "{name}: more than two CPUs");
         }
-        let ends = bundle.trials.windows(2).all(|pair| {
-            pair[0].window.unwrap().end_unix_ns == pair[1].window.unwrap().begin_unix_ns
-        });
+        let ends = bundle
+            .trials
+            .windows(2)
+            .all(|pair| pair[0].window.unwrap().end_unix_ns == pair[1].window.unwrap().begin_unix_ns);
         assert!(ends, "{name}");
     }
 }

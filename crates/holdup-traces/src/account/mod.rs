@@ -384,7 +384,11 @@ impl Account {
         let mut notes = Vec::new();
         let Seen { lost, losses, missed, refused, .. } = self.seen;
         if losses > 0 {
-            let count = if lost > 0 { format!("{lost} events were lost") } else { "events were lost, how many is not known".to_owned() };
+            let count = if lost > 0 {
+                format!("{lost} events were lost")
+            } else {
+                "events were lost, how many is not known".to_owned()
+            };
             notes.push(format!("{count}, in {losses} gaps: counts are too low, and times are missing"));
         }
         if missed > 0 {
@@ -394,7 +398,10 @@ impl Account {
             notes.push(format!("{refused} events name a CPU that cannot be"));
         }
         if !self.has_waits() {
-            notes.push("it has no wake-ups (sched_wakeup or sched_waking): how long tasks wait for a CPU is not known".to_owned());
+            notes.push(
+                "it has no wake-ups (sched_wakeup or sched_waking): how long tasks wait for a CPU is not known"
+                    .to_owned(),
+            );
         } else if !self.has_wakeups {
             notes.push("a wait begins at sched_waking, because sched_wakeup is not in it".to_owned());
         }

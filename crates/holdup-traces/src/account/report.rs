@@ -28,7 +28,8 @@ const NO_WAITS: &str = "the trace has no wake-ups";
 
 /// The evidence of a window.
 pub(super) fn evidence(totals: &Totals, account: &Account, (frames, notes): (&[Frame], &[String])) -> Vec<Collected> {
-    let mut all = vec![switches(totals, account), of_account(totals, account), tasks(totals, account), kworkers(totals)];
+    let mut all =
+        vec![switches(totals, account), of_account(totals, account), tasks(totals, account), kworkers(totals)];
     all.push(cpu(totals));
     all.push(timeline(totals, account));
     all.extend(profile(totals, frames));
@@ -333,8 +334,7 @@ fn timeline(totals: &Totals, account: &Account) -> Collected {
     let mut all = of("timeline");
     let mut tasks = Tasks { account, places: BTreeMap::new(), all: Vec::new() };
     let begin_ns = totals.begin_ns;
-    let events: Vec<TimelineEvent> =
-        totals.events.iter().filter_map(|event| tasks.event(event, begin_ns)).collect();
+    let events: Vec<TimelineEvent> = totals.events.iter().filter_map(|event| tasks.event(event, begin_ns)).collect();
     all.items.push(EvidenceItem::new("timeline_events", "1", events.len() as f64));
     let lost = totals.events_lost;
     if lost > 0 {

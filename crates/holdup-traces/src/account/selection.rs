@@ -35,8 +35,7 @@ impl Selection {
 
     pub(super) fn has(&self, task: &TaskId, processes: &BTreeMap<u32, u32>) -> bool {
         let of_process = |pid: &u32| *pid == task.tid || processes.get(&task.tid) == Some(pid);
-        task.tid != 0
-            && (self.is_all() || self.names.contains(&task.name) || self.processes.iter().any(of_process))
+        task.tid != 0 && (self.is_all() || self.names.contains(&task.name) || self.processes.iter().any(of_process))
     }
 
     /// That nothing of it is in the trace.

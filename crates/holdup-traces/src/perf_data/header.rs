@@ -85,7 +85,11 @@ pub(super) fn read(file: File<'_>) -> Result<Header, Problem> {
                 header.formats = trace_dat::Tracing::read(&mut inner)?.formats;
             }
             feature::HOST | feature::RELEASE | feature::CPUS => {
-                take_feature(&mut header.head, number, &file.exactly(at, length.min(1 << 16), "a part behind the records")?);
+                take_feature(
+                    &mut header.head,
+                    number,
+                    &file.exactly(at, length.min(1 << 16), "a part behind the records")?,
+                );
             }
             _ => {}
         }
@@ -104,7 +108,8 @@ fn read_attributes(file: File<'_>, (at, length, each): (u64, u64, u64), into: &m
         let (attribute, ids) = bytes.split_at(bytes.len() - 16);
         let (ids_at, ids_length) = (u64_at(ids, 0).unwrap_or_default(), u64_at(ids, 8).unwrap_or_default());
         let ids = file.exactly(ids_at, ids_length, "the ids of an attribute")?;
-        into.add(attribute, ids.chunks_exact(8).filter_map(|id| u64_at(id, 0))).map_err(|why| file.problem(begin, why))?;
+        into.add(attribute, ids.chunks_exact(8).filter_map(|id| u64_at(id, 0)))
+            .map_err(|why| file.problem(begin, why))?;
     }
     Ok(())
 }

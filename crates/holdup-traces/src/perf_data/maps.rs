@@ -58,7 +58,9 @@ impl Maps {
         if parent == child || self.of_process.contains_key(&child) {
             return;
         }
-        let Some(maps) = self.of_process.get(&parent).filter(|maps| self.count + maps.len() < MOST).cloned() else { return };
+        let Some(maps) = self.of_process.get(&parent).filter(|maps| self.count + maps.len() < MOST).cloned() else {
+            return;
+        };
         self.count += maps.len();
         self.of_process.insert(child, maps);
     }

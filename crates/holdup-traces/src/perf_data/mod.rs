@@ -107,7 +107,8 @@ impl Reader<'_> {
                     // The number of bytes, which are padded.
                     _ => {
                         let length = u64_at(body, 0).and_then(|n| usize::try_from(n).ok()).unwrap_or(0);
-                        body.get(8..8usize.saturating_add(length)).ok_or_else(|| self.file.cut(at, "a compressed record"))?
+                        body.get(8..8usize.saturating_add(length))
+                            .ok_or_else(|| self.file.cut(at, "a compressed record"))?
                     }
                 };
                 let packed = self.packed.get_or_insert_with(Packed::default);

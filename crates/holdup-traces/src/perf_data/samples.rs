@@ -14,7 +14,12 @@ const READ_GROUP: u64 = 1 << 3;
 const READ_LOST: u64 = 1 << 4;
 
 /// The event of a sample; `None` for one that says nothing here.
-pub(super) fn read(body: &[u8], attributes: &Attributes, formats: &Formats, maps: &mut Maps) -> Result<Option<Event>, &'static str> {
+pub(super) fn read(
+    body: &[u8],
+    attributes: &Attributes,
+    formats: &Formats,
+    maps: &mut Maps,
+) -> Result<Option<Event>, &'static str> {
     let Some(attribute) = attributes.of_sample(body) else { return Ok(None) };
     let fields = attribute.fields;
     let short = "a sample is shorter than its fields";
@@ -41,7 +46,8 @@ pub(super) fn read(body: &[u8], attributes: &Attributes, formats: &Formats, maps
     }
     let mut chain: &[u8] = &[];
     if fields & sample::CALLCHAIN != 0 {
-        let length = usize::try_from(u64_at(body, at).ok_or(short)?).ok().and_then(|n| n.checked_mul(8)).ok_or(short)?;
+        let length =
+            usize::try_from(u64_at(body, at).ok_or(short)?).ok().and_then(|n| n.checked_mul(8)).ok_or(short)?;
         chain = body.get(at + 8..).and_then(|rest| rest.get(..length)).ok_or(short)?;
         at += 8 + length;
     }

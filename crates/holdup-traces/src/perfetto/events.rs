@@ -25,8 +25,12 @@ mod event {
 }
 
 /// States of a task that left its CPU, as the kernel has had them since 4.14 (include/linux/sched.h:TASK_REPORT).
-const STATES: [(u64, Left); 4] =
-    [(0x02, Left::Blocked), (0x10 | 0x20, Left::Exited), (0x01 | 0x04 | 0x08, Left::Sleeping), (0x40 | 0x80, Left::Sleeping)];
+const STATES: [(u64, Left); 4] = [
+    (0x02, Left::Blocked),
+    (0x10 | 0x20, Left::Exited),
+    (0x01 | 0x04 | 0x08, Left::Sleeping),
+    (0x40 | 0x80, Left::Sleeping),
+];
 const IN_KERNEL: u64 = 0x100;
 /// The bit of preemption before 4.14.
 const IN_KERNEL_BEFORE: u64 = 0x800;

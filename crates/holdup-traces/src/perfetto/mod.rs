@@ -39,7 +39,10 @@ pub(crate) fn is_it(head: &[u8]) -> bool {
         let packet = rest.get(..length).unwrap_or(rest);
         let is_whole = packet.len() == length;
         // Fields of a packet have numbers up to some hundreds.
-        if is_whole && fields(packet).any(|field| field.is_err() || matches!(field, Ok((number, _)) if number == 0 || number > 2000)) {
+        if is_whole
+            && fields(packet)
+                .any(|field| field.is_err() || matches!(field, Ok((number, _)) if number == 0 || number > 2000))
+        {
             return false;
         }
         packets += 1;
@@ -135,7 +138,9 @@ impl Reader {
                     for inner in fields(&bytes) {
                         let (number, value) = inner?;
                         // Compressed packets hold no compressed ones.
-                        if number == 1 && !fields(value.bytes()).any(|field| matches!(field, Ok((packet::COMPRESSED, _)))) {
+                        if number == 1
+                            && !fields(value.bytes()).any(|field| matches!(field, Ok((packet::COMPRESSED, _))))
+                        {
                             self.packet(value.bytes(), sink)?;
                         }
                     }

@@ -92,7 +92,12 @@ pub(crate) struct PartPages<'a> {
 }
 
 impl<'a> PartPages<'a> {
-    pub(crate) fn new(file: File<'a>, part: CpuPart, page_bytes: usize, how: Option<Compression>) -> Result<Self, Problem> {
+    pub(crate) fn new(
+        file: File<'a>,
+        part: CpuPart,
+        page_bytes: usize,
+        how: Option<Compression>,
+    ) -> Result<Self, Problem> {
         let end = part.at.checked_add(part.length).filter(|end| *end <= file.bytes.length());
         let Some(end) = end else { return Err(file.cut(part.at, &format!("the events of CPU {}", part.cpu))) };
         let mut at = part.at;
