@@ -66,7 +66,7 @@ impl File<'_> {
         Ok(done)
     }
 
-    /// So many bytes at a place.
+    /// Bytes at a place; fewer of them are an error.
     pub(crate) fn exactly(&self, at: u64, length: u64, what: &str) -> Result<Vec<u8>, Problem> {
         let end = at.checked_add(length).filter(|end| *end <= self.bytes.length());
         let (Some(_), Ok(length)) = (end, usize::try_from(length)) else { return Err(self.cut(at, what)) };
@@ -164,7 +164,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// A text of so many bytes.
+    /// A text of a known length, bytes.
     pub(crate) fn text_of(&mut self, length: u64, what: &str) -> Result<String, Problem> {
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         if length > LARGEST_PART {

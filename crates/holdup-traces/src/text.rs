@@ -31,8 +31,11 @@ pub(crate) fn read(file: File<'_>, sink: Sink<'_>) -> Result<TraceHead, Problem>
     let mut late = 0_u64;
     while let Some(bytes) = lines.next()? {
         let line = String::from_utf8_lossy(bytes);
-        if line.starts_with(['\t', ' ']) && sample.is_some() && line_head(&line).is_none() {
-            if let (Some((_, stack)), Some(frame)) = (&mut sample, frame(&line)) {
+        // A name of a task may look like an address, so the rest of the line decides.
+        let frame = if line.starts_with(['\t', ' ']) { frame(&line) } else { None };
+        if let Some(frame) = frame.filter(|_| line_head(&line).is_none()) {
+            // Stacks of tracepoints are of tasks that leave their CPU.
+            if let Some((_, stack)) = &mut sample {
                 stack.push(interner.number(frame));
             }
             continue;

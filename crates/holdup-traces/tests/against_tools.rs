@@ -303,6 +303,32 @@ fn text_of_timehist_says_nearly_the_same_as_its_file() {
     assert!(compared > 0);
 }
 
+fn stacks_of_samples_are_kept_and_sampled_tracepoints_refused() {
+    needs("perf");
+    let place = TempDir::new().unwrap();
+    let events = "sched:sched_switch,sched:sched_waking,cpu-clock/period=2000000/";
+    let file = record(&place, "stacks.data", &["perf", "record", "-q", "-a", "-g", "-m", "1024", "-e", events]);
+    let samples = |bytes: &Vec<u8>| {
+        let (_, finished) = followed(bytes, Selection::default()).unwrap();
+        let profiles = finished.evidence.into_iter().flatten().flat_map(|collected| collected.stacks);
+        let all: Vec<(u64, u64, bool)> = profiles
+            .flat_map(|profile| {
+                let is_deep = |stack: &holdup_model::stacks::Stack| stack.frames.len() > 3;
+                profile.stacks.iter().map(|s| (s.weight, profile.period_ns, is_deep(s))).collect::<Vec<_>>()
+            })
+            .collect();
+        assert!(all.iter().any(|(_, _, is_deep)| *is_deep), "{all:?}");
+        assert!(all.iter().all(|(_, period_ns, _)| *period_ns == all[0].1), "{all:?}");
+        all.iter().map(|(weight, _, _)| weight).sum::<u64>()
+    };
+    let of_file = samples(&std::fs::read(&file).unwrap());
+    let text = output(Command::new("perf").args(["script", "--ns", "-i"]).arg(&file));
+    assert_eq!(of_file, samples(&text.into_bytes()));
+    let sampled = record(&place, "sampled.data", &["perf", "record", "-q", "-a", "-F", "99", "-e", "sched:sched_switch"]);
+    let Err(problem) = followed(&std::fs::read(sampled).unwrap(), Selection::default()) else { panic!("it was read") };
+    assert!(problem.why.contains("sampled") && problem.hint.is_some(), "{problem}");
+}
+
 fn compressed_and_piped_records_are_read() {
     needs("perf");
     let place = TempDir::new().unwrap();
@@ -406,6 +432,7 @@ holdup_testkit::tests!(
     perf_data_agrees_with_timehist,
     text_of_perf_script_says_the_same_as_its_file,
     text_of_timehist_says_nearly_the_same_as_its_file,
+    stacks_of_samples_are_kept_and_sampled_tracepoints_refused,
     compressed_and_piped_records_are_read,
     trace_dat_agrees_with_trace_cmd_report,
 );

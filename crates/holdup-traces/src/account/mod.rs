@@ -270,7 +270,7 @@ impl Account {
         }
     }
 
-    /// A task comes to a CPU.
+    /// A task gets a CPU.
     fn arrive(&mut self, now: u64, cpu: u32, before: TaskId, to: TaskId) {
         self.charge_task(now, to.tid);
         let woken_ns = self.tasks.get(&to.tid).and_then(|task| task.woken_ns);
@@ -365,6 +365,10 @@ impl Account {
         let windows = std::mem::take(&mut self.windows).finish(last_ns);
         let mut notes = self.notes(&open);
         notes.extend(self.selection.nothing_found(&windows));
+        // What tasks ran for, by the samples that there are of it: the same in all windows, so that these add up.
+        let samples: u64 = windows.iter().flat_map(|totals| totals.stacks.values()).sum();
+        let on_ns: u64 = windows.iter().map(|totals| totals.states[totals::ON]).sum();
+        let frames = (frames, on_ns.checked_div(samples).unwrap_or(0));
         let evidence = windows.iter().map(|totals| report::evidence(totals, &self, (frames, &notes))).collect();
         Finished {
             begin_ns: self.first_ns.unwrap_or(0),

@@ -27,7 +27,7 @@ const MOST_TASKS: usize = 32;
 const NO_WAITS: &str = "the trace has no wake-ups";
 
 /// The evidence of a window.
-pub(super) fn evidence(totals: &Totals, account: &Account, (frames, notes): (&[Frame], &[String])) -> Vec<Collected> {
+pub(super) fn evidence(totals: &Totals, account: &Account, (frames, notes): ((&[Frame], u64), &[String])) -> Vec<Collected> {
     let mut all =
         vec![switches(totals, account), of_account(totals, account), tasks(totals, account), kworkers(totals)];
     all.push(cpu(totals));
@@ -134,8 +134,9 @@ fn of_account(totals: &Totals, account: &Account) -> Collected {
         all.coverage.notes.push(NO_WAITS.to_owned());
         return all;
     }
-    for (state, ns) in STATE_NAMES.iter().zip(totals.states) {
-        if ns > 0 {
+    for (i, (state, ns)) in STATE_NAMES.iter().zip(totals.states).enumerate() {
+        // A window in which no task under test did anything has an account as well.
+        if ns > 0 || i == ON {
             labelled(&mut all, "account_s", "s", format!("{ROLE} | {state} | "), seconds(ns));
         }
     }
@@ -242,7 +243,7 @@ fn cpu(totals: &Totals) -> Collected {
 }
 
 /// The stacks of tasks on a CPU; `None` where the trace has none.
-fn profile(totals: &Totals, frames: &[Frame]) -> Option<Collected> {
+fn profile(totals: &Totals, (frames, period_ns): (&[Frame], u64)) -> Option<Collected> {
     let samples: u64 = totals.stacks.values().sum();
     if samples == 0 {
         return None;
@@ -275,8 +276,7 @@ fn profile(totals: &Totals, frames: &[Frame]) -> Option<Collected> {
     all.stacks.push(StackProfile {
         name: "on_cpu".to_owned(),
         unit: "samples".to_owned(),
-        // What the tasks ran in the window, by the samples that there are of it.
-        period_ns: totals.states[ON] / samples,
+        period_ns,
         frames: used,
         stacks,
         truncated: 0,

@@ -2,7 +2,7 @@
 
 use super::Totals;
 
-/// So many windows are made at most, and half as many at least where the trace is long enough.
+/// The most windows; where the trace is long enough there are half of that at least.
 const MOST: usize = 20;
 /// The first length of a window, ns.
 const SHORTEST_NS: u64 = 1_000_000;

@@ -22,6 +22,9 @@ pub(super) mod sample {
 /// The flag `sample_id_all`: other records end with their time and CPU.
 const ID_ALL: u64 = 1 << 18;
 
+/// The flag `freq`: samples are taken at a frequency.
+const FREQUENCY: u64 = 1 << 10;
+
 /// The type of events that are tracepoints.
 pub(super) const TRACEPOINT: u32 = 2;
 
@@ -32,6 +35,8 @@ pub(super) struct Attribute {
     pub(super) fields: u64,
     pub(super) read_format: u64,
     flags: u64,
+    /// Events for each sample; a frequency where the flags say so.
+    period: u64,
 }
 
 /// All of a file.
@@ -50,6 +55,7 @@ impl Attributes {
             fields: u64_at(bytes, 24).ok_or(short)?,
             read_format: u64_at(bytes, 32).ok_or(short)?,
             flags: u64_at(bytes, 40).ok_or(short)?,
+            period: u64_at(bytes, 16).ok_or(short)?,
         };
         let place = self.all.len();
         self.by_id.extend(ids.map(|id| (id, place)));
@@ -62,6 +68,12 @@ impl Attributes {
         let length = u32_at(body, 4).map_or(0, |n| n as usize);
         let (attribute, ids) = body.split_at_checked(length).ok_or("an attribute goes beyond its record")?;
         self.add(attribute, ids.chunks_exact(8).filter_map(|id| u64_at(id, 0)))
+    }
+
+    /// Whether not every event of the tracepoints was recorded.
+    pub(super) fn are_sampled(&self) -> bool {
+        let is_sampled = |of: &Attribute| of.flags & FREQUENCY != 0 || of.period > 1;
+        self.all.iter().any(|of| of.kind == TRACEPOINT && is_sampled(of))
     }
 
     /// That of a sample: by its id where there are several.

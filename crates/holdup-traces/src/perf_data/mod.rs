@@ -71,6 +71,10 @@ pub(crate) fn read(file: File<'_>, sink: Sink<'_>) -> Result<TraceHead, Problem>
         return Err(Problem::usage(file.name, "it has no tracepoint of the scheduler")
             .hint("perf sched record, or perf record -a -e 'sched:*'"));
     }
+    if reader.attributes.are_sampled() {
+        return Err(Problem::usage(file.name, "its tracepoints were sampled, so that switches are missing")
+            .hint("perf record -c 1 records each; sample a clock in a record of its own"));
+    }
     let mut head = reader.head;
     head.frames = reader.maps.interner.frames();
     head.notes.extend(reader.rounds.note());
