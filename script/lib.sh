@@ -78,6 +78,11 @@ need_peers() {
     need_packages rt-tests sockperf iperf3
 }
 
+# What records the scheduler, which holdup's reading of traces is compared with.
+need_tracers() {
+    need_packages linux-perf trace-cmd
+}
+
 # Slurm's daemons and munge, which the tests start themselves: the packages start theirs where systemd runs, which needs a
 # configuration of Slurm that is not there.
 need_slurm() {

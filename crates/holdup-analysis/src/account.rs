@@ -4,7 +4,7 @@ pub(crate) mod points;
 pub(crate) mod states;
 
 use crate::explanations::grouped;
-use crate::watched::{Pieces, Watched};
+use crate::watched::{Pieces, Watched, measured};
 use crate::words;
 use holdup_model::explanation::Missing;
 use holdup_model::{Estimate, Trial};
@@ -91,6 +91,13 @@ pub(crate) fn is_queued(entry: &Entry<'_>) -> bool {
 /// Whether there is an account.
 pub(crate) fn is_there(watched: &Watched<'_>) -> bool {
     watched.of_collector(ACCOUNT).flat_map(|c| &c.items).any(|i| i.value.value().is_some())
+}
+
+/// Why a state (`throttled`) or a sleep (`mutex`) cannot be in the account: a trace that others recorded does not show all of them.
+pub(crate) fn not_seen(watched: &Watched<'_>, what: &str) -> Option<Missing> {
+    let items = watched.of_collector(ACCOUNT).flat_map(|c| &c.items);
+    let absent = items.filter(|i| i.name == "account_not_seen" && i.label.as_deref() == Some(what));
+    absent.filter_map(|i| measured(ACCOUNT, i).err()).next()
 }
 
 /// Whether the watched processes are a PostgreSQL server with clients: then sessions are its backends.

@@ -39,7 +39,11 @@ pub fn explain(bundle: &BundleData) -> Explanation {
         if watched.trials.is_empty() {
             notes.push(format!("{}: no window with evidence that counts", arm.label));
         } else {
-            arms.push(one_arm(&watched));
+            let mut explained = one_arm(&watched);
+            if bundle.is_of_traces() {
+                "What tracing cost is not known.".clone_into(&mut explained.cost);
+            }
+            arms.push(explained);
         }
     }
     match &bundle.ending {
@@ -49,6 +53,9 @@ pub fn explain(bundle: &BundleData) -> Explanation {
         Some(Ending::Complete | Ending::Decided | Ending::Budget) => {
             notes.extend(bundle.subject_end().map(str::to_owned));
         }
+    }
+    if bundle.is_of_traces() {
+        notes.extend(bundle.log.iter().map(|(_, line)| line.clone()));
     }
     Explanation { caution: words::caution(&bundle.head), differences: differences(&arms), arms, notes }
 }

@@ -132,6 +132,15 @@ impl<'a> Watched<'a> {
         if values.is_empty() { Err(brought_no(id, item)) } else { Ok(values) }
     }
 
+    /// The share of all CPU time of these kinds (`idle`), where the collector brought any of them.
+    pub(crate) fn cpu_share(&self, trial: &Trial, kinds: &[&str]) -> Result<f64, Missing> {
+        let all = self.values(trial, "cpu", "cpu_share")?;
+        let of_kinds = all.into_iter().filter(|(kind, _)| kinds.contains(kind)).map(|(_, share)| share);
+        of_kinds
+            .reduce(|sum, share| sum + share)
+            .ok_or_else(|| brought_no("cpu", &format!("share of {}", kinds.join(", "))))
+    }
+
     /// CPU time of the watched tasks in a trial, s.
     pub(crate) fn cpu_s(&self, trial: &Trial) -> Result<f64, Missing> {
         let by_switches = self.required(trial, "switches", "on_cpu_s", |_| true);
@@ -236,7 +245,7 @@ impl<'a> Watched<'a> {
 }
 
 /// What an item holds.
-fn measured(id: &str, item: &EvidenceItem) -> Result<f64, Missing> {
+pub(crate) fn measured(id: &str, item: &EvidenceItem) -> Result<f64, Missing> {
     match &item.value {
         Measured::Value(value) => Ok(*value),
         Measured::Absent(why) => Err(needs(id, why.clone())),

@@ -17,7 +17,9 @@ mod image;
 mod kernel;
 mod spec;
 
-pub use archive::{DebFacts, RpmFacts, Unpacked, decompressed, read_deb, read_rpm, unpack_deb, unpack_rpm};
+pub use archive::{
+    DebFacts, RpmFacts, Unpacked, decompressed, is_compressed, read_deb, read_rpm, unpack_deb, unpack_rpm,
+};
 pub use cache::{Addition, BuiltServer, Cache, Entry, Part, PartSize};
 pub use cache::{PostgresEntry, PostgresRoot, postgres, postgres_kept, postgres_remove};
 pub use debian::Available;

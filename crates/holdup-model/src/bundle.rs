@@ -131,6 +131,16 @@ impl BundleData {
         }
     }
 
+    /// Whether it was imported from traces of the scheduler, which are like a record.
+    pub fn is_of_traces(&self) -> bool {
+        self.head.is_imported() && self.is_of_watching()
+    }
+
+    /// Whether nothing was run in it: all was there already, and was watched.
+    pub fn is_of_watching(&self) -> bool {
+        !self.plan.workloads.is_empty() && self.plan.workloads.iter().all(|w| w.kind == OBSERVED)
+    }
+
     /// Whether it was imported from captures of packets, which have no metric; results of other benchmarks have.
     pub fn is_of_captures(&self) -> bool {
         self.head.is_imported() && self.metrics.is_empty()
@@ -138,7 +148,7 @@ impl BundleData {
 
     /// Why a record is complete before its last window: what it watched ended, and when.
     pub fn subject_end(&self) -> Option<&str> {
-        let is_record = !self.plan.workloads.is_empty() && self.plan.workloads.iter().all(|w| w.kind == OBSERVED);
+        let is_record = self.is_of_watching() && !self.head.is_imported();
         let is_whole = is_record && self.ending == Some(Ending::Complete);
         self.log.last().filter(|_| is_whole).map(|(_, text)| text.as_str())
     }

@@ -41,7 +41,7 @@ pub static ALL: &[Analysis] = &[
     of_runs(&negative_control::META, negative_control::run),
     of_runs(&noise_floor::META, noise_floor::run),
     of_results(&latency_shift::META, latency_shift::run),
-    of_runs(&time_shift::META, time_shift::run),
+    Analysis { of: &[Source::Run, Source::Traces], ..of_runs(&time_shift::META, time_shift::run) },
     of_runs(&littles_law::META, littles_law::run),
     of_runs(&direction::META, direction::run),
     of_results(&scaling::META, scaling::run),
@@ -102,6 +102,8 @@ pub enum Source {
     Captures,
     /// Other benchmarks printed results.
     Results,
+    /// Other tools traced the scheduler.
+    Traces,
 }
 
 impl Source {
@@ -110,6 +112,7 @@ impl Source {
         match bundle.head.is_imported() {
             false => Source::Run,
             true if bundle.is_of_captures() => Source::Captures,
+            true if bundle.is_of_traces() => Source::Traces,
             true => Source::Results,
         }
     }

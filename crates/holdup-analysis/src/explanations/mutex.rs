@@ -34,7 +34,8 @@ pub(super) fn explain(context: &Context<'_>) -> Cause {
     if !account::is_there(watched) {
         return skipped(&KIND);
     }
-    let mut cause = judge(&KIND, watched, account::pieces(watched, is_for_mutex));
+    let pieces = account::not_seen(watched, account::MUTEX).map_or_else(|| account::pieces(watched, is_for_mutex), Err);
+    let mut cause = judge(&KIND, watched, pieces);
     cause.evidence = watched.present(&[(account::ACCOUNT, "account_s"), (account::ACCOUNT, "woken_by_s")]);
     let (Some(share), FindingVerdict::Supported) = (&cause.share, cause.verdict) else { return cause };
     let without_cpu = wakers::without_cpu(watched, is_for_mutex).filter(|part| *part >= NOTABLE);

@@ -138,7 +138,7 @@ fn found(watched: &Watched<'_>, is_idle_known: bool, cause: &mut Cause) {
 /// The part of all CPU time that is idle.
 fn idle(watched: &Watched<'_>) -> Option<Estimate> {
     let idle = watched.pieces(|t| {
-        let idle = watched.required(t, "cpu", "cpu_share", |label| label == "idle" || label == "iowait")?;
+        let idle = watched.cpu_share(t, &["idle", "iowait"])?;
         Ok((idle * window_s(t), window_s(t)))
     });
     idle.ok().and_then(|p| share_of_sums(&p.pieces, CONFIDENCE).ok())

@@ -134,8 +134,6 @@ fn waiting_s(watched: &Watched<'_>, trial: &Trial) -> Result<f64, Missing> {
 /// Seconds in which something on the host waited for I/O.
 fn host_s(watched: &Watched<'_>, trial: &Trial) -> Result<f64, Missing> {
     let pressure = watched.required(trial, "pressure", "pressure_share", |label| label == "io some");
-    let share = pressure.or_else(|missing| {
-        watched.required(trial, "cpu", "cpu_share", |label| label == "iowait").map_err(|_| missing)
-    })?;
+    let share = pressure.or_else(|missing| watched.cpu_share(trial, &["iowait"]).map_err(|_| missing))?;
     Ok(share * window_s(trial))
 }

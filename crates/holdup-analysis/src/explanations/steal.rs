@@ -23,7 +23,7 @@ static KIND: Kind = Kind { meta: &META, name: "CPU steal", of: "all CPU time", m
 pub(super) fn explain(context: &Context<'_>) -> Cause {
     let watched = context.watched;
     let pieces = watched.pieces(|trial| {
-        let share = watched.required(trial, "cpu", "cpu_share", |label| label == "steal")?;
+        let share = watched.cpu_share(trial, &["steal"])?;
         let whole = window_s(trial) * watched.cpus;
         Ok((share * whole, whole))
     });

@@ -1,6 +1,6 @@
 //! A control group that used up its CPU limit.
 
-use super::{Context, Kind, advice, judge_by_account, share_in_words};
+use super::{Context, Kind, advice, judge, judge_by_account, share_in_words};
 use crate::account;
 use crate::watched::{Watched, seconds_in, window_s};
 use crate::words;
@@ -29,7 +29,10 @@ pub(super) fn explain(context: &Context<'_>) -> Cause {
     let watched = context.watched;
     let is_throttled = |entry: &account::Entry<'_>| entry.state == "throttled";
     let by_group = |trial: &Trial| Ok((throttled_s(watched, trial)?, window_s(trial) * watched.cpus));
-    let (mut cause, has_account) = judge_by_account(&KIND, watched, is_throttled, by_group);
+    let (mut cause, has_account) = match account::not_seen(watched, "throttled") {
+        Some(missing) => (judge(&KIND, watched, watched.pieces(by_group).map_err(|_| missing)), false),
+        None => judge_by_account(&KIND, watched, is_throttled, by_group),
+    };
     cause.evidence = watched.present(&[
         (account::ACCOUNT, "account_s"),
         (GROUP, "cgroup_throttled_share"),

@@ -71,7 +71,7 @@ pub(super) fn ratio_ticks((low, high): (f64, f64)) -> Vec<f64> {
 /// Without the places whose texts have no room, `text` px each; the last one stays.
 pub(super) fn spaced(ticks: &[f64], room: f64, text: f64) -> Vec<f64> {
     let every = ((ticks.len() as f64 * text) / room).ceil().max(1.0) as usize;
-    ticks.iter().enumerate().filter(|(i, _)| (ticks.len() - 1 - i) % every == 0).map(|(_, t)| *t).collect()
+    ticks.iter().enumerate().filter(|(i, _)| (ticks.len() - 1 - i).is_multiple_of(every)).map(|(_, t)| *t).collect()
 }
 
 /// A number of at most four digits, as short as it can be.

@@ -12,7 +12,7 @@ mod rpm;
 mod tar;
 mod unpack;
 
-pub use compressed::decompressed;
+pub use compressed::{decompressed, is_compressed};
 pub(crate) use deb::read_from as deb_from;
 pub use deb::{DebFacts, read_deb, unpack_deb};
 pub(crate) use rpm::read_from as rpm_from;

@@ -2,7 +2,7 @@
 
 use crate::series::Layout;
 use crate::text::{self, clean};
-use holdup_model::bundle::{Ending, OBSERVED};
+use holdup_model::bundle::Ending;
 use holdup_model::outcome::FindingVerdict;
 use holdup_model::plan::{EffectKind, Layout as Arrangement, StopRule};
 use holdup_model::{Analysis, Availability, BundleData, Finding, TrialStatus};
@@ -48,7 +48,7 @@ fn headline(finding: &Finding) -> Headline<'_> {
 
 /// Whether a bundle holds windows of a live system, in which nothing was started and nothing is compared.
 pub(crate) fn is_record(bundle: &BundleData) -> bool {
-    !bundle.plan.workloads.is_empty() && bundle.plan.workloads.iter().all(|w| w.kind == OBSERVED)
+    bundle.is_of_watching()
 }
 
 /// The warnings of a record: an early end, no evidence.

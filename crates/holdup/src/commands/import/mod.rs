@@ -1,6 +1,7 @@
 //! `holdup import`: results and captures of other programs, as a bundle.
 
 mod results;
+mod traces;
 
 use super::packets::input::Captures;
 use super::packets::{PICTURES, TOP, comparisons, input, options, summary, warn};
@@ -16,7 +17,7 @@ use std::path::{Path, PathBuf};
 /// The most connections that a bundle keeps of a capture.
 const MOST_FLOWS: usize = 10_000;
 
-/// Import results of other benchmarks, or packet captures, into a bundle
+/// Import results of other benchmarks, captures or traces into a bundle
 #[derive(Debug, clap::Args)]
 #[command(
     arg_required_else_help = true,
@@ -51,10 +52,27 @@ connection can be drawn.")]
         #[arg(short, long, value_name = "FILE")]
         out: Option<PathBuf>,
     },
+    /// Import traces of the scheduler, as a record of what they watched
+    #[command(after_long_help = "\
+Reads perf.data of `perf sched record` or `perf record -e 'sched:*'`, trace.dat
+of trace-cmd, Perfetto, SchedViz, and the text of `perf script`, `trace-cmd
+report` and `perf sched timehist --state`, plain or gzip, xz, zstd; `-` is
+standard input. `holdup explain`, `compare`, `report` and `export --format
+perfetto` then work as with a bundle of `holdup record`; what a trace does not
+show stays undecided.
+
+Examples:
+  perf sched record -a sleep 10; holdup import trace perf.data --comm postgres
+  holdup import trace before=a.data after=b.data")]
+    Trace(traces::Traces),
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
-    let Some(What::Pcap { captures, out }) = &args.what else { return results::run(&args.results) };
+    let (captures, out) = match &args.what {
+        None => return results::run(&args.results),
+        Some(What::Trace(traces)) => return traces::run(traces),
+        Some(What::Pcap { captures, out }) => (captures, out),
+    };
     let out = out.clone().unwrap_or_else(|| bundles::free_name("import"));
     refuse(&out)?;
     let options = options(captures);

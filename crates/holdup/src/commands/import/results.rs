@@ -65,7 +65,7 @@ pub(super) fn run(args: &Results) -> anyhow::Result<u8> {
 }
 
 /// A run counts once: a file that is named twice would make what is known seem more certain.
-fn refuse_twice<'a>(mut paths: impl Iterator<Item = &'a Path>) -> Result<(), Problem> {
+pub(super) fn refuse_twice<'a>(mut paths: impl Iterator<Item = &'a Path>) -> Result<(), Problem> {
     let mut seen = BTreeSet::new();
     match paths.find(|path| !seen.insert(*path)) {
         None => Ok(()),
@@ -75,7 +75,7 @@ fn refuse_twice<'a>(mut paths: impl Iterator<Item = &'a Path>) -> Result<(), Pro
 }
 
 /// The two parts of `NAME=FILE`, or `FILE` alone.
-fn named(given: &str) -> (Option<&str>, &Path) {
+pub(super) fn named(given: &str) -> (Option<&str>, &Path) {
     match given.split_once('=').filter(|(name, _)| !name.is_empty() && !Path::new(given).exists()) {
         Some((name, file)) => (Some(name), Path::new(file)),
         None => (None, Path::new(given)),

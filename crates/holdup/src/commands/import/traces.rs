@@ -1,0 +1,116 @@
+//! Traces of the scheduler.
+
+use super::results::{named, refuse_twice};
+use super::{input, refuse};
+use crate::{bundles, output};
+use holdup_files::open_input;
+use holdup_model::Problem;
+use holdup_model::text::count;
+use holdup_traces::account::{Account, Selection};
+use holdup_traces::{Bytes, Trace, bundle, read};
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+/// A compressed trace, or one of standard input, may have this many bytes: they are read at many places.
+const MOST_IN_MEMORY: u64 = 256 << 20;
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Traces {
+    /// The traces; those with one NAME are one arm. The first is the baseline
+    #[arg(value_name = "[NAME=]FILE", required = true)]
+    files: Vec<String>,
+    /// Account for tasks of this name; others are what they wait behind
+    #[arg(long, value_name = "NAME")]
+    comm: Vec<String>,
+    /// Account for this process
+    #[arg(long, value_name = "PID")]
+    pid: Vec<u32>,
+    /// Write this bundle [default: import-N.holdup]
+    #[arg(short, long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+pub(super) fn run(args: &Traces) -> anyhow::Result<u8> {
+    let out = args.out.clone().unwrap_or_else(|| bundles::free_name("import"));
+    refuse(&out)?;
+    let files: Vec<(Option<&str>, &Path)> = args.files.iter().map(|given| named(given)).collect();
+    refuse_twice(files.iter().map(|(_, path)| *path))?;
+    let selection = Selection::new(&args.comm, &args.pid);
+    let mut traces = Vec::with_capacity(files.len());
+    for (name, path) in &files {
+        let name = name.map_or_else(|| input::short(path), str::to_owned);
+        let trace = trace(name, path, &selection)?;
+        for note in trace.head.notes.iter().chain(&trace.finished.notes) {
+            output::say(&format!("{}: {note}", input::short(path)));
+        }
+        traces.push(trace);
+    }
+    let words: String = traces.iter().map(|trace| format!("{} {:?}", trace.name, trace.finished.windows)).collect();
+    let command: Vec<String> = std::env::args().collect();
+    let head = holdup_target::head_of_import(&words, None, &command);
+    let (all, switches) = (traces.len(), traces.iter().map(|trace| trace.finished.seen.switches).sum::<u64>());
+    let bundle = bundle(traces, &selection.in_words(), head);
+    holdup_watch::write(&bundle, &out)?;
+    let (all, windows) = (count(all, "trace"), count(bundle.trials.len(), "window"));
+    output::say(&format!("bundle: {} ({all}, {windows}, {switches} switches)", out.display()));
+    Ok(0)
+}
+
+fn trace(name: String, path: &Path, selection: &Selection) -> Result<Trace, Problem> {
+    let shown = path.display().to_string();
+    let bytes = open(path).map_err(|e| match e.kind() {
+        io::ErrorKind::NotFound => Problem::usage(&shown, "there is no such file"),
+        _ => Problem::usage(&shown, e.to_string()),
+    })?;
+    let mut account = Account::new(selection.clone());
+    let head = read(&shown, &*bytes, &mut |event| {
+        account.add(&event);
+        Ok(())
+    })?;
+    let finished = account.finish(&head.frames);
+    if finished.seen.switches == 0 {
+        return Err(Problem::usage(shown, "there is no switch in it")
+            .hint("perf sched record, or trace-cmd record -e sched_switch -e sched_waking"));
+    }
+    Ok(Trace { name, head, finished })
+}
+
+/// A file, of which pieces are read as they are asked for.
+struct Opened {
+    file: File,
+    length: u64,
+}
+
+impl Bytes for Opened {
+    fn length(&self) -> u64 {
+        self.length
+    }
+
+    fn read_at(&self, at: u64, into: &mut [u8]) -> io::Result<usize> {
+        FileExt::read_at(&self.file, into, at)
+    }
+}
+
+fn open(path: &Path) -> io::Result<Box<dyn Bytes>> {
+    if input::is_stdin(path) {
+        return Ok(Box::new(in_memory(io::stdin())?));
+    }
+    let file = open_input(path)?;
+    let mut head = [0; 6];
+    let length = FileExt::read_at(&file, &mut head, 0)?;
+    match holdup_kernels::is_compressed(&head[..length]) {
+        true => Ok(Box::new(in_memory(holdup_kernels::decompressed(file)?)?)),
+        false => Ok(Box::new(Opened { length: file.metadata()?.len(), file })),
+    }
+}
+
+fn in_memory(from: impl io::Read) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    from.take(MOST_IN_MEMORY + 1).read_to_end(&mut bytes)?;
+    match bytes.len() as u64 > MOST_IN_MEMORY {
+        true => Err(io::Error::other("more than 256 MB cannot be read as a stream: decompress it into a file")),
+        false => Ok(bytes),
+    }
+}
