@@ -300,7 +300,7 @@ mod tests {
                     continue;
                 }
                 known += 1;
-                if let Err(e) = <super::Cli as clap::Parser>::try_parse_from(words(code))
+                if let Err(e) = <super::Cli as clap::Parser>::try_parse_from(words(&code.replace("$$", "1")))
                     && e.use_stderr()
                 {
                     wrong.push(format!("{path}: {code}\n  {}", e.to_string().lines().next().unwrap_or_default()));
