@@ -7,8 +7,8 @@ use object::Endianness;
 use object::elf::{self, FileHeader64};
 use object::read::elf::{Dyn, FileHeader, ProgramHeader};
 
-/// The most that the release may weigh.
-const MOST_BYTES: usize = 24_800_000;
+/// The most that the release may weigh: scheduler traces, Parquet, Arrow and SVG took 0.7 MB.
+const MOST_BYTES: usize = 25_500_000;
 
 /// What makes a program need something beside itself.
 fn needs(bytes: &[u8]) -> Result<Vec<String>, String> {
