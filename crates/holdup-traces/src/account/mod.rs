@@ -77,6 +77,9 @@ pub struct Finished {
     pub notes: Vec<String>,
 }
 
+/// The longest trace, 30 days: sums over thousands of tasks stay within 64 bits.
+const LONGEST_NS: u64 = 30 * 86_400 * 1_000_000_000;
+
 impl Account {
     /// One in which nothing has happened.
     pub fn new(selection: Selection) -> Self {
@@ -101,7 +104,8 @@ impl Account {
             self.processes.insert(tid, pid);
             return;
         }
-        if event.cpu >= MOST_CPUS {
+        let is_too_late = self.first_ns.is_some_and(|first_ns| event.at_ns.saturating_sub(first_ns) > LONGEST_NS);
+        if event.cpu >= MOST_CPUS || is_too_late {
             self.seen.refused += 1;
             return;
         }
@@ -399,7 +403,7 @@ impl Account {
             notes.push(format!("{missed} switches are missing between others"));
         }
         if refused > 0 {
-            notes.push(format!("{refused} events name a CPU that cannot be"));
+            notes.push(format!("{refused} events name a CPU or a time that cannot be"));
         }
         if !self.has_waits() {
             notes.push(
