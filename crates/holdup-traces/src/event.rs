@@ -36,6 +36,14 @@ pub struct TaskId {
     pub name: Name,
 }
 
+/// Flags of an event in an interrupt (TRACE_FLAG_HARDIRQ, TRACE_FLAG_SOFTIRQ of include/linux/trace_events.h).
+pub(crate) const IN_INTERRUPT: u64 = 0x08 | 0x10;
+
+/// Who wakes: the task that the event came in, but for the idle one and in an interrupt.
+pub(crate) fn waker(tid: u32, is_interrupt: bool) -> Option<u32> {
+    (tid != 0 && !is_interrupt).then_some(tid)
+}
+
 /// Where a task was that left a CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Left {

@@ -1,6 +1,6 @@
 //! How the kernel says what the bytes of a tracepoint mean (`events/*/*/format` of tracefs), and the events of the scheduler by it.
 
-use crate::event::{Left, Name, TaskId, What};
+use crate::event::{IN_INTERRUPT, Left, Name, TaskId, What, waker};
 use std::collections::BTreeMap;
 
 #[derive(Debug, Clone, Copy)]
@@ -120,9 +120,6 @@ struct Common {
     flags: Field,
 }
 
-/// The event came in an interrupt (TRACE_FLAG_HARDIRQ, TRACE_FLAG_SOFTIRQ).
-const IN_INTERRUPT: i64 = 0x08 | 0x10;
-
 impl Formats {
     /// Adds what a format file says; one that is not understood is left out.
     pub(crate) fn add(&mut self, system: &str, text: &str) {
@@ -171,9 +168,8 @@ impl Formats {
                 to: to.read(bytes)?,
             },
             Kind::Wake { task, cpu, how } => {
-                let is_interrupt = common.flags.number(bytes)? & IN_INTERRUPT != 0;
-                let by = own()?;
-                let by = (!is_interrupt && by != 0).then_some(by);
+                let flags = common.flags.number(bytes)?.cast_unsigned();
+                let by = waker(own()?, flags & IN_INTERRUPT != 0);
                 let (task, cpu) = (task.read(bytes)?, u32::try_from(cpu.number(bytes)?).ok()?);
                 match how {
                     Wake::Waking => What::Waking { task, cpu, by },

@@ -7,6 +7,9 @@ use crate::merge::Stream;
 use holdup_model::Problem;
 use std::collections::VecDeque;
 
+/// Pages of other sizes are not believed, bytes.
+pub(crate) const PAGE_BYTES: std::ops::RangeInclusive<usize> = 64..=1 << 20;
+
 /// Where the parts of a page lie: the format `header_page` says it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PageLayout {
@@ -28,7 +31,7 @@ impl PageLayout {
         let commit = line(" commit;")?;
         let data = line(" data;")?;
         let data_at = number(data, "offset:")?;
-        let page_bytes = data_at.checked_add(number(data, "size:")?).filter(|n| (64..=1 << 20).contains(n))?;
+        let page_bytes = data_at.checked_add(number(data, "size:")?).filter(|n| PAGE_BYTES.contains(n))?;
         let commit_bytes = number(commit, "size:")?;
         let is_known = number(commit, "offset:")? == 8 && matches!(commit_bytes, 4 | 8) && data_at == 8 + commit_bytes;
         is_known.then_some(PageLayout { commit_bytes, data_at, page_bytes })
@@ -65,14 +68,20 @@ impl Clock {
 
 /// The events of one CPU.
 pub(crate) struct Ring<'f, P> {
-    pub(crate) pages: P,
-    pub(crate) cpu: u32,
-    pub(crate) layout: PageLayout,
-    pub(crate) formats: &'f Formats,
-    pub(crate) clock: Clock,
+    pages: P,
+    cpu: u32,
+    layout: PageLayout,
+    formats: &'f Formats,
+    clock: Clock,
     /// The events of the last page that are not yet handed on.
-    pub(crate) events: VecDeque<Event>,
-    pub(crate) last_ns: u64,
+    events: VecDeque<Event>,
+    last_ns: u64,
+}
+
+impl<'f, P: Pages> Ring<'f, P> {
+    pub(crate) fn new(pages: P, cpu: u32, layout: PageLayout, formats: &'f Formats, clock: Clock) -> Self {
+        Ring { pages, cpu, layout, formats, clock, events: VecDeque::new(), last_ns: 0 }
+    }
 }
 
 /// Events were lost before this page; their number stands behind its events.

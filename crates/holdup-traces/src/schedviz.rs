@@ -8,7 +8,6 @@ use crate::ring::{Clock, PageLayout, Ring};
 use crate::trace_dat::{CpuPart, PartPages};
 use crate::{Sink, TraceHead};
 use holdup_model::Problem;
-use std::collections::VecDeque;
 
 /// The length of a block of an archive, and of the head of a member (tar(5)).
 const BLOCK: u64 = 512;
@@ -58,8 +57,7 @@ pub(crate) fn read(file: File<'_>, sink: Sink<'_>) -> Result<TraceHead, Problem>
     let mut rings = Vec::with_capacity(parts.len());
     for part in &parts {
         let pages = PartPages::new(file, *part, layout.page_bytes, None)?;
-        let (formats, clock, events) = (&formats, Clock::default(), VecDeque::new());
-        rings.push(Ring { pages, cpu: part.cpu, layout, formats, clock, events, last_ns: 0 });
+        rings.push(Ring::new(pages, part.cpu, layout, &formats, Clock::default()));
     }
     merge(&mut rings, sink)?;
     Ok(TraceHead {

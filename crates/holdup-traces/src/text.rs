@@ -2,7 +2,7 @@
 //! of perf, in lines that are indented, its stack.
 
 use crate::bytes::File;
-use crate::event::{Event, Left, Name, TaskId, What};
+use crate::event::{Event, Left, Name, TaskId, What, waker};
 use crate::frames::Interner;
 use crate::lines::Lines;
 use crate::{Sink, TraceHead};
@@ -192,7 +192,7 @@ fn event(line: &str) -> Option<Event> {
     };
     // The third flag: in an interrupt, a soft one, or both.
     let in_interrupt = head.flags.chars().nth(2).is_some_and(|c| matches!(c, 'h' | 'H' | 's' | 'z' | 'Z'));
-    let by = Some(head.task.1).filter(|tid| *tid != 0 && !in_interrupt);
+    let by = waker(head.task.1, in_interrupt);
     match name {
         "sched_switch:" => at(switch(fields)?),
         "sched_migrate_task:" => {

@@ -18,13 +18,17 @@ pub(crate) fn exact(text: &str) -> Result<(), Problem> {
 
 fn write(text: &str) -> Result<(), Problem> {
     let newline = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
-    bytes(&[text, newline].concat().into_bytes())
+    all(&[text.as_bytes(), newline.as_bytes()])
 }
 
 /// Writes what is no text.
 pub(crate) fn bytes(bytes: &[u8]) -> Result<(), Problem> {
+    all(&[bytes])
+}
+
+fn all(parts: &[&[u8]]) -> Result<(), Problem> {
     let mut out = io::stdout().lock();
-    match out.write_all(bytes).and_then(|()| out.flush()) {
+    match parts.iter().try_for_each(|part| out.write_all(part)).and_then(|()| out.flush()) {
         Ok(()) => Ok(()),
         Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         Err(e) => Err(Problem::new(ProblemKind::Host, "cannot write the output", e.to_string())),

@@ -1,10 +1,10 @@
 //! Dependencies between our crates point down.
 
 use crate::Repo;
-use anyhow::{Context, Result, bail};
+use crate::repo::cargo;
+use anyhow::{Context, Result};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::process::Command;
 
 /// Libraries through which an engine would touch the host.
 const HOST_LIBRARIES: [&str; 10] =
@@ -51,16 +51,8 @@ pub type Edge = (String, String, String);
 /// # Errors
 /// When cargo fails or says something else than JSON of its format.
 pub fn edges() -> Result<(Vec<String>, Vec<Edge>)> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = Command::new(cargo)
-        .args(["metadata", "--format-version=1", "--no-deps", "--offline"])
-        .current_dir(crate::repo::root())
-        .output()
-        .context("cargo metadata")?;
-    if !output.status.success() {
-        bail!("cargo metadata: {}", String::from_utf8_lossy(&output.stderr));
-    }
-    let all: Value = serde_json::from_slice(&output.stdout).context("cargo metadata")?;
+    let metadata = cargo(&["metadata", "--format-version=1", "--no-deps", "--offline"])?;
+    let all: Value = serde_json::from_str(&metadata).context("cargo metadata")?;
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let (mut crates, mut edges) = (Vec::new(), Vec::new());

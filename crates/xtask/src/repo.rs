@@ -1,8 +1,10 @@
 //! The repository as files in memory.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// All files of the repository that are neither built nor fetched.
 #[derive(Debug, Default)]
@@ -73,4 +75,28 @@ impl Repo {
 /// The root of the repository that this crate lies in.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// What a program prints that is run at the root.
+///
+/// # Errors
+/// When it cannot be run, fails (with what it said), or prints no UTF-8.
+pub fn printed(program: impl AsRef<OsStr>, arguments: &[&str]) -> Result<String> {
+    let program = program.as_ref();
+    let name = program.to_string_lossy();
+    let output = Command::new(program).args(arguments).current_dir(root()).output();
+    let output = output.with_context(|| name.clone().into_owned())?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        bail!("{name} {}: {}\n{said}", arguments.join(" "), output.status);
+    }
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+/// What cargo prints.
+///
+/// # Errors
+/// As of [`printed`].
+pub fn cargo(arguments: &[&str]) -> Result<String> {
+    printed(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()), arguments)
 }

@@ -121,15 +121,20 @@ impl Sheet {
         for one in series {
             let name = cut(&one.name, 300.0);
             let wide = 40.0 + width(&name);
-            if x > EDGE && x + wide > WIDTH - EDGE {
-                x = EDGE;
-                self.top += 18.0;
-            }
+            self.wrap(&mut x, wide);
             let y = self.top - 4.0;
             self.line((x, y), (x + 24.0, y), one.color(), 1.8, one.dash());
             self.mark(one, (x + 12.0, y), 4.0, true);
             self.text((x + 30.0, self.top), Anchor::Start, INK, &name);
             x += wide + 14.0;
+        }
+    }
+
+    /// Begins a new line of a legend where the next entry has no room.
+    fn wrap(&mut self, x: &mut f64, wide: f64) {
+        if *x > EDGE && *x + wide > WIDTH - EDGE {
+            *x = EDGE;
+            self.top += 18.0;
         }
     }
 
@@ -140,10 +145,7 @@ impl Sheet {
         for (name, color) in keys {
             let name = cut(name, 260.0);
             let wide = 20.0 + width(&name);
-            if x > EDGE && x + wide > WIDTH - EDGE {
-                x = EDGE;
-                self.top += 18.0;
-            }
+            self.wrap(&mut x, wide);
             self.rect((x, self.top - 10.0), (12.0, 12.0), color, 1.0);
             self.text((x + 17.0, self.top), Anchor::Start, INK, &name);
             x += wide + 14.0;

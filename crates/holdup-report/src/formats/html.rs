@@ -39,11 +39,7 @@ struct Section {
     name: String,
     summary: String,
     series: Vec<usize>,
-    curves: Vec<Chart>,
-    percentiles: Vec<Chart>,
-    shifts: Vec<Chart>,
-    order: Option<Chart>,
-    cpu: Option<Chart>,
+    charts: Charts,
     glance: Option<Table>,
     evidence: Vec<Evidence>,
     critical: Vec<Titled>,
@@ -51,6 +47,33 @@ struct Section {
     distributions: Vec<Distributions>,
     flames: Vec<Flames>,
     timelines: Vec<Timelines>,
+}
+
+/// The charts of a workload.
+struct Charts {
+    curves: Vec<Chart>,
+    percentiles: Vec<Chart>,
+    shifts: Vec<Chart>,
+    order: Option<Chart>,
+    cpu: Option<Chart>,
+}
+
+impl Charts {
+    fn new(bundle: &BundleData, analysis: &Analysis, layout: &Layout<'_>, names: &Names, at: usize) -> Self {
+        let (percentiles, shifts) = latency::charts(bundle, analysis, layout, names, at);
+        Charts {
+            curves: charts::curves(&bundle.plan, layout, names, at),
+            percentiles,
+            shifts,
+            order: order::chart(bundle, layout, names, at),
+            cpu: charts::cpu(layout, names, at),
+        }
+    }
+
+    /// All of them, in the order of the page.
+    fn all(&self) -> impl Iterator<Item = &Chart> {
+        self.curves.iter().chain(&self.percentiles).chain(&self.shifts).chain(&self.order).chain(&self.cpu)
+    }
 }
 
 impl Section {
@@ -158,11 +181,7 @@ pub fn charts(bundle: &BundleData, analysis: &Analysis) -> (Vec<Chart>, Vec<(Str
     let mut all: Vec<Chart> = charts::effects(analysis).into_iter().collect();
     all.extend(account::section(analysis.explanation.as_ref()).arms.into_iter().filter_map(|arm| arm.chart));
     for (at, layout) in series::layouts(bundle, analysis, &names).iter().enumerate() {
-        let (percentiles, shifts) = latency::charts(bundle, analysis, layout, &names, at);
-        all.extend(charts::curves(&bundle.plan, layout, &names, at));
-        all.extend(percentiles.into_iter().chain(shifts));
-        all.extend(order::chart(bundle, layout, &names, at));
-        all.extend(charts::cpu(layout, &names, at));
+        all.extend(Charts::new(bundle, analysis, layout, &names, at).all().cloned());
     }
     (all, names.0.into_iter().map(|n| (n.text, n.replica)).collect())
 }
@@ -175,16 +194,11 @@ fn section(
     at: usize,
     (flames, timelines): (Vec<Flames>, Vec<Timelines>),
 ) -> Section {
-    let (percentiles, shifts) = latency::charts(bundle, analysis, layout, names, at);
     Section {
         name: clean(&layout.workload.name),
         summary: sections::workload(layout),
         series: layout.series(),
-        curves: charts::curves(&bundle.plan, layout, names, at),
-        percentiles,
-        shifts,
-        order: order::chart(bundle, layout, names, at),
-        cpu: charts::cpu(layout, names, at),
+        charts: Charts::new(bundle, analysis, layout, names, at),
         glance: glance::table(layout, names),
         evidence: evidence::tables(layout, names),
         critical: holders::sections(layout, names),
@@ -205,11 +219,7 @@ fn data(
     let charts = effects
         .iter()
         .chain(time.arms.iter().flat_map(|arm| &arm.chart))
-        .chain(
-            sections
-                .iter()
-                .flat_map(|s| s.curves.iter().chain(&s.percentiles).chain(&s.shifts).chain(&s.order).chain(&s.cpu)),
-        )
+        .chain(sections.iter().flat_map(|s| s.charts.all()))
         .map(|c| (c.id.clone(), c.data.clone()))
         .collect::<serde_json::Map<String, Value>>();
     let series: Vec<Value> = names.0.iter().map(|n| json!({"name": n.text, "replica": n.replica})).collect();

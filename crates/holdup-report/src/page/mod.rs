@@ -16,7 +16,7 @@ pub(crate) mod timelines;
 use serde_json::Value;
 
 /// A table of texts.
-#[derive(Default)]
+#[derive(Default, Clone)]
 pub(crate) struct Table {
     /// The heads of its columns, and whether a column holds numbers, which are set to the right.
     pub(crate) head: Vec<(String, bool)>,
@@ -24,7 +24,7 @@ pub(crate) struct Table {
 }
 
 /// A row of a table.
-#[derive(Default)]
+#[derive(Default, Clone)]
 pub(crate) struct Row {
     /// The anchor that links lead to; empty for none.
     pub(crate) id: String,
@@ -52,6 +52,7 @@ impl Table {
 }
 
 /// A chart: what the script draws, and the same numbers as a table.
+#[derive(Clone)]
 pub struct Chart {
     /// Unique on the page.
     pub id: String,

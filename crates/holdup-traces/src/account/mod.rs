@@ -29,6 +29,9 @@ const LEAST_SLICE_NS: u64 = 700_000;
 /// What is woken takes the CPU within a tick, or is not the reason (HZ = 250).
 const TICK_NS: u64 = 4_000_000;
 
+/// The longest trace, 30 days: sums over thousands of tasks stay within 64 bits.
+const LONGEST_NS: u64 = 30 * 86_400 * 1_000_000_000;
+
 /// The account of a trace under way.
 pub struct Account {
     selection: Selection,
@@ -76,9 +79,6 @@ pub struct Finished {
     /// What else is to be known.
     pub notes: Vec<String>,
 }
-
-/// The longest trace, 30 days: sums over thousands of tasks stay within 64 bits.
-const LONGEST_NS: u64 = 30 * 86_400 * 1_000_000_000;
 
 impl Account {
     /// One in which nothing has happened.
@@ -201,16 +201,17 @@ impl Account {
             }
         }
         let cause = if from.tid == 0 { None } else { self.leave(now, cpu, from, left, to) };
-        let from_runs = if from.tid == 0 { None } else { Some(self.clock_of(&from)) };
+        let [from_is_watched, to_is_watched] = [from, to].map(|task| self.selection.has(&task, &self.processes));
+        let clock = |id: TaskId, is_watched| (id.tid != 0).then(|| cpu::clock(is_watched, id.priority < REAL_TIME));
+        let (from_runs, to_runs) = (clock(from, from_is_watched), clock(to, to_is_watched));
         let kernel_side = left == Left::InKernel;
-        let to_runs = if to.tid == 0 { None } else { Some(self.clock_of(&to)) };
         let idle_ns = self.cpu(cpu).switches(now, (from, from_runs, kernel_side), (to, to_runs));
         self.windows.current.idle_ns += idle_ns.0;
         self.windows.current.known_ns += idle_ns.1;
         if to.tid != 0 {
             self.arrive(now, cpu, from, to);
         }
-        if self.selection.has(&from, &self.processes) || self.selection.has(&to, &self.processes) {
+        if from_is_watched || to_is_watched {
             let call = self.tasks.get(&from.tid).and_then(|task| task.call);
             let kind = KeptKind::Switch { from: from.tid, to: to.tid, left, cause, call };
             self.windows.current.keep(KeptEvent { at_ns: now, cpu, kind });
@@ -218,10 +219,6 @@ impl Account {
         if left == Left::Exited && from.tid != 0 {
             self.tasks.remove(&from.tid);
         }
-    }
-
-    fn clock_of(&self, id: &TaskId) -> usize {
-        cpu::clock(self.selection.has(id, &self.processes), id.priority < REAL_TIME)
     }
 
     /// A task leaves its CPU; why, where it could go on.

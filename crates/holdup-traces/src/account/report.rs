@@ -182,13 +182,8 @@ fn tasks(totals: &Totals, account: &Account) -> Collected {
             one_task(&mut all, &format!("{tid} | {pid} | {}", name_of(&task.name)), task);
         } else {
             count += 1;
-            others.on_ns += task.on_ns;
-            others.without_ns += task.without_ns;
-            others.asleep_ns += task.asleep_ns;
-            others.left += task.left;
-            others.preempted += task.preempted;
-            others.woken += task.woken;
-            others.waking += task.waking;
+            // Waits are of the tasks that are named.
+            others.add_numbers(task);
         }
     }
     if count > 0 {

@@ -300,6 +300,12 @@ impl TaskTally {
     /// Adds the numbers of another window.
     pub fn add(&mut self, other: TaskTally) {
         self.name = other.name;
+        self.add_numbers(&other);
+        self.waits.add(&other.waits);
+    }
+
+    /// Adds all but the waits one by one.
+    pub(super) fn add_numbers(&mut self, other: &TaskTally) {
         let numbers = [
             (&mut self.on_ns, other.on_ns),
             (&mut self.without_ns, other.without_ns),
@@ -317,7 +323,6 @@ impl TaskTally {
             (&mut self.preempted_waits_ns, other.preempted_waits_ns),
         ];
         numbers.into_iter().for_each(|(own, theirs)| *own += theirs);
-        self.waits.add(&other.waits);
     }
 }
 

@@ -132,19 +132,13 @@ impl Reader<'_> {
                 cursor.skip(length, "a trace of the processor")
             }
             record::FINISHED_ROUND if self.packed.is_none() => self.rounds.end(sink),
-            record::ATTRIBUTE => {
-                let body = body.to_vec();
-                self.attributes.add_record(&body).map_err(|why| self.file.problem(at, why))
-            }
+            record::ATTRIBUTE => self.attributes.add_record(body).map_err(|why| self.file.problem(at, why)),
             record::FEATURE if self.is_pipe => {
                 let number = u64_at(body, 0).unwrap_or_default();
                 header::take_feature(&mut self.head, number, body.get(8..).unwrap_or_default());
                 Ok(())
             }
-            _ => {
-                let body = body.to_vec();
-                self.plain((kind, is_exec), &body, at, sink)
-            }
+            _ => self.plain((kind, is_exec), body, at, sink),
         }
     }
 

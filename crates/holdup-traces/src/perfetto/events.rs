@@ -2,7 +2,7 @@
 
 use super::Trouble;
 use super::protobuf::{Value, fields, packed};
-use crate::event::{Event, Left, Name, TaskId, What};
+use crate::event::{Event, IN_INTERRUPT, Left, Name, TaskId, What, waker};
 use std::collections::BTreeMap;
 
 /// Fields of a bundle.
@@ -40,9 +40,6 @@ fn left(state: u64) -> Left {
     asleep.unwrap_or(if state & (IN_KERNEL | IN_KERNEL_BEFORE) != 0 { Left::InKernel } else { Left::UserBoundary })
 }
 
-/// Flags of an event in an interrupt.
-const IN_INTERRUPT: u64 = 0x08 | 0x10;
-
 /// What compact switches leave out: who had the CPU.
 #[derive(Default)]
 pub(super) struct Bundles {
@@ -64,18 +61,12 @@ impl Bundles {
                 _ => {}
             }
         }
-        let begin = events.len();
         if let Some(compact) = compact {
             self.compact(cpu, compact, has_lost, &mut events)?;
         }
-        if has_lost {
-            let first_ns = events.iter().map(|(at_ns, _)| *at_ns).min();
-            if let Some(at_ns) = first_ns {
-                take(Event { at_ns, cpu, what: What::Lost { count: 0 } })?;
-            }
-        }
-        if begin > 0 {
-            events.sort_by_key(|(at_ns, _)| *at_ns);
+        events.sort_by_key(|(at_ns, _)| *at_ns);
+        if let Some((at_ns, _)) = events.first().filter(|_| has_lost) {
+            take(Event { at_ns: *at_ns, cpu, what: What::Lost { count: 0 } })?;
         }
         for (at_ns, what) in events {
             take(Event { at_ns, cpu, what })?;
@@ -120,7 +111,6 @@ impl Bundles {
             let task = TaskId { tid: at(8, i)? as u32, priority: at(10, i)? as i64 as i32, name: name(11, i)? };
             into.push((now, What::Waking { task, cpu: at(9, i)? as u32, by: None }));
         }
-        into.sort_by_key(|(at_ns, _)| *at_ns);
         Ok(())
     }
 }
@@ -156,7 +146,7 @@ fn one(body: &[u8]) -> Result<Option<(u64, What)>, Trouble> {
         tid: numbers[name + 1] as u32,
         priority: Value::Number(numbers[name + 2]).signed(),
     };
-    let by = (tid != 0 && flags & IN_INTERRUPT == 0).then_some(tid);
+    let by = waker(tid, flags & IN_INTERRUPT != 0);
     let cpu = numbers[5] as u32;
     let what = match kind {
         event::SWITCH => What::Switch { from: task(1), left: left(numbers[4]), to: task(5) },

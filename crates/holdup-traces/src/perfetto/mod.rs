@@ -9,7 +9,7 @@ use crate::order::Order;
 use crate::{Sink, TraceHead};
 use events::Bundles;
 use holdup_model::Problem;
-use protobuf::{fields, varint};
+use protobuf::{fields, number, varint};
 use std::io::Read as _;
 
 /// The field of a trace that a packet is, with its type.
@@ -64,22 +64,11 @@ pub(crate) fn read(file: File<'_>, sink: Sink<'_>) -> Result<TraceHead, Problem>
     let mut cursor = Cursor::new(file, 0, u64::MAX);
     while !cursor.is_at_end() {
         let at = cursor.at();
-        let mut tag = 0_u64;
-        let mut number = |cursor: &mut Cursor<'_>| -> Result<u64, Problem> {
-            tag = 0;
-            for shift in (0..70).step_by(7) {
-                let byte = cursor.u8("a packet")?;
-                tag |= u64::from(byte & 0x7f).checked_shl(shift).unwrap_or(0);
-                if byte & 0x80 == 0 {
-                    return Ok(tag);
-                }
-            }
-            Err(file.problem(at, "a number has no end"))
-        };
-        if number(&mut cursor)? != u64::from(PACKET) {
+        let mut next = || number(|| cursor.u8("a packet"))?.ok_or_else(|| file.problem(at, "a number has no end"));
+        if next()? != u64::from(PACKET) {
             return Err(file.problem(at, "there is no packet here: the trace is damaged"));
         }
-        let length = number(&mut cursor)?;
+        let length = next()?;
         if length > LARGEST {
             return Err(file.problem(at, format!("a packet of {length} bytes")));
         }

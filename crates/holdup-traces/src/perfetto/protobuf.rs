@@ -58,39 +58,47 @@ impl<'a> Fields<'a> {
     fn field(&mut self) -> Option<(u32, Value<'a>)> {
         let tag = varint(self.bytes, &mut self.at)?;
         let number = u32::try_from(tag >> 3).ok()?;
-        let mut take = |length: usize| {
-            let bytes = self.bytes.get(self.at..self.at.checked_add(length)?)?;
-            self.at += length;
-            Some(bytes)
-        };
         let value = match tag & 7 {
             0 => Value::Number(varint(self.bytes, &mut self.at)?),
-            1 => Value::Number(u64::from_le_bytes(take(8)?.try_into().ok()?)),
+            1 => Value::Number(u64::from_le_bytes(self.take(8)?.try_into().ok()?)),
             2 => {
                 let length = usize::try_from(varint(self.bytes, &mut self.at)?).ok()?;
-                let bytes = self.bytes.get(self.at..self.at.checked_add(length)?)?;
-                self.at += length;
-                Value::Bytes(bytes)
+                Value::Bytes(self.take(length)?)
             }
-            5 => Value::Number(u64::from(u32::from_le_bytes(take(4)?.try_into().ok()?))),
+            5 => Value::Number(u64::from(u32::from_le_bytes(self.take(4)?.try_into().ok()?))),
             _ => return None,
         };
         Some((number, value))
     }
+
+    fn take(&mut self, length: usize) -> Option<&'a [u8]> {
+        let bytes = self.bytes.get(self.at..self.at.checked_add(length)?)?;
+        self.at += length;
+        Some(bytes)
+    }
 }
 
-/// A number in pieces of seven bits.
-pub(super) fn varint(bytes: &[u8], at: &mut usize) -> Option<u64> {
+/// A number in pieces of seven bits, byte by byte; `None` where it has no end.
+pub(super) fn number<E>(mut byte: impl FnMut() -> Result<u8, E>) -> Result<Option<u64>, E> {
     let mut number = 0_u64;
     for shift in (0..70).step_by(7) {
-        let byte = *bytes.get(*at)?;
-        *at += 1;
+        let byte = byte()?;
         number |= u64::from(byte & 0x7f).checked_shl(shift).unwrap_or(0);
         if byte & 0x80 == 0 {
-            return Some(number);
+            return Ok(Some(number));
         }
     }
-    None
+    Ok(None)
+}
+
+/// The number at a place, which moves behind it.
+pub(super) fn varint(bytes: &[u8], at: &mut usize) -> Option<u64> {
+    let byte = || {
+        let byte = *bytes.get(*at).ok_or(())?;
+        *at += 1;
+        Ok::<u8, ()>(byte)
+    };
+    number(byte).ok().flatten()
 }
 
 /// Numbers one after the other, as a packed field has them.

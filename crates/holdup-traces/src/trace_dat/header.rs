@@ -3,7 +3,7 @@
 use super::{CpuPart, Head};
 use crate::bytes::{Cursor, LARGEST_PART};
 use crate::format::Formats;
-use crate::ring::PageLayout;
+use crate::ring::{PAGE_BYTES, PageLayout};
 use holdup_model::Problem;
 
 /// The first bytes of a file.
@@ -24,9 +24,6 @@ pub(super) struct Start {
     pub(super) page_bytes: usize,
 }
 
-/// Pages of other sizes are not believed.
-const PAGE_BYTES: std::ops::RangeInclusive<u32> = 64..=1 << 20;
-
 pub(super) fn start(cursor: &mut Cursor<'_>) -> Result<Start, Problem> {
     let what = "the header";
     if cursor.take(MAGIC.len(), what)? != MAGIC {
@@ -39,11 +36,11 @@ pub(super) fn start(cursor: &mut Cursor<'_>) -> Result<Start, Problem> {
             .hint("trace-cmd report on that machine, and import its text"));
     }
     let _bytes_of_a_long = cursor.u8(what)?;
-    let page_bytes = cursor.u32(what)?;
+    let page_bytes = cursor.u32(what)? as usize;
     if !PAGE_BYTES.contains(&page_bytes) {
         return Err(cursor.problem(format!("a page of {page_bytes} bytes: between 64 and 1048576 is possible")));
     }
-    Ok(Start { version, page_bytes: page_bytes as usize })
+    Ok(Start { version, page_bytes })
 }
 
 impl Tracing {

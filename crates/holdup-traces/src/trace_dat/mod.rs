@@ -11,7 +11,6 @@ use crate::merge::merge;
 use crate::ring::{Clock, Pages, Ring};
 use crate::{Sink, TraceHead};
 use holdup_model::Problem;
-use std::collections::VecDeque;
 
 /// The events of one CPU in the file.
 #[derive(Debug, Clone, Copy)]
@@ -61,8 +60,7 @@ pub(crate) fn read(file: File<'_>, sink: Sink<'_>) -> Result<TraceHead, Problem>
     let mut rings = Vec::with_capacity(head.parts.len());
     for part in &head.parts {
         let pages = PartPages::new(file, *part, head.tracing.page_bytes, head.compression)?;
-        let (formats, events) = (&head.tracing.formats, VecDeque::new());
-        rings.push(Ring { pages, cpu: part.cpu, layout, formats, clock, events, last_ns: 0 });
+        rings.push(Ring::new(pages, part.cpu, layout, &head.tracing.formats, clock));
     }
     merge(&mut rings, sink)?;
     let is_local = head.clock.is_empty() || head.clock == "local";

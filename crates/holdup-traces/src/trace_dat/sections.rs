@@ -4,6 +4,7 @@ use super::header::{Start, option, take_option};
 use super::{CpuPart, Head, Tracing};
 use crate::bytes::{Cursor, File};
 use crate::compressed::{Compression, decompress};
+use crate::ring::PAGE_BYTES;
 use holdup_model::Problem;
 
 /// A section is compressed.
@@ -78,14 +79,14 @@ fn buffer(head: &mut Head, file: File<'_>, data: &[u8]) -> Result<(), Problem> {
     let _section = cursor.u64(what)?;
     let name = cursor.text(what)?;
     let clock = cursor.text(what)?;
-    let page_bytes = cursor.u32(what)?;
+    let page_bytes = cursor.u32(what)? as usize;
     if !name.is_empty() && head.parts.iter().any(|part| part.length > 0) {
         return Ok(());
     }
-    if !(64..=1 << 20).contains(&page_bytes) {
+    if !PAGE_BYTES.contains(&page_bytes) {
         return Err(file.problem(0, format!("a buffer with pages of {page_bytes} bytes")));
     }
-    head.tracing.page_bytes = page_bytes as usize;
+    head.tracing.page_bytes = page_bytes;
     head.clock = clock;
     head.parts.clear();
     for _ in 0..cursor.u32(what)? {

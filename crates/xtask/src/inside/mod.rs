@@ -7,12 +7,11 @@
 mod licences;
 mod materials;
 
-use crate::repo;
+use crate::repo::{self, cargo, printed};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::process::Command;
 
 /// The script of the HTML page, which begins with the licences of what was bundled into it.
 const PAGE_SCRIPT: &str = "crates/holdup-report/assets/report.js";
@@ -60,19 +59,6 @@ pub fn write(folder: &Path, target: &str, timestamp: &str) -> Result<String> {
         std::fs::write(&path, text).with_context(|| path.display().to_string())?;
     }
     Ok(whole)
-}
-
-fn cargo(arguments: &[&str]) -> Result<String> {
-    output(&std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()), arguments)
-}
-
-fn output(program: &str, arguments: &[&str]) -> Result<String> {
-    let output = Command::new(program).args(arguments).current_dir(repo::root()).output();
-    let output = output.with_context(|| program.to_owned())?;
-    if !output.status.success() {
-        bail!("{program} {}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr));
-    }
-    Ok(String::from_utf8(output.stdout)?)
 }
 
 /// The crates that are linked into the program for a target, ours first.
@@ -171,9 +157,9 @@ fn texts(package: &Value) -> Result<Vec<(String, String)>> {
 
 /// What is in the program beside crates.
 fn beside_crates(crates: &[Component]) -> Result<Vec<Component>> {
-    let rust = output("rustc", &["--version"])?;
+    let rust = printed("rustc", &["--version"])?;
     let rust = rust.split_whitespace().nth(1).context("rustc --version")?.to_owned();
-    let glibc = output("getconf", &["GNU_LIBC_VERSION"])?;
+    let glibc = printed("getconf", &["GNU_LIBC_VERSION"])?;
     let glibc = glibc.split_whitespace().nth(1).context("getconf GNU_LIBC_VERSION")?.to_owned();
     let sqlite = crates.iter().find(|c| c.name == "libsqlite3-sys").context("libsqlite3-sys is not linked")?;
     let one = |name: &str, version: String, licence: &str, text: &str| Component {

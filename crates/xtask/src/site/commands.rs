@@ -4,6 +4,7 @@
 //! with [`NOT_RUN`] is not run. A command that ends in [`EXIT_CODES`] may end with one of these codes, any other with 0 only.
 
 use crate::Repo;
+use holdup_model::text::shell_quoted;
 use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag, TagEnd};
 
 /// The folders whose pages are run.
@@ -70,7 +71,7 @@ pub fn script(text: &str) -> String {
         if block.starts_with(NOT_RUN) {
             continue;
         }
-        script.push_str(&format!("echo {} >&2\n", quoted(block.trim_end())));
+        script.push_str(&format!("echo {} >&2\n", shell_quoted(block.trim_end())));
         let mut command = String::new();
         for line in block.lines() {
             command.push_str(&format!("{line}\n"));
@@ -90,10 +91,6 @@ fn checked(command: &str) -> String {
     format!(
         "set +e\n{command}code=$?\nset -e\ncase $code in {codes}) ;; *) echo \"exit code $code\" >&2; exit 1 ;; esac\n"
     )
-}
-
-fn quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\'', "'\\''"))
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! Reference pages, made from what the program lists: `holdup list KIND --json` and `--help`.
 
+use crate::repo::printed;
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 use std::path::Path;
-use std::process::Command;
 
 /// The catalogues, with the titles of their pages.
 const CATALOGUES: [(&str, &str); 13] = [
@@ -39,7 +39,7 @@ pub struct Made {
 pub fn pages(holdup: &Path) -> Result<Vec<Made>> {
     let mut made = vec![commands(holdup)?];
     for (kind, title) in CATALOGUES {
-        let printed = output(holdup, &["list", kind, "--json"])?;
+        let printed = printed(holdup, &["list", kind, "--json"])?;
         let list: Value = serde_json::from_str(&printed).with_context(|| format!("holdup list {kind} --json"))?;
         let members = list["members"].as_array().cloned().unwrap_or_default();
         if members.is_empty() {
@@ -55,14 +55,6 @@ pub fn pages(holdup: &Path) -> Result<Vec<Made>> {
         made.push(Made { title: title.to_owned(), path: format!("docs/reference/{kind}.md"), text });
     }
     Ok(made)
-}
-
-fn output(holdup: &Path, args: &[&str]) -> Result<String> {
-    let done = Command::new(holdup).args(args).output().with_context(|| holdup.display().to_string())?;
-    if !done.status.success() {
-        bail!("holdup {}: {}\n{}", args.join(" "), done.status, String::from_utf8_lossy(&done.stderr));
-    }
-    Ok(String::from_utf8_lossy(&done.stdout).into_owned())
 }
 
 /// A text in Markdown. Catalogues hold plain text, whose signs are not meant as Markdown, but for code between backticks.
@@ -130,7 +122,7 @@ fn schemas(holdup: &Path, names: &[Value], text: &mut String) -> Result<()> {
     for name in names.iter().filter_map(Value::as_str) {
         text.push_str(&format!(
             "## `{name}`\n\n```json\n{}\n```\n\n",
-            output(holdup, &["list", "schemas", name])?.trim_end()
+            printed(holdup, &["list", "schemas", name])?.trim_end()
         ));
     }
     Ok(())
@@ -138,7 +130,7 @@ fn schemas(holdup: &Path, names: &[Value], text: &mut String) -> Result<()> {
 
 /// The help of each command, as `--help` prints it.
 fn commands(holdup: &Path) -> Result<Made> {
-    let help = output(holdup, &["--help"])?;
+    let help = printed(holdup, &["--help"])?;
     let mut text = format!(
         "# Command line\n\nMade from `holdup --help` and that of each command.\n\n```text\n{}\n```\n",
         help.trim_end()
@@ -150,7 +142,7 @@ fn commands(holdup: &Path) -> Result<Made> {
         (is_name && !rest.trim().is_empty()).then_some(name)
     });
     for name in names {
-        let help = output(holdup, &[name, "--help"])?;
+        let help = printed(holdup, &[name, "--help"])?;
         text.push_str(&format!("\n## `holdup {name}`\n\n```text\n{}\n```\n", help.trim_end()));
     }
     Ok(Made { title: "Command line".to_owned(), path: "docs/reference/commands.md".to_owned(), text })

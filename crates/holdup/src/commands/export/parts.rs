@@ -5,8 +5,9 @@ use crate::commands::report::write_file;
 use crate::output;
 use holdup_export::Computed;
 use holdup_model::table::{self, TableKind};
-use holdup_model::{BundleData, Problem, Table};
+use holdup_model::{Analysis, BundleData, Explanation, Problem, Table};
 use holdup_report::Chart;
+use std::cell::OnceCell;
 use std::io::IsTerminal;
 use std::path::Path;
 
@@ -16,7 +17,7 @@ const ALL: &str = "all";
 /// Writes a table, or all of them, as Arrow or Parquet.
 pub(super) fn tables(bundle: &Path, wanted: &str, format: Format, out: Option<&Path>) -> Result<(), Problem> {
     let kinds = table::kinds();
-    let rows = holdup_bundle::Rows::open(bundle)?;
+    let source = Source { rows: holdup_bundle::Rows::open(bundle)?, analysed: OnceCell::new() };
     let (encode, ending): (fn(&Table) -> Vec<u8>, _) = match format {
         Format::Arrow => (holdup_export::arrow, "arrow"),
         _ => (holdup_export::parquet, "parquet"),
@@ -24,7 +25,7 @@ pub(super) fn tables(bundle: &Path, wanted: &str, format: Format, out: Option<&P
     if wanted == ALL {
         let folder = folder(out, "--table")?;
         for kind in kinds.values() {
-            write_bytes(&folder.join(format!("{}.{ending}", kind.name)), &encode(&read(&rows, kind)?))?;
+            write_bytes(&folder.join(format!("{}.{ending}", kind.name)), &encode(&source.table(kind)?))?;
         }
         output::say(&format!("wrote {} tables into {}", kinds.len(), folder.display()));
         return Ok(());
@@ -34,7 +35,7 @@ pub(super) fn tables(bundle: &Path, wanted: &str, format: Format, out: Option<&P
         Problem::usage(format!("--table {wanted}"), "there is no such table")
             .hint(format!("one of {}, or {ALL}", names.join(", ")))
     })?;
-    write(&encode(&read(&rows, kind)?), ending, &format!("{wanted}.{ending}"), out)
+    write(&encode(&source.table(kind)?), ending, &format!("{wanted}.{ending}"), out)
 }
 
 /// Writes a file that is no text; `name` is one for it.
@@ -53,14 +54,23 @@ pub(super) fn write(bytes: &[u8], format: &str, name: &str, out: Option<&Path>) 
     }
 }
 
-fn read(rows: &holdup_bundle::Rows, kind: &TableKind) -> Result<Table, Problem> {
-    if kind.query.is_some() {
-        return rows.table(kind);
+/// What tables are made of; analysed once, for those that need it.
+struct Source {
+    rows: holdup_bundle::Rows,
+    analysed: OnceCell<(Analysis, Explanation)>,
+}
+
+impl Source {
+    fn table(&self, kind: &TableKind) -> Result<Table, Problem> {
+        if kind.query.is_some() {
+            return self.rows.table(kind);
+        }
+        let bundle = self.rows.data();
+        let analysed = || (holdup_analysis::analyse(bundle), holdup_analysis::explain(bundle));
+        let (analysis, explanation) = self.analysed.get_or_init(analysed);
+        holdup_export::computed(kind, &Computed { bundle, analysis, explanation })
+            .ok_or_else(|| Problem::internal(kind.name.clone(), "a table that is neither read nor computed"))
     }
-    let bundle = rows.data();
-    let (analysis, explanation) = (holdup_analysis::analyse(bundle), holdup_analysis::explain(bundle));
-    holdup_export::computed(kind, &Computed { bundle, analysis: &analysis, explanation: &explanation })
-        .ok_or_else(|| Problem::internal(kind.name.clone(), "a table that is neither read nor computed"))
 }
 
 /// Writes a chart, or all of them, as SVG.

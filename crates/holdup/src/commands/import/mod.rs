@@ -12,7 +12,7 @@ use holdup_model::{Collected, Coverage, Problem};
 use holdup_packets::evidence;
 use holdup_target::{Imported, import};
 use input::{Given, Read};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// The most connections that a bundle keeps of a capture.
 const MOST_FLOWS: usize = 10_000;
@@ -68,13 +68,12 @@ Examples:
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
-    let (captures, out) = match &args.what {
+    let (captures, wanted) = match &args.what {
         None => return results::run(&args.results),
         Some(What::Trace(traces)) => return traces::run(traces),
         Some(What::Pcap { captures, out }) => (captures, out),
     };
-    let out = out.clone().unwrap_or_else(|| bundles::free_name("import"));
-    refuse(&out)?;
+    let out = out(wanted.as_ref())?;
     let options = options(captures);
     let read = match input::read_all(captures)? {
         Given::Captures(read) => read,
@@ -98,17 +97,18 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-/// Checked before the captures are read, which may take long: a bundle is never written over a file.
-fn refuse(out: &Path) -> Result<(), Problem> {
-    if input::is_stdin(out) {
+/// Where the bundle goes. It is checked before anything is read, which may take long: a bundle is never written over a file.
+fn out(wanted: Option<&PathBuf>) -> Result<PathBuf, Problem> {
+    let out = wanted.cloned().unwrap_or_else(|| bundles::free_name("import"));
+    if input::is_stdin(&out) {
         return Err(
             Problem::usage("--out -", "a bundle is a file and cannot be written to a stream").hint("name a file")
         );
     }
     if out.exists() {
-        return Err(holdup_bundle::taken(out));
+        return Err(holdup_bundle::taken(&out));
     }
-    Ok(())
+    Ok(out)
 }
 
 fn imported(read: &Read, comparison: Option<CaptureComparison>, traces: Option<Vec<CaptureTrace>>) -> Imported {

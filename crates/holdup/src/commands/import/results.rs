@@ -1,7 +1,7 @@
 //! Results of other benchmarks.
 
-use super::{input, refuse};
-use crate::{bundles, output};
+use super::{input, out};
+use crate::output;
 use clap::builder::PossibleValuesParser;
 use holdup_files::Folder;
 use holdup_import::{Input, KINDS, Kind, Named};
@@ -44,11 +44,9 @@ pub(super) fn run(args: &Results) -> anyhow::Result<u8> {
     let Some(kind) = args.kind.as_deref().and_then(holdup_import::find) else {
         return Err(Problem::usage("holdup import", "no kind is named").hint("holdup list importers").into());
     };
-    let out = args.out.clone().unwrap_or_else(|| bundles::free_name("import"));
-    refuse(&out)?;
-    let named: Vec<(Option<&str>, &Path)> = args.files.iter().map(|given| named(given)).collect();
-    refuse_twice(named.iter().map(|(_, path)| *path))?;
-    let given = named.iter().map(|(name, path)| read(kind, *name, path, args)).collect::<Result<Vec<_>, _>>()?;
+    let out = out(args.out.as_ref())?;
+    let files = files(&args.files)?;
+    let given = files.iter().map(|(name, path)| read(kind, *name, path, args)).collect::<Result<Vec<_>, _>>()?;
     let samples = || given.iter().flat_map(|one| &one.results.samples);
     let begin_unix_ns = samples().filter_map(|sample| sample.begin_unix_ns).min();
     let words: String = given.iter().map(|one| format!("{} {:?}", one.name, one.results)).collect();
@@ -64,18 +62,20 @@ pub(super) fn run(args: &Results) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-/// A run counts once: a file that is named twice would make what is known seem more certain.
-pub(super) fn refuse_twice<'a>(mut paths: impl Iterator<Item = &'a Path>) -> Result<(), Problem> {
+/// The files that are named, with the names of their arms. A run counts once: a file that is named twice would make what is known
+/// seem more certain.
+pub(super) fn files(given: &[String]) -> Result<Vec<(Option<&str>, &Path)>, Problem> {
+    let files: Vec<(Option<&str>, &Path)> = given.iter().map(|given| named(given)).collect();
     let mut seen = BTreeSet::new();
-    match paths.find(|path| !seen.insert(*path)) {
-        None => Ok(()),
+    match files.iter().map(|(_, path)| *path).find(|path| !seen.insert(*path)) {
+        None => Ok(files),
         Some(twice) => Err(Problem::usage(twice.display().to_string(), "it is named twice")
             .hint("name a file once: each of its runs counts once")),
     }
 }
 
 /// The two parts of `NAME=FILE`, or `FILE` alone.
-pub(super) fn named(given: &str) -> (Option<&str>, &Path) {
+fn named(given: &str) -> (Option<&str>, &Path) {
     match given.split_once('=').filter(|(name, _)| !name.is_empty() && !Path::new(given).exists()) {
         Some((name, file)) => (Some(name), Path::new(file)),
         None => (None, Path::new(given)),

@@ -1,8 +1,8 @@
 //! Traces of the scheduler.
 
-use super::results::{named, refuse_twice};
-use super::{input, refuse};
-use crate::{bundles, output};
+use super::results::files;
+use super::{input, out};
+use crate::output;
 use holdup_files::open_input;
 use holdup_model::Problem;
 use holdup_model::text::count;
@@ -33,10 +33,8 @@ pub(super) struct Traces {
 }
 
 pub(super) fn run(args: &Traces) -> anyhow::Result<u8> {
-    let out = args.out.clone().unwrap_or_else(|| bundles::free_name("import"));
-    refuse(&out)?;
-    let files: Vec<(Option<&str>, &Path)> = args.files.iter().map(|given| named(given)).collect();
-    refuse_twice(files.iter().map(|(_, path)| *path))?;
+    let out = out(args.out.as_ref())?;
+    let files = files(&args.files)?;
     let selection = Selection::new(&args.comm, &args.pid);
     let mut traces = Vec::with_capacity(files.len());
     for (name, path) in &files {
