@@ -144,7 +144,9 @@ impl Account {
     }
 
     fn sample(&mut self, tid: u32, name: Option<Name>, stack: &[u32]) {
-        let Some(name) = name.or_else(|| self.names.get(&tid).copied()) else { return };
+        // As perf calls a thread whose name it does not know.
+        let unknown = || Name::of(format!(":{tid}").as_bytes());
+        let name = name.or_else(|| self.names.get(&tid).copied()).unwrap_or_else(unknown);
         if self.selection.has(&TaskId { tid, priority: 0, name }, &self.processes) {
             self.windows.current.sample(name, stack, 1);
         }

@@ -7,7 +7,7 @@ mod packed;
 mod samples;
 
 use crate::bytes::{Cursor, File, u16_at, u32_at, u64_at};
-use crate::event::{Event, What};
+use crate::event::{Event, Name, What};
 use crate::format::Formats;
 use crate::order::Order;
 use crate::{Sink, TraceHead, trace_dat};
@@ -15,6 +15,7 @@ use attributes::Attributes;
 use holdup_model::Problem;
 use maps::Maps;
 use packed::Packed;
+use std::collections::BTreeMap;
 
 pub(crate) use header::{MAGIC, MAGIC_BIG_ENDIAN};
 
@@ -52,6 +53,7 @@ pub(crate) fn read(file: File<'_>, sink: Sink<'_>) -> Result<TraceHead, Problem>
         rounds: Order::default(),
         packed: None,
         maps: Maps::default(),
+        names: BTreeMap::new(),
         head: header.head,
         is_pipe: header.is_pipe,
     };
@@ -88,6 +90,8 @@ struct Reader<'a> {
     rounds: Order,
     packed: Option<Packed>,
     maps: Maps,
+    /// Names of threads, by their records; samples have none.
+    names: BTreeMap<u32, Name>,
     head: TraceHead,
     is_pipe: bool,
 }
@@ -161,8 +165,14 @@ impl Reader<'_> {
     fn plain(&mut self, (kind, is_exec): (u32, bool), body: &[u8], at: u64, sink: Sink<'_>) -> Result<(), Problem> {
         let cut = || self.file.problem(at, format!("a record of type {kind} is shorter than its fields"));
         let event = match kind {
-            record::SAMPLE => samples::read(body, &self.attributes, &self.formats, &mut self.maps)
-                .map_err(|why| self.file.problem(at, why))?,
+            record::SAMPLE => {
+                let mut event = samples::read(body, &self.attributes, &self.formats, &mut self.maps)
+                    .map_err(|why| self.file.problem(at, why))?;
+                if let Some(Event { what: What::Sample { tid, name, .. }, .. }) = &mut event {
+                    *name = self.names.get(tid).copied();
+                }
+                event
+            }
             record::LOST | record::LOST_SAMPLES => {
                 let place = if kind == record::LOST { 8 } else { 0 };
                 let count = u64_at(body, place).ok_or_else(cut)?;
@@ -180,6 +190,11 @@ impl Reader<'_> {
                     _ if is_exec => self.maps.exec(pid),
                     _ => {}
                 }
+                let name = match kind {
+                    record::COMM => body.get(8..).map(Name::of),
+                    _ => u32_at(body, 12).and_then(|parent| self.names.get(&parent).copied()),
+                };
+                self.names.extend(name.map(|name| (tid, name)));
                 // Which process a thread belongs to never changes, so that it needs no place in the order.
                 sink(Event { at_ns: 0, cpu: 0, what: What::Process { tid, pid } })?;
                 None
