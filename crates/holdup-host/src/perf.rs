@@ -8,12 +8,14 @@
 //! Documentation/trace/events.rst, Event filtering.
 
 use crate::{Host, HostError};
-use rustix::fd::{AsRawFd, FromRawFd, OwnedFd};
+use rustix::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ffi::CString;
 use std::io;
 
 /// Where tracefs is mounted: itself, or on older systems inside debugfs.
 const ROOTS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
+const PERF_TYPE_SOFTWARE: u32 = 1;
+const PERF_COUNT_SW_PAGE_FAULTS_MIN: u64 = 5;
 const PERF_TYPE_TRACEPOINT: u32 = 2;
 /// PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING.
 const READ_FORMAT: u64 = 3;
@@ -22,6 +24,7 @@ pub(crate) const DISABLED: u64 = 1;
 const PERF_FLAG_FD_CLOEXEC: libc::c_ulong = 8;
 pub(crate) const IOC_ENABLE: rustix::ioctl::Opcode = rustix::ioctl::opcode::none(b'$', 0);
 pub(crate) const IOC_DISABLE: rustix::ioctl::Opcode = rustix::ioctl::opcode::none(b'$', 1);
+pub(crate) const IOC_SET_BPF: rustix::ioctl::Opcode = rustix::ioctl::opcode::write::<u32>(b'$', 8);
 const IOC_SET_FILTER: rustix::ioctl::Opcode = rustix::ioctl::opcode::write::<*const libc::c_char>(b'$', 6);
 /// The kernel copies a filter into one page of at least this size (`strndup_user(arg, PAGE_SIZE)`).
 pub const LONGEST_FILTER: usize = 4095;
@@ -132,6 +135,36 @@ impl Host {
             }
         }
         Ok(counter)
+    }
+}
+
+impl Host {
+    /// Makes an event that runs a BPF program (of the type perf event) at each minor page fault on a CPU while it is enabled.
+    ///
+    /// # Errors
+    /// When this process may not do that, the CPU is offline, the program is of another type, or the host is a captured tree.
+    pub fn at_minor_faults(&self, cpu: u32, program: BorrowedFd<'_>) -> Result<Counter, HostError> {
+        let what = format!("an event at minor page faults on CPU {cpu}");
+        let fault = |error: &io::Error| HostError::new("make", &what, error);
+        if !self.is_live() {
+            return Err(fault(&io::Error::new(io::ErrorKind::Unsupported, "only the running system can be watched")));
+        }
+        let attributes = Attributes {
+            kind: PERF_TYPE_SOFTWARE,
+            size: ATTRIBUTES_SIZE,
+            config: PERF_COUNT_SW_PAGE_FAULTS_MIN,
+            sample_period: 1,
+            read_format: READ_FORMAT,
+            flags: DISABLED,
+            ..Attributes::default()
+        };
+        let event = Counter { fd: open(&attributes, cpu).map_err(|e| fault(&e))?, what: what.clone() };
+        let program = libc::c_ulong::try_from(program.as_raw_fd()).map_err(|e| fault(&io::Error::other(e)))?;
+        // SAFETY: the request takes a number by value and touches no memory of ours.
+        if unsafe { libc::ioctl(event.fd.as_raw_fd(), IOC_SET_BPF as _, program) } != 0 {
+            return Err(fault(&io::Error::last_os_error()));
+        }
+        Ok(event)
     }
 }
 

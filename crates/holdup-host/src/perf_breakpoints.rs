@@ -7,7 +7,7 @@
 //! `kernel/events/hw_breakpoint.c:register_perf_hw_breakpoint`, `kernel/events/core.c:perf_event_set_bpf_prog`,
 //! `arch/x86/kernel/hw_breakpoint.c:hw_breakpoint_handler` (v6.18).
 
-use crate::perf::{ATTRIBUTES_SIZE, Attributes, DISABLED, open_for};
+use crate::perf::{ATTRIBUTES_SIZE, Attributes, DISABLED, IOC_SET_BPF, open_for};
 use crate::{Host, HostError};
 use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::io;
@@ -21,7 +21,6 @@ const HW_BREAKPOINT_X: u32 = 4;
 const EXCLUDE_KERNEL: u64 = 1 << 5;
 const EXCLUDE_HV: u64 = 1 << 6;
 const IOC_REFRESH: rustix::ioctl::Opcode = rustix::ioctl::opcode::none(b'$', 2);
-const IOC_SET_BPF: rustix::ioctl::Opcode = rustix::ioctl::opcode::write::<u32>(b'$', 8);
 
 /// A breakpoint of one thread. Dropping it removes it.
 #[derive(Debug)]

@@ -81,6 +81,9 @@ pub struct CollectOptions {
     /// Whether call stacks are those of single tasks, and queries those of single sessions.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_task: bool,
+    /// Whether page faults are timed in a part of the time only, and counted as of the whole.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub samples_faults: bool,
 }
 
 impl CollectOptions {

@@ -86,6 +86,15 @@ impl SparseHistogram {
         self.buckets = merged;
     }
 
+    /// Counts each duration this many times as often; to the nearest whole number.
+    pub fn scale(&mut self, factor: f64) {
+        for (_, count) in &mut self.buckets {
+            *count = (*count as f64 * factor).round() as u64;
+        }
+        self.clipped = (self.clipped as f64 * factor).round() as u64;
+        self.buckets.retain(|(_, count)| *count > 0);
+    }
+
     /// How many durations were counted.
     pub fn count(&self) -> u64 {
         self.buckets.iter().fold(0, |sum: u64, b| sum.saturating_add(b.1))

@@ -38,7 +38,7 @@ impl Checker<'_> {
         let given = find(&draft.collect, "frequency").is_some();
         let frequency = self.count(&draft.collect, "frequency", 1, 1, CollectOptions::MOST_HZ.into());
         let frequency_hz = u32::try_from(frequency).ok().filter(|_| given);
-        (ids, CollectOptions { sections: sections.unwrap_or_default(), frequency_hz, by_task: false })
+        (ids, CollectOptions { sections: sections.unwrap_or_default(), frequency_hz, ..CollectOptions::default() })
     }
 
     /// A list of names, each once; complains about those that are wrong.

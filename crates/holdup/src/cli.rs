@@ -126,11 +126,11 @@ pub(crate) fn is_connection(server: &str) -> bool {
 }
 
 /// The shortest window: shorter ones hold too few events.
-const SHORTEST_WINDOW: Duration = Duration::from_secs(1);
+const SHORTEST_WINDOW: Duration = Duration::from_millis(100);
 
 /// Refuses a window of live watching that is too short.
 pub(crate) fn check_window(window: Duration) -> Result<(), Problem> {
-    if window < SHORTEST_WINDOW { Err(Problem::usage("--window", "a window takes a second at least")) } else { Ok(()) }
+    if window < SHORTEST_WINDOW { Err(Problem::usage("--window", "a window takes 100 ms at least")) } else { Ok(()) }
 }
 
 /// A size such as `64MB`, in bytes.

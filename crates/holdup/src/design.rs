@@ -208,7 +208,21 @@ pub(crate) struct Sampling {
 
 impl Sampling {
     pub(crate) fn options(&self) -> CollectOptions {
-        CollectOptions { sections: self.section.clone(), frequency_hz: self.frequency, by_task: false }
+        CollectOptions { sections: self.section.clone(), frequency_hz: self.frequency, ..CollectOptions::default() }
+    }
+}
+
+// What is watched without an end.
+#[derive(Debug, Args)]
+pub(crate) struct Staying {
+    /// Time every page fault, not only those in 5 % of the time; a server with many of them is slower then
+    #[arg(long, hide_short_help = true)]
+    all_faults: bool,
+}
+
+impl Staying {
+    pub(crate) fn options(&self, sampling: &Sampling) -> CollectOptions {
+        CollectOptions { samples_faults: !self.all_faults, ..sampling.options() }
     }
 }
 

@@ -31,7 +31,7 @@ const RUNQLAT_BT: &str = "tracepoint:sched:sched_wakeup, tracepoint:sched:sched_
                           delete(@since[args->next_pid]); } END { clear(@since); }";
 
 /// Only the sampler of the run queue, and only for this machine's own.
-const REZOLUS: &str = "[general]\nlisten = \"127.0.0.1:42410\"\n[log]\nlevel = \"warn\"\n[defaults]\nenabled = false\n\
+const REZOLUS: &str = "[general]\nlisten = \"127.0.0.1:42411\"\n[log]\nlevel = \"warn\"\n[defaults]\nenabled = false\n\
                        [samplers.scheduler_runqueue]\nenabled = true\n";
 
 /// perf finds tracepoints in tracefs; where it is not mounted it is mounted for that process alone.
@@ -103,8 +103,12 @@ impl Peers {
         let command = command.current_dir(self.folder.path()).stdin(Stdio::null()).stdout(out).stderr(again);
         // Its own process group: an interrupt at the terminal does not reach it before the bench does.
         let child = command.process_group(0).spawn().map_err(|e| format!("{name}: {e}"))?;
-        let is_scraped = matches!(name, "exporter" | "node_exporter");
-        let scraper = is_scraped.then(Scraper::start);
+        let page = match name {
+            "exporter" | "node_exporter" => Some("/metrics"),
+            "rezolus" => Some("/metrics/binary"),
+            _ => None,
+        };
+        let scraper = page.map(Scraper::start);
         let mut peer = Box::new(Peer { child, file, log, is_over: false, _scraper: scraper });
         let begun = Instant::now();
         let mut steady = (0, Instant::now());
@@ -122,15 +126,17 @@ impl Peers {
                 return Err(format!("{name} attached nothing within 30 s: {}", text()));
             }
             let now = match name {
-                "node_exporter" => usize::from(scrape().is_ok()),
+                "node_exporter" => usize::from(scrape("/metrics").is_ok()),
                 // From its first window on: what it costs to stay.
-                "exporter" => usize::from(scrape().is_ok_and(|text| text.contains("holdup_watched_seconds_total{"))),
+                "exporter" => {
+                    usize::from(scrape("/metrics").is_ok_and(|text| text.contains("holdup_watched_seconds_total{")))
+                }
                 _ => attached(peer.child.id()),
             };
             if now != steady.0 {
                 steady = (now, Instant::now());
             }
-            std::thread::sleep(if is_scraped { Duration::from_millis(200) } else { Duration::from_millis(10) });
+            std::thread::sleep(Duration::from_millis(if page.is_some() { 200 } else { 10 }));
         }
         Ok(peer)
     }
@@ -161,7 +167,7 @@ struct Scraper {
 }
 
 impl Scraper {
-    fn start() -> Self {
+    fn start(page: &'static str) -> Self {
         let end = Arc::new(AtomicBool::new(false));
         let ends = end.clone();
         std::thread::spawn(move || {
@@ -171,7 +177,7 @@ impl Scraper {
                 if Instant::now() >= next {
                     next += SCRAPE;
                     // One that does not answer is not measured, and says so at its end.
-                    let _answer = scrape();
+                    let _answer = scrape(page);
                 }
             }
         });
@@ -185,12 +191,12 @@ impl Drop for Scraper {
     }
 }
 
-fn scrape() -> std::io::Result<String> {
+fn scrape(page: &str) -> std::io::Result<String> {
     let mut stream = TcpStream::connect(SCRAPED)?;
-    stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n")?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    Ok(answer)
+    stream.write_all(format!("GET {page} HTTP/1.0\r\n\r\n").as_bytes())?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer)?;
+    Ok(String::from_utf8_lossy(&answer).into_owned())
 }
 
 struct Peer {

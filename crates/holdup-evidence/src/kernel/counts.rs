@@ -2,10 +2,11 @@
 
 use crate::kernel::largest::Tasks;
 use crate::kernel::layout::{
-    AccountKey, AccountValue, BUCKETS, BehindKey, Busiest, COMM, Counts, HISTOGRAM_WAIT_PREEMPTED,
-    HISTOGRAM_WAIT_WOKEN, HISTOGRAMS, Histogram, SECTION_HISTOGRAMS, SectionCounts, SectionPreempter, WokenKey,
-    bounds_ns, bytes_of, name, plus, read, since, zeroed,
+    AccountKey, AccountValue, BUCKETS, BehindKey, Busiest, COARSE, COMM, CoarseHistogram, Counts, HISTOGRAM_FAULT,
+    HISTOGRAM_WAIT_PREEMPTED, HISTOGRAM_WAIT_WOKEN, HISTOGRAMS, Histogram, SECTION_FAULT, SECTION_HISTOGRAMS,
+    SectionCounts, SectionPreempter, WokenKey, bounds_ns, bytes_of, name, plus, read, since, zeroed,
 };
+use crate::kernel::load::Shards;
 use crate::kernel::residuals::Residuals;
 use crate::kernel::watch::{array, array_mut};
 use crate::postgres::Versions;
@@ -40,7 +41,7 @@ pub(crate) struct WindowCounts {
     pub(crate) span_ns: Range<u64>,
     /// Of each role.
     histograms: Vec<Vec<SparseHistogram>>,
-    /// The waits for each CPU, of all roles; empty where CPUs share shards.
+    /// The waits for each CPU, of all roles.
     pub(crate) waits_by_cpu: Vec<SparseHistogram>,
     pub(crate) sections: Vec<SectionStats>,
     /// Whether sections were watched at all.
@@ -59,6 +60,8 @@ pub(crate) struct WindowCounts {
     /// The thread that was on a CPU for longest, with the account.
     pub(crate) busiest: Option<Busiest>,
     pub(crate) versions: Arc<Versions>,
+    /// The part of the time in which faults were timed, where that was not all of it.
+    pub(crate) faults_timed: Option<f64>,
 }
 
 /// The bytes of values by map and key.
@@ -118,6 +121,23 @@ impl std::fmt::Debug for Maps {
 }
 
 impl WindowCounts {
+    /// Makes what was counted of faults in a part of the time that of the whole.
+    pub(crate) fn scale_faults(&mut self, share: f64) {
+        self.faults_timed = Some(share);
+        if share == 0.0 {
+            return;
+        }
+        let scale = |count: &mut u64| *count = (*count as f64 / share).round() as u64;
+        let c = &mut self.counts;
+        c.faults.iter_mut().flatten().chain(&mut c.fault_ns).chain(&mut c.first_touch).for_each(scale);
+        let of_roles = self.histograms.iter_mut().filter_map(|of_role| of_role.get_mut(HISTOGRAM_FAULT));
+        of_roles.for_each(|histogram| histogram.scale(1.0 / share));
+        for section in &mut self.sections {
+            [&mut section.counts.faults, &mut section.counts.fault_ns].into_iter().for_each(scale);
+            section.histograms.get_mut(SECTION_FAULT).into_iter().for_each(|histogram| histogram.scale(1.0 / share));
+        }
+    }
+
     /// A histogram of a role, where it has values.
     pub(crate) fn histogram(&self, role: usize, which: usize) -> Option<&SparseHistogram> {
         self.histograms.get(role)?.get(which).filter(|h| h.count() > 0)
@@ -147,7 +167,7 @@ pub(crate) struct Snapshot {
     pub(crate) at_ns: u64,
     pub(crate) counts: Counts,
     histograms: Vec<Vec<Buckets>>,
-    /// The waits in each shard, of all roles.
+    /// The waits for each CPU, of all roles.
     waits: Vec<CoarseBuckets>,
     sections: Vec<SectionTable>,
     preempters: BTreeMap<(u32, String), u64>,
@@ -156,19 +176,16 @@ pub(crate) struct Snapshot {
 type Buckets = Box<[u64; BUCKETS]>;
 type CoarseBuckets = Box<[u64; BUCKETS / COARSE]>;
 
-/// This number of buckets is one in the waits for each CPU: a histogram for each of 64 CPUs in each window takes room, and
-/// the middle of an eighth of a power of two is at most 6 % away from each of its values.
-const COARSE: usize = 8;
 type SectionTable = (SectionCounts, Vec<Buckets>);
 
 impl Snapshot {
     /// Reads all tables.
-    pub(crate) fn of(object: &Ebpf, shards: u32, roles: usize, sections: usize) -> Result<Self, String> {
+    pub(crate) fn of(object: &Ebpf, shards: Shards, roles: usize, sections: usize) -> Result<Self, String> {
         let at_ns = now_ns();
         let (histograms, waits) = histograms(object, shards, roles)?;
         Ok(Snapshot {
             at_ns,
-            counts: counts(object, shards)?,
+            counts: counts(object, shards.shards)?,
             histograms,
             waits,
             sections: section_tables(object, sections)?,
@@ -183,7 +200,7 @@ impl Snapshot {
             span_ns: before.at_ns..self.at_ns,
             counts: since(self.counts, before.counts),
             histograms: pairs.map(|(now, then)| increases(now, then)).collect(),
-            waits_by_cpu: Vec::new(),
+            waits_by_cpu: self.waits.iter().zip(&before.waits).map(|(now, then)| coarse_histogram(now, then)).collect(),
             roles: roles.to_vec(),
             sections: Vec::new(),
             has_sections: false,
@@ -197,13 +214,8 @@ impl Snapshot {
             account: Err("it was not asked for".to_owned()),
             busiest: None,
             versions: Arc::default(),
+            faults_timed: None,
         }
-    }
-
-    /// The waits in each shard since an earlier snapshot.
-    pub(crate) fn waits_since(&self, before: &Self) -> Vec<SparseHistogram> {
-        let pairs = self.waits.iter().zip(&before.waits);
-        pairs.map(|(now, then)| coarse_histogram(now, then)).collect()
     }
 
     /// The counts of each section since an earlier snapshot.
@@ -295,15 +307,15 @@ fn counts(object: &Ebpf, shards: u32) -> Result<Counts, String> {
     (0..shards).try_fold(zeroed(), |sum, shard| Ok(plus(sum, counts.get(&shard, 0).map_err(|e| e.to_string())?)))
 }
 
-/// The histograms of each role over all shards, and the waits in each shard over all roles.
-fn histograms(object: &Ebpf, shards: u32, roles: usize) -> Result<(Vec<Vec<Buckets>>, Vec<CoarseBuckets>), String> {
+/// The histograms of each role over all shards, and the waits for each CPU over all roles.
+fn histograms(object: &Ebpf, of: Shards, roles: usize) -> Result<(Vec<Vec<Buckets>>, Vec<CoarseBuckets>), String> {
     let all = array::<Histogram>(object, "histograms")?;
     let per_shard = roles.max(1) * HISTOGRAMS;
-    let mut waits: Vec<CoarseBuckets> = (0..shards).map(|_| Box::new([0; BUCKETS / COARSE])).collect();
+    let mut in_shards: Vec<CoarseBuckets> = (0..of.shards).map(|_| Box::new([0; BUCKETS / COARSE])).collect();
     let mut of_index = |index: usize| {
         let is_wait = matches!(index % HISTOGRAMS, HISTOGRAM_WAIT_WOKEN | HISTOGRAM_WAIT_PREEMPTED);
         let mut buckets = Box::new([0; BUCKETS]);
-        for (shard, waits) in waits.iter_mut().enumerate() {
+        for (shard, waits) in in_shards.iter_mut().enumerate() {
             let of_shard = all.get(&((shard * per_shard + index) as u32), 0).map_err(|e| e.to_string())?;
             buckets.iter_mut().zip(of_shard.buckets).for_each(|(sum, count)| *sum += count);
             if is_wait {
@@ -315,7 +327,12 @@ fn histograms(object: &Ebpf, shards: u32, roles: usize) -> Result<(Vec<Vec<Bucke
     };
     let of_roles = (0..roles).map(|role| (0..HISTOGRAMS).map(|h| of_index(role * HISTOGRAMS + h)).collect());
     let of_roles = of_roles.collect::<Result<_, String>>()?;
-    Ok((of_roles, waits))
+    if of.shards == of.cpus {
+        return Ok((of_roles, in_shards));
+    }
+    let waits = array::<CoarseHistogram>(object, "cpu_waits")?;
+    let of_cpu = |cpu| waits.get(&cpu, 0).map(|waits| Box::new(waits.buckets)).map_err(|e| e.to_string());
+    Ok((of_roles, (0..of.cpus).map(of_cpu).collect::<Result<_, String>>()?))
 }
 
 /// The counts and histograms of each section.

@@ -1,5 +1,6 @@
 //! Loading the object with the parts of a window, and attaching its programs.
 
+use crate::kernel::fault_slices::MINOR_FAULT_ENDS;
 use crate::kernel::layout::{HISTOGRAMS, SECTION_HISTOGRAMS, TaskRecord, read};
 use crate::kernel::table::Images;
 use crate::kernel::watch::OffCpu;
@@ -29,11 +30,18 @@ const MOST_SHARDS: u32 = 16;
 
 /// With more CPUs the sum of a process's pages grows in steps that may be those of huge ones (faults.bpf.h).
 pub(crate) const MOST_CPUS_OF_A_BATCH: u32 = 100;
+
+/// How many parts the counts have.
+#[derive(Clone, Copy)]
+pub(crate) struct Shards {
+    pub(crate) shards: u32,
+    /// Possible CPUs: with more of them than shards, some share one.
+    pub(crate) cpus: u32,
+}
+
 pub(crate) struct Loaded {
     pub(crate) object: Ebpf,
-    pub(crate) shards: u32,
-    /// Whether each shard is of one CPU.
-    pub(crate) is_of_one_cpu: bool,
+    pub(crate) shards: Shards,
     /// Whether a program runs when a task is back on a CPU.
     pub(crate) has_sched_exit: bool,
     /// In the order in which they are attached.
@@ -91,6 +99,8 @@ pub(crate) struct Purpose<'a> {
     pub(crate) cpus: u32,
     pub(crate) addresses: Addresses,
     pub(crate) off_cpu: OffCpu,
+    /// Whether page faults are timed in slices of the time only.
+    pub(crate) samples_faults: bool,
 }
 
 /// The programs to load, those that this kernel has tracepoints for, and the constants that say which these are.
@@ -125,9 +135,9 @@ fn has_tracepoint(btf: &Btf, name: &str) -> bool {
 }
 
 fn create(purpose: &Purpose<'_>, btf: &Btf, switch_has_state: bool) -> Result<Loaded, String> {
-    let &Purpose { parts, roles, images, cpus, addresses, off_cpu } = purpose;
+    let &Purpose { parts, roles, images, cpus, addresses, off_cpu, samples_faults } = purpose;
     let shards = cpus.clamp(1, MOST_SHARDS);
-    let (programs, present) = programs(purpose, btf);
+    let (mut programs, present) = programs(purpose, btf);
     let has_residuals = parts.has("want_sections") && images.has_releases();
     let flag = u32::from;
     let mut values = vec![
@@ -136,6 +146,7 @@ fn create(purpose: &Purpose<'_>, btf: &Btf, switch_has_state: bool) -> Result<Lo
         ("shared_shards", flag(shards < cpus)),
         ("want_residuals", flag(has_residuals)),
         ("switch_has_state", flag(switch_has_state)),
+        ("samples_faults", flag(samples_faults)),
         ("counts_transparent", flag(cpus <= MOST_CPUS_OF_A_BATCH)),
     ];
     values.extend(parts.switches().chain(present.iter().copied()).map(|name| (name, 1)));
@@ -159,6 +170,7 @@ fn create(purpose: &Purpose<'_>, btf: &Btf, switch_has_state: bool) -> Result<Lo
         ("section_table", at_least_one(images.entries().len())),
         ("images", of_images),
         ("section_filter", of_images),
+        ("cpu_waits", if shards < cpus { cpus } else { 1 }),
         ("on_cpus", if parts.has("want_account") { cpus } else { 1 }),
     ]
     .into_iter()
@@ -176,6 +188,9 @@ fn create(purpose: &Purpose<'_>, btf: &Btf, switch_has_state: bool) -> Result<Lo
             At::Event(..) => load_event(&mut object, name)?,
         }
     }
+    if samples_faults {
+        programs.retain(|program| program.name != MINOR_FAULT_ENDS);
+    }
     for walk in ["find_tasks", "cut_tasks"].into_iter().take(1 + usize::from(parts.has("want_account"))) {
         let tasks: &mut Iter = found(&mut object, walk)?;
         tasks.load("task", btf).map_err(|e| format!("iter/task: {}", message(&e)))?;
@@ -188,8 +203,8 @@ fn create(purpose: &Purpose<'_>, btf: &Btf, switch_has_state: bool) -> Result<Lo
         let why = "the end of a slice is derived from the slice alone, because the tick's function is not known";
         notes.push(why.to_owned());
     }
-    let (is_of_one_cpu, has_sched_exit) = (shards == cpus, present.contains(&HAS_SCHED_EXIT));
-    Ok(Loaded { object, shards, is_of_one_cpu, has_sched_exit, programs, notes })
+    let has_sched_exit = present.contains(&HAS_SCHED_EXIT);
+    Ok(Loaded { object, shards: Shards { shards, cpus }, has_sched_exit, programs, notes })
 }
 
 /// The constant of a kernel with sched_exit_tp (since 6.16).
@@ -201,7 +216,7 @@ fn load_event(object: &mut Ebpf, name: &str) -> Result<(), String> {
 }
 
 /// The program of this name in the object.
-fn found<'a, P>(object: &'a mut Ebpf, name: &str) -> Result<&'a mut P, String>
+pub(crate) fn found<'a, P>(object: &'a mut Ebpf, name: &str) -> Result<&'a mut P, String>
 where
     &'a mut P: TryFrom<&'a mut aya::programs::Program, Error = ProgramError>,
 {

@@ -7,6 +7,7 @@ pub(crate) mod analysed;
 mod cache;
 mod collector;
 mod counts;
+mod fault_slices;
 mod filter;
 mod largest;
 pub(crate) mod layout;

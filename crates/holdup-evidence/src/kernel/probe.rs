@@ -23,9 +23,9 @@ pub(crate) fn probe(host: &Host) -> Availability {
             "run it on the host, or give the container the host's: --pid=host, or hostPID: true in Kubernetes",
         );
     }
-    if let Err(e) = host.read("/sys/kernel/btf/vmlinux") {
+    if !host.exists("/sys/kernel/btf/vmlinux") {
         return Availability::unavailable_but(
-            format!("the kernel does not describe its types (CONFIG_DEBUG_INFO_BTF): {e}"),
+            "the kernel does not describe its types (CONFIG_DEBUG_INFO_BTF): there is no /sys/kernel/btf/vmlinux",
             "boot a kernel with it: distributions' have it, and one that is built here gets it with DEBUG_INFO_BTF=y \
              (needs pahole; Debian: apt-get install dwarves)",
         );

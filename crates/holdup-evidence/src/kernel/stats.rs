@@ -18,7 +18,7 @@ const LONGEST_STRATUM: Duration = Duration::from_secs(1);
 
 /// Where the slice lies in each stratum, as a share of the room that there is: steps of the golden ratio, which come evenly
 /// everywhere. Always at the begin, slices would measure the start of programs, with its forks and page faults.
-fn place(stratum: u32) -> f64 {
+pub(crate) fn place(stratum: u32) -> f64 {
     (f64::from(stratum) * 0.618_033_988_749_894_9 + 0.5).fract()
 }
 

@@ -1,9 +1,10 @@
 //! Watching, from loading to the last window. Windows are cut by snapshots of the tables, so nothing is lost between them.
 
 use crate::kernel::counts::{self, Account, Maps, Snapshot, WindowCounts};
+use crate::kernel::fault_slices::FaultSlices;
 use crate::kernel::largest::Largest;
 use crate::kernel::layout::{Counts, Entry, Image, ROLES, SectionFilter, Watched};
-use crate::kernel::load::{self, Addresses, Loaded, Purpose};
+use crate::kernel::load::{self, Addresses, Loaded, Purpose, Shards};
 use crate::kernel::residuals::Following;
 use crate::kernel::stats::{self, Measuring};
 use crate::kernel::table::Images;
@@ -17,6 +18,7 @@ use holdup_model::evidence::BpfCost;
 use holdup_model::sections::ReleasedAt;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// Sections are sampled 251 times a second: a prime, so that it does not beat with the tick.
 pub(crate) const SAMPLE_PERIOD_NS: u64 = 1_000_000_000 / 251;
@@ -61,12 +63,11 @@ pub(crate) struct Watch {
 }
 
 struct Running {
-    // Before the maps, because its thread reads one of them.
+    // Before the maps, because their threads read some of them.
     following: Option<Following>,
+    fault_slices: Option<FaultSlices>,
     maps: Arc<Maps>,
-    shards: u32,
-    /// Whether each shard is of one CPU.
-    is_of_one_cpu: bool,
+    shards: Shards,
     notes: Vec<String>,
     off_cpu: OffCpu,
     parts: Parts,
@@ -103,7 +104,9 @@ impl Watch {
         };
         let versions = Versions::read(context, &roles, |role| wait_event_at[role] != 0);
         let mut off_cpu = OffCpu { period_ns: OFF_CPU_PERIOD_NS, wait_event_at, has_sched_exit: true };
-        let purpose = Purpose { parts, roles: roles.len() as u32, images: &images, cpus, addresses, off_cpu };
+        let samples_faults = parts.has("want_faults") && context.options.samples_faults;
+        let purpose =
+            Purpose { parts, roles: roles.len() as u32, images: &images, cpus, addresses, off_cpu, samples_faults };
         // A kernel whose checker does not take the account's programs has all others.
         let less = parts.without("want_account");
         let (mut loaded, parts, no_account) = match load::load(&purpose) {
@@ -118,11 +121,15 @@ impl Watch {
         let found = lookup.processes(&mut loaded.object)?;
         let online = holdup_host::online_cpus(&context.host).ok_or("the CPUs that are online cannot be read")?;
         load::attach(&mut loaded, &online)?;
+        let fault_slices = match samples_faults {
+            true => Some(FaultSlices::begin(&context.host, &mut loaded.object, &online)?),
+            false => None,
+        };
         lookup.catch_up(&mut loaded.object, found)?;
         let releases = images.take_releases();
         let following =
             if releases.values().all(Vec::is_empty) { None } else { follow(context, &mut loaded, releases) };
-        let Loaded { mut object, shards, is_of_one_cpu, notes, .. } = loaded;
+        let Loaded { mut object, shards, notes, .. } = loaded;
         if parts.has("want_account") {
             // What was charged while the programs were attached is before the first window.
             load::walk_tasks(&mut object, "cut_tasks", &mut |_| {})?;
@@ -137,9 +144,9 @@ impl Watch {
         let runs_before = stats::of(&maps.object.lock().unwrap_or_else(PoisonError::into_inner));
         let running = Running {
             following,
+            fault_slices,
             maps,
             shards,
-            is_of_one_cpu,
             notes,
             off_cpu,
             parts: parts.clone(),
@@ -301,9 +308,6 @@ impl Running {
         self.measuring = Measuring::begin();
         let (runs_before, missed_before) = std::mem::replace(&mut self.runs_before, (runs, missed));
         let mut window = now.since(&self.before, &self.roles, self.maps.clone());
-        if self.is_of_one_cpu {
-            window.waits_by_cpu = now.waits_since(&self.before);
-        }
         (window.memory_bytes, window.account, window.busiest) = (memory_bytes, account, busiest);
         window.versions = self.versions.clone();
         window.bpf = factor.map(|factor| BpfCost {
@@ -322,6 +326,10 @@ impl Running {
                 let note = format!("{executed} programs started inside the window: their sections are not known");
                 window.notes.push(note);
             }
+        }
+        if let Some(slices) = &mut self.fault_slices {
+            let span = window.span_ns.end.saturating_sub(window.span_ns.start);
+            window.scale_faults(slices.edge(Duration::from_nanos(span)));
         }
         // What was done before the window opened did not disturb it.
         if let Some(prepared_ns) = self.prepared_ns.take() {

@@ -1,7 +1,7 @@
 //! `holdup watch`: a live screen of what delays a system.
 
 use crate::cli::{Watched, bytes, check_window, duration};
-use crate::design::{Sampling, collectors};
+use crate::design::{Sampling, Staying, collectors};
 use crate::{bundles, output, signals};
 use holdup_host::{Host, heap};
 use holdup_live::{Memory, lists};
@@ -67,6 +67,8 @@ pub(crate) struct Args {
     no_color: bool,
     #[command(flatten)]
     sampling: Sampling,
+    #[command(flatten)]
+    live: Staying,
 }
 
 /// The number of a list.
@@ -103,7 +105,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
                 window: args.window,
                 collectors: &ids,
                 has_stacks: &|| has_stacks.load(Ordering::Relaxed),
-                options: args.sampling.options(),
+                options: args.live.options(&args.sampling),
                 maps,
                 command: std::env::args().collect(),
                 cancel: cancel.clone(),

@@ -137,7 +137,7 @@ pub(crate) fn what_is_wrong_is_said_before_anything_is_watched() {
             &["--pg", "auto", "--flights", "f", "--trigger", "share(gremlins) > 1%"],
             &["no such cause", "hint: causes:"],
         ),
-        (2, &["--pg", "auto", "--window", "10ms"], &["a second at least"]),
+        (2, &["--pg", "auto", "--window", "10ms"], &["100 ms at least"]),
         (2, &["--pid", "1", "--pid", "1"], &["named twice"]),
         (2, &["--pid", "1", "--collect", "no-such"], &["no such collector"]),
     ];

@@ -175,7 +175,7 @@ INLINE u32 may_have_entry(struct section_filter *lines, u64 ip)
 }
 
 /* The entry that covers an address. */
-static __attribute__((noinline)) u32 entry_of(u64 ip, u32 first, u32 count)
+CHECKED_ONCE u32 entry_of(u64 ip, u32 first, u32 count)
 {
 	u32 low = 0, high = count;
 

@@ -7,6 +7,25 @@
 
 enum { PAGES_HUGETLB, PAGES_RSS };
 
+/* A slice: faults that begin are timed. Then those that have begun may end; others that begin are not. Else nothing is. */
+enum timing { TIMING_NOTHING, TIMING_BEGINS, TIMING_ENDS, TIMINGS };
+SHARED(enum, timing);
+
+/* The number of the slice times TIMINGS, and which of these it is now. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, u32);
+} fault_timing SEC(".maps");
+
+INLINE u32 fault_timing_now(void)
+{
+	u32 zero = 0, *now = bpf_map_lookup_elem(&fault_timing, &zero);
+
+	return now ? *now : TIMING_NOTHING;
+}
+
 /* A fault during which the process grows by this number of pages brings a huge one. Such a page has 512, and they reach
  * the sum together; of small ones a fault brings 16 at most (fault around), and with them comes what the CPU had not added up, which is less
  * than the batch of its counter (lib/percpu_counter.c: 32, or two for each CPU). */
@@ -57,12 +76,21 @@ INLINE u32 brought_huge(struct task_struct *task, struct task_state *state, stru
 
 INLINE void fault_begins(u64 *ctx)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
-	struct task_state *state = state_of(task);
-	struct counts *c;
+	u32 timing = samples_faults ? fault_timing_now() : TIMING_BEGINS;
+	struct task_struct *task;
+	struct task_state *state;
 
+	if (timing % TIMINGS == TIMING_NOTHING)
+		return;
+	task = bpf_get_current_task_btf();
+	state = state_of(task);
 	if (!state)
 		return;
+	if (timing % TIMINGS == TIMING_ENDS) {
+		state->fault_begin_ns = 0;
+		return;
+	}
+	state->fault_slice = timing / TIMINGS;
 	state->fault_begin_ns = bpf_ktime_get_ns();
 	state->fault_held = NEITHER;
 	read_pages(task, state->fault_begin_pages);
@@ -102,6 +130,8 @@ INLINE void fault_ends(u32 kind)
 	struct counts *c;
 
 	if (!state || !state->fault_begin_ns)
+		return;
+	if (samples_faults && state->fault_slice != fault_timing_now() / TIMINGS)
 		return;
 	now = bpf_ktime_get_ns();
 	ns = now - state->fault_begin_ns;

@@ -32,6 +32,9 @@ static META: Meta = Meta {
            CPUs add to, for transparent huge pages, on at most 100 CPUs). It counts as huge, not as minor or major. Huge \
            pages smaller than 2 MB and the huge page of zeros count as small; and a fault of one thread counts as huge that \
            happens while another one of its process maps a huge page.\n\n\
+           `holdup watch` and `holdup exporter` time the faults that begin in slices of 25 ms, two a second, and count them as of the \
+           whole time (`timed_share`), because the events cost each fault a microsecond; `--all-faults` times all. Minor faults \
+           that take more than 10 ms are left out of slices.\n\n\
            With `critical-sections` beside it, faults of a task that held a lock are reported by the lock: the user \
            instruction pointer at the fault is looked up in the section map.\n\n\
            Needs root (or CAP_BPF and CAP_PERFMON) and a kernel with BTF, 5.15 or later; x86-64.",
@@ -46,6 +49,11 @@ const PRODUCES: Produces = &[
     ("faults", "1", "page faults, by role and kind: minor, major, huge"),
     ("fault_s", "s", "time in page faults, by role"),
     ("first_touch", "1", "faults that found no page table entry, by role"),
+    (
+        "timed_share",
+        "1",
+        "the part of the time in which faults were timed, where that was not all: the others are as of the whole",
+    ),
     ("fault_in_section", "1", "faults of a task that held a lock, by section"),
     ("fault_in_section_s", "s", "time in faults of tasks that held a lock, by section"),
 ];
@@ -64,6 +72,11 @@ const UNCOUNTED: [(&str, &str); 2] = [
 
 fn report(window: &WindowCounts, collected: &mut Collected) -> Result<u64, String> {
     let c = &window.counts;
+    match window.faults_timed {
+        Some(0.0) => return Err("faults are timed in slices of the time, and none was in this window".to_owned()),
+        Some(share) => collected.items.push(EvidenceItem::new("timed_share", "1", share)),
+        None => {}
+    }
     for (index, role) in window.roles.iter().enumerate() {
         for (kind, count) in KINDS.iter().zip(c.faults[index]) {
             let label = format!("{role}: {kind}");

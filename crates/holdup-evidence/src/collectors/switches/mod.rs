@@ -26,7 +26,7 @@ static META: Meta = Meta {
            that it causes, because the clock of the run queue is not read anew in between.) Histograms are log-linear, at \
            most 0.8 % \
            wrong per value. `run_queue_wait_by_cpu_ns` has the same waits by the CPU that the task came to, at most 6 % wrong per \
-           value, on machines of up to 16 CPUs. `preempted_by` names the task that took the CPU, `preempted_by_off_cpu_s` has how long the victim was off it.\n\n\
+           value. `preempted_by` names the task that took the CPU, `preempted_by_off_cpu_s` has how long the victim was off it.\n\n\
            Needs root (or CAP_BPF and CAP_PERFMON) and a kernel with BTF, 5.15 or later.",
     references: &[
         "kernel/sched/core.c:__schedule, trace_sched_switch; __resched_curr, trace_sched_set_need_resched_tp (v6.18)",

@@ -13,6 +13,9 @@ typedef long long s64;
 
 #define SEC(name) __attribute__((section(name), used))
 #define INLINE static __attribute__((always_inline))
+/* A function of scalars that the kernel checks once, by itself (bpf/verifier.c:do_check_subprogs, 5.6), and not again on each
+ * path that calls it, of which there are too many: what the checker takes is most of the time that a start takes. */
+#define CHECKED_ONCE __attribute__((noinline))
 #define CORE __attribute__((preserve_access_index))
 #define __uint(name, value) int(*name)[value]
 #define __type(name, value) typeof(value) *name

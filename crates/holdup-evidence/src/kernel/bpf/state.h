@@ -9,6 +9,9 @@ enum sizes {
 	/* Log-linear: 64 buckets for each power of two, so a bucket is at most 1/64 of its values wide and its middle at most
 	 * 0.8 % away from each of them. 128 single values, then 2^7 to 2^42 ns (73 minutes). */
 	BUCKETS = 128 + 35 * 64,
+	/* This number of buckets is one in the waits for each CPU: a histogram for each of 64 CPUs in each window takes room, and
+	 * the middle of an eighth of a power of two is at most 6 % away from each of its values. */
+	COARSE = 8,
 	COMM = 16,
 };
 SHARED(enum, sizes);
@@ -96,6 +99,8 @@ struct task_state {
 	u64 residual_since_ns;
 	u64 residual_on_ns;
 	u64 residual_ip;
+	/* The slice of time that the fault began in. */
+	u32 fault_slice;
 	u32 residual;
 	/* Whether it was seen to resume. */
 	u32 residual_resumed;
@@ -218,6 +223,11 @@ struct histogram {
 };
 SHARED(struct, histogram);
 
+struct coarse_histogram {
+	u64 buckets[BUCKETS / COARSE];
+};
+SHARED(struct, coarse_histogram);
+
 /* Histograms of each role: run-queue wait after a wake-up and after a preemption, time on the CPU, page faults, time off
  * the CPU by place. */
 enum role_histogram {
@@ -240,6 +250,8 @@ const volatile u32 shards = 1;
 const volatile u32 shared_shards = 0;
 const volatile u32 want_sections = 0;
 const volatile u32 want_faults = 0;
+/* Whether faults are timed in slices of the time only. */
+const volatile u32 samples_faults = 0;
 const volatile u32 want_residuals = 0;
 const volatile u32 want_kworkers = 0;
 const volatile u32 want_timeline = 0;
@@ -314,6 +326,14 @@ struct {
 	__type(value, struct histogram);
 } histograms SEC(".maps");
 
+/* The waits for each CPU, where CPUs share shards: there the histograms do not say it. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct coarse_histogram);
+} cpu_waits SEC(".maps");
+
 /* Whether the task's group, or one above it, has used its CPU time up (sched/fair.c:throttled_hierarchy). */
 INLINE u32 is_throttled(struct task_struct *task)
 {
@@ -381,7 +401,7 @@ INLINE u32 highest_bit(u64 value)
 	return bit + (value >> 1);
 }
 
-INLINE u32 bucket_of(u64 ns)
+CHECKED_ONCE u32 bucket_of(u64 ns)
 {
 	u32 bit;
 
@@ -403,5 +423,17 @@ INLINE void record(u32 index, u64 ns, u32 is_shared)
 	if (is_shared)
 		__sync_fetch_and_add(&h->buckets[bucket], 1);
 	else
+		h->buckets[bucket] += 1;
+}
+
+/* A wait for this CPU, which alone counts here, in a switch. */
+INLINE void record_cpu_wait(u64 ns)
+{
+	u32 cpu = bpf_get_smp_processor_id(), bucket = bucket_of(ns) / COARSE;
+	struct coarse_histogram *h = bpf_map_lookup_elem(&cpu_waits, &cpu);
+
+	/* Else the division and the size of a bucket become a mask, of whose result the kernel's checker knows the end too late. */
+	barrier(bucket);
+	if (h && bucket < BUCKETS / COARSE)
 		h->buckets[bucket] += 1;
 }

@@ -107,6 +107,8 @@ INLINE void arrives(u64 *ctx, struct task_struct *prev, struct task_struct *next
 				add(&c->wait_ns[role], wait_ns);
 				record(first_histogram + (is_woken ? HISTOGRAM_WAIT_WOKEN : HISTOGRAM_WAIT_PREEMPTED), wait_ns,
 				       shared_shards);
+				if (shared_shards)
+					record_cpu_wait(wait_ns);
 			}
 			if (!is_woken && out_state != OUT_EXITED)
 				add(one_of(c->preempted_off_ns[role], state->cause, CAUSES), off_ns);

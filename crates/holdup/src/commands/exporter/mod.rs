@@ -3,7 +3,7 @@
 mod targets;
 
 use crate::cli::{bytes, check_window, duration};
-use crate::design::Sampling;
+use crate::design::{Sampling, Staying};
 use crate::{output, signals};
 use holdup_exporter::{Exposed, FlightOptions, Flights, Listen, Listener, Target, serve, textfile};
 use holdup_host::{Host, heap};
@@ -102,6 +102,8 @@ pub(crate) struct Args {
     memory: u64,
     #[command(flatten)]
     sampling: Sampling,
+    #[command(flatten)]
+    live: Staying,
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
@@ -134,7 +136,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
             window: args.window,
             collectors: &one.collectors,
             has_stacks: &|| false,
-            options: args.sampling.options(),
+            options: args.live.options(&args.sampling),
             maps: maps.clone(),
             command: std::env::args().collect(),
             cancel: cancel.clone(),
