@@ -1,6 +1,7 @@
 //! Comparisons within one bundle: which arms stand against which, cell by cell and pooled.
 
 use crate::account::points;
+use crate::analyses::effect::Unit;
 use crate::index::{Index, labels};
 use crate::named;
 use holdup_model::outcome::{Contrast, NoiseSplit, Side};
@@ -69,8 +70,10 @@ pub(crate) fn all(index: &Index<'_>) -> Vec<Comparison> {
         drafts.extend(of_family);
     }
     noise_floors(&mut drafts, index.level());
+    let unit = Unit::of(&index.bundle.head);
     for draft in &mut drafts {
         draft.comparison.time_points = points::of_comparison(index, &draft.comparison);
+        unit.say(&mut draft.comparison);
     }
     let mut comparisons: Vec<Comparison> = drafts.into_iter().map(|d| d.comparison).collect();
     comparisons.sort_by_key(order);

@@ -92,11 +92,13 @@ pub fn compare_bundles(a: &BundleData, b: &BundleData) -> Result<Analysis, Probl
         judge_family(&mut drafts, ALPHA);
         comparisons.extend(drafts.into_iter().map(|d| d.comparison));
     }
+    let unit = effect::Unit::of(&b.head);
+    comparisons.iter_mut().for_each(|c| unit.say(c));
     comparisons.sort_by_key(|c| (!c.primary, !c.pooled));
     let asked = comparisons.iter().filter(|c| c.headline);
     let mut findings: Vec<Finding> = asked
         .map(|c| {
-            let mut finding = effect::finding(c, &comparisons, None);
+            let mut finding = effect::finding(c, &comparisons, unit, None);
             finding.sentence.push_str(" The two runs were not interleaved, so drift between them is not excluded.");
             // A trial's number means one trial within one bundle only: the links go to the second.
             let of_b = comparisons.iter().filter(|o| o.primary && o.workload == c.workload);

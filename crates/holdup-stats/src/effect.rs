@@ -89,7 +89,7 @@ impl Effect {
     /// With a value that has no logarithm, or fewer than two independent pieces on a side.
     pub fn unpaired(a: &[BlockValue], b: &[BlockValue]) -> Result<Effect, NoEstimate> {
         let (a, b) = (block_pieces(a)?, block_pieces(b)?);
-        for (side, pieces) in [("A", &a), ("B", &b)] {
+        for (side, pieces) in [("the baseline", &a), ("the other arm", &b)] {
             if pieces.len() < 2 {
                 return Err(NoEstimate::new(format!("{side} has {}", few(pieces))));
             }

@@ -222,5 +222,7 @@ fn means() {
     let e = mean_estimate(&[90.0, 100.0, 110.0], 0.95).expect("an estimate");
     assert!(e.low < e.value && e.value < e.high && e.n == 3);
     let lone = [BlockValue { session: 0, block: 0, value: 1.0 }];
-    assert!(Effect::unpaired(&lone, &lone).expect_err("one block").reason.starts_with("A has one block only"));
+    assert!(
+        Effect::unpaired(&lone, &lone).expect_err("one block").reason.starts_with("the baseline has one block only")
+    );
 }

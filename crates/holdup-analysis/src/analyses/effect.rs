@@ -4,6 +4,7 @@ use super::{Context, slow_trials};
 use crate::compare::cell_name;
 use crate::index::Index;
 use crate::words;
+use holdup_model::bundle::BundleHead;
 use holdup_model::outcome::{Contrast, FindingVerdict, NoiseSplit};
 use holdup_model::text::time_points;
 use holdup_model::{Comparison, Direction, Finding, Meta, Verdict};
@@ -33,20 +34,50 @@ pub(super) fn run(context: &Context<'_>) -> Vec<Finding> {
 
 /// The headline of one comparison within a run, with what must be said of slow trials that it leaves out.
 pub(crate) fn of_run(index: &Index<'_>, c: &Comparison, all: &[Comparison]) -> Finding {
-    let mut finding = finding(c, all, Some(index.blocks_run()));
+    let mut finding = finding(c, all, Unit::of(&index.bundle.head), Some(index.blocks_run()));
     if let Some(caution) = slow_trials::caution(index, c) {
         finding.sentence.push_str(&format!(" {caution}"));
     }
     finding
 }
 
+/// What a value is of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unit {
+    /// A block of this run.
+    Block,
+    /// A run of another tool.
+    Run,
+}
+
+impl Unit {
+    pub(crate) fn of(head: &BundleHead) -> Self {
+        if head.is_imported() { Unit::Run } else { Unit::Block }
+    }
+
+    fn word(self) -> &'static str {
+        if self == Unit::Run { "run" } else { "block" }
+    }
+
+    /// Puts its word into what the statistics say, which know blocks.
+    pub(crate) fn say(self, comparison: &mut Comparison) {
+        let say = |text: &mut String| *text = text.replace(Unit::Block.word(), self.word());
+        if let Verdict::Undecided { reason, .. } = &mut comparison.verdict {
+            say(reason);
+        }
+        for ratio in [&mut comparison.ratio, &mut comparison.mean_ratio].into_iter().flatten() {
+            say(&mut ratio.method);
+        }
+    }
+}
+
 /// The headline of one pooled primary comparison; `blocks` are those that were run, where they could all be paired.
-pub(crate) fn finding(c: &Comparison, all: &[Comparison], blocks: Option<u32>) -> Finding {
+pub(crate) fn finding(c: &Comparison, all: &[Comparison], unit: Unit, blocks: Option<u32>) -> Finding {
     let family: Vec<&Comparison> =
         all.iter().filter(|o| o.contrast == c.contrast && o.workload == c.workload).collect();
     let mut sentence = format!("{}: {} of {} ", subject(&c.contrast), words::metric_name(&c.metric), c.workload);
     match &c.ratio {
-        Some(ratio) => sentence.push_str(&format!("{}: {}", words::ratio(ratio), answer(c))),
+        Some(ratio) => sentence.push_str(&format!("{}: {}", words::ratio(ratio), answer(c, unit))),
         None => sentence.push_str(&format!("could not be compared: {}", reason(&c.verdict))),
     }
     if let (Some(ratio), Some(mean)) = (&c.ratio, &c.mean_ratio)
@@ -63,7 +94,7 @@ pub(crate) fn finding(c: &Comparison, all: &[Comparison], blocks: Option<u32>) -
     }
     match c.noise_floor {
         Some(floor) => sentence.push_str(&format!("; this run's noise floor is ±{}.", words::percent(floor))),
-        None if matches!(c.contrast, Contrast::Named { .. }) => sentence.push('.'),
+        None if unit == Unit::Run || matches!(c.contrast, Contrast::Named { .. }) => sentence.push('.'),
         None => sentence.push_str("; no A/A pair shows this run's noise floor."),
     }
     if let Some(time) = time_points(c) {
@@ -126,7 +157,8 @@ fn reason(verdict: &Verdict) -> &str {
 }
 
 /// The verdict in words.
-pub(crate) fn answer(c: &Comparison) -> String {
+pub(crate) fn answer(c: &Comparison, unit: Unit) -> String {
+    let unit = unit.word();
     match &c.verdict {
         Verdict::Different => {
             let Some(ratio) = &c.ratio else { return "different".to_owned() };
@@ -137,9 +169,9 @@ pub(crate) fn answer(c: &Comparison) -> String {
         }
         Verdict::Equivalent => format!("no difference beyond ±{}", words::percent(c.margin)),
         Verdict::Undecided { reason, blocks_needed } => match blocks_needed {
-            Some(1) => format!("undecided ({reason}); about 1 further block would decide"),
-            Some(n) => format!("undecided ({reason}); about {n} further blocks would decide"),
-            None => format!("undecided ({reason}); more blocks alone would hardly decide it"),
+            Some(1) => format!("undecided ({reason}); about 1 further {unit} would decide"),
+            Some(n) => format!("undecided ({reason}); about {n} further {unit}s would decide"),
+            None => format!("undecided ({reason}); more {unit}s alone would hardly decide it"),
         },
     }
 }

@@ -35,7 +35,7 @@ pub(super) fn run(context: &Context<'_>) -> Vec<Finding> {
                     "Without collectors {name} of {} is {}: {}.",
                     c.workload,
                     words::ratio(ratio),
-                    effect::answer(c)
+                    effect::answer(c, effect::Unit::Block)
                 ),
             ),
             (None, v) => {
