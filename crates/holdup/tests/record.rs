@@ -5,7 +5,7 @@
 mod common;
 
 use common::{Sandbox, refused, signal, texts, trials_in, wait_for};
-use holdup_testkit::ignore_part;
+use holdup_testkit::{ignore, ignore_part};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::process::{Child, Command, Stdio};
@@ -220,7 +220,63 @@ fn arms_of_a_run_are_explained_and_chosen() {
     refused(&place, 2, &["explain", "none.holdup"], &["none.holdup"]);
 }
 
+/// A shell that computes on a CPU, under the name of its file.
+fn computes(place: &Sandbox, name: &str, cpu: &str) -> Running {
+    let program = place.path(name);
+    if !program.exists() {
+        std::fs::copy("/bin/sh", &program).unwrap();
+    }
+    let mut command = Command::new("taskset");
+    command.args(["-c", cpu]).arg(program).args(["-c", "while :; do :; done"]);
+    Running(command.stdin(Stdio::null()).spawn().unwrap())
+}
+
+/// Two seconds of the scheduler by perf, and what `explain` says of `victim` in them.
+fn traced(place: &Sandbox, name: &str) -> String {
+    let tracefs = "mountpoint -q /sys/kernel/tracing || mount -t tracefs tracefs /sys/kernel/tracing; exec \"$@\"";
+    let events = "sched:sched_switch,sched:sched_wakeup,sched:sched_wakeup_new,sched:sched_migrate_task";
+    let mut perf = Command::new("unshare");
+    perf.args(["-m", "sh", "-c", tracefs, "sh", "perf", "record", "-q", "-a", "-e", events, "-o"]);
+    let recorded = perf.arg(place.path(name)).args(["--", "sleep", "2"]).output().unwrap();
+    assert!(recorded.status.success(), "{}", String::from_utf8_lossy(&recorded.stderr));
+    let out = format!("{name}.holdup");
+    place.expect(0, &["import", "trace", name, "--comm", "victim", "--out", &out]);
+    let output = place.output(&["explain", &out]);
+    assert!(matches!(output.status.code(), Some(0 | 1 | 3)), "{:?}", texts(&output));
+    texts(&output).0
+}
+
+/// The causes are made, and taken away, while another tool records.
+fn a_trace_of_perf_names_what_was_induced_and_not_what_was_withheld() {
+    let has_perf = Command::new("perf").arg("--version").stdout(Stdio::null()).status().is_ok_and(|s| s.success());
+    let cpus = rustix::thread::sched_getaffinity(None).unwrap().count();
+    if !rustix::process::geteuid().is_root() || !has_perf || cpus < 2 {
+        ignore("it takes root, perf and two CPUs");
+    }
+    let place = Sandbox::new();
+    let _victim = computes(&place, "victim", "1");
+    let hogs = [(); 3].map(|()| computes(&place, "hog", "1"));
+    let said = traced(&place, "crowd.data");
+    assert!(said.starts_with("CPU-bound: ") && said.contains("wait behind: hog "), "{said}");
+    drop(hogs);
+    // The same programs on the other CPU take nothing from it.
+    let hogs = [(); 3].map(|()| computes(&place, "hog", "0"));
+    let said = traced(&place, "apart.data");
+    assert!(!said.contains("hog ") && !said.contains("Real-time tasks: "), "{said}");
+    drop(hogs);
+    // Half of each 20 ms: a control group would take the rest of it away, where real-time tasks are limited by it.
+    let burst = "while :; do timeout 0.01 ./burst -c 'while :; do :; done'; sleep 0.01; done";
+    std::fs::copy("/bin/sh", place.path("burst")).unwrap();
+    let mut command = Command::new("taskset");
+    command.args(["-c", "1", "chrt", "--fifo", "10", "sh", "-c", burst]).current_dir(place.path(""));
+    let bursts = Running(command.stdin(Stdio::null()).spawn().unwrap());
+    let said = traced(&place, "class.data");
+    assert!(said.starts_with("Real-time tasks: ") && said.contains("burst "), "{said}");
+    drop(bursts);
+}
+
 holdup_testkit::tests!(
+    a_trace_of_perf_names_what_was_induced_and_not_what_was_withheld,
     a_process_is_watched_and_explained,
     processes_of_a_name_and_of_a_group_are_watched,
     a_process_that_ends_leaves_a_bundle_that_says_so,

@@ -31,6 +31,8 @@ const TICK_NS: u64 = 4_000_000;
 
 /// The longest trace, 30 days: sums over thousands of tasks stay within 64 bits.
 const LONGEST_NS: u64 = 30 * 86_400 * 1_000_000_000;
+/// Waits that have not ended are said from here on: the last moment of every trace of a busy host has some that just began.
+const SAID_OPEN_NS: u64 = 1_000_000;
 
 /// The account of a trace under way.
 pub struct Account {
@@ -399,7 +401,8 @@ impl Account {
             notes.push(format!("{count}, in {losses} gaps: counts are too low, and times are missing"));
         }
         if missed > 0 {
-            notes.push(format!("{missed} switches are missing between others"));
+            let switches = if missed == 1 { "switch is" } else { "switches are" };
+            notes.push(format!("{missed} {switches} missing between others"));
         }
         if refused > 0 {
             notes.push(format!("{refused} events name a CPU or a time that cannot be"));
@@ -412,10 +415,11 @@ impl Account {
         } else if !self.has_wakeups {
             notes.push("a wait begins at sched_waking, because sched_wakeup is not in it".to_owned());
         }
-        if let Some(longest_ns) = open_ns.iter().max() {
-            let (count, longest) = (open_ns.len(), *longest_ns as f64 / 1e6);
+        if let Some(longest_ns) = open_ns.iter().max().filter(|longest_ns| **longest_ns >= SAID_OPEN_NS) {
+            let (count, longest_ms) = (open_ns.len(), *longest_ns as f64 / 1e6);
+            let tasks = if count == 1 { "task waits" } else { "tasks wait" };
             notes.push(format!(
-                "it ends while {count} tasks wait for a CPU, the longest for {longest:.3} ms until then: such waits are in no percentile"
+                "when it ends {count} {tasks} for a CPU, since {longest_ms:.0} ms at most: such waits are in no percentile"
             ));
         }
         notes
