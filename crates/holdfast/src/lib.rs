@@ -4,6 +4,7 @@
 #[cfg(not(target_os = "linux"))]
 compile_error!("holdfast stands on futex(2) and rseq(2): it is for Linux");
 
+mod arch;
 mod condvar;
 mod futex;
 mod hold;

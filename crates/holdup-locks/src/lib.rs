@@ -11,6 +11,7 @@
 //! Start with [`lock`], then [`worker`].
 
 pub mod algorithms;
+mod arch;
 pub mod bare;
 pub mod calibrate;
 mod faults;

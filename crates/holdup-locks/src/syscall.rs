@@ -4,61 +4,10 @@
 //! in line, that lies in the waiting part of the measured loop; a function of the C library would put it into the library,
 //! several returns away.
 
+use crate::arch::call;
 use crate::lock::Sharing;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
-
-/// A system call of four arguments. Returns what the kernel returns: a negated errno on failure.
-///
-/// # Safety
-/// What the call does with its arguments must be sound.
-#[cfg(target_arch = "x86_64")]
-#[inline(always)]
-unsafe fn call(number: libc::c_long, arguments: [usize; 4]) -> isize {
-    let [a, b, c, d] = arguments;
-    let result: isize;
-    // SAFETY: the caller's promise; the kernel changes no register but these.
-    unsafe {
-        std::arch::asm!(
-            "syscall", inlateout("rax") number as isize => result, in("rdi") a, in("rsi") b, in("rdx") c, in("r10") d,
-            lateout("rcx") _, lateout("r11") _, options(nostack)
-        );
-    }
-    result
-}
-
-/// As above.
-///
-/// # Safety
-/// As above.
-#[cfg(target_arch = "aarch64")]
-#[inline(always)]
-unsafe fn call(number: libc::c_long, arguments: [usize; 4]) -> isize {
-    let [a, b, c, d] = arguments;
-    let result: isize;
-    // SAFETY: the caller's promise; the kernel changes no register but the first.
-    unsafe {
-        std::arch::asm!(
-            "svc 0", in("x8") number, inlateout("x0") a => result, in("x1") b, in("x2") c, in("x3") d, options(nostack)
-        );
-    }
-    result
-}
-
-/// As above, through the C library.
-///
-/// # Safety
-/// As above.
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-unsafe fn call(number: libc::c_long, arguments: [usize; 4]) -> isize {
-    let [a, b, c, d] = arguments;
-    // SAFETY: the caller's promise.
-    let result = unsafe { libc::syscall(number, a, b, c, d) };
-    if result < 0 {
-        return -std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EINVAL) as isize;
-    }
-    result as isize
-}
 
 #[inline(always)]
 fn private(operation: libc::c_int, sharing: Sharing) -> usize {

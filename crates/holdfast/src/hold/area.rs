@@ -5,8 +5,8 @@
 //! 2.41 on with the length that the kernel offers, below which the kernel refuses the extension.
 
 use super::Missing;
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-use core::sync::atomic::{AtomicU8, Ordering::Relaxed, compiler_fence};
+use crate::arch;
+use core::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed, compiler_fence};
 
 /// The bytes `request` and `granted` of the calling thread's area.
 ///
@@ -17,7 +17,6 @@ pub(super) struct Control {
 }
 
 /// Offsets in `struct rseq`.
-#[cfg(all(target_arch = "x86_64", not(miri)))]
 mod offset {
     pub(super) const CPU_ID: usize = 4;
     pub(super) const FLAGS: usize = 16;
@@ -27,9 +26,24 @@ mod offset {
 
 /// The same number on all architectures that have the extension.
 const SYS_RSEQ_SLICE_YIELD: libc::c_long = 471;
+/// auxvec.h: how many bytes of the area the kernel uses.
+const AT_RSEQ_FEATURE_SIZE: libc::c_ulong = 27;
+/// The bytes of `struct rseq` up to and with what the extension needs.
+const NEEDED_BYTES: usize = 33;
+/// `rseq.flags`: the thread may ask.
+const IS_ENABLED: u32 = 1 << 5;
+const PR_RSEQ_SLICE_EXTENSION: libc::c_int = 79;
+const PR_RSEQ_SLICE_EXTENSION_SET: libc::c_ulong = 2;
+const PR_RSEQ_SLICE_EXT_ENABLE: libc::c_ulong = 1;
+/// The kernel's, which is not among those of errno(3).
+const ENOTSUPP: i32 = 524;
 
-#[cfg(all(target_arch = "x86_64", not(miri)))]
 impl Control {
+    fn word(&self, at: usize) -> u32 {
+        // SAFETY: the area is longer than `at` and aligned to 32 bytes.
+        unsafe { AtomicU32::from_ptr(self.area.add(at).cast()) }.load(Relaxed)
+    }
+
     fn byte(&self, at: usize) -> &AtomicU8 {
         // SAFETY: the area is longer than `at`, and lives as long as its thread, which a `Control` does not leave.
         unsafe { AtomicU8::from_ptr(self.area.add(at)) }
@@ -60,212 +74,145 @@ impl Control {
     }
 }
 
-#[cfg(not(all(target_arch = "x86_64", not(miri))))]
-impl Control {
-    pub(super) fn ask(self) -> bool {
-        false
-    }
-    pub(super) fn take_back(self) -> bool {
-        let _no_area = self.area;
-        slice_yield();
-        true
-    }
-}
-
 #[cold]
 fn slice_yield() {
     // SAFETY: the call has no arguments. A kernel that grants has it.
     unsafe { libc::syscall(SYS_RSEQ_SLICE_YIELD) };
 }
 
-#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+/// The area of the calling thread where it may ask already.
+#[inline(always)]
 pub(super) fn enabled() -> Option<Control> {
-    None
+    if !arch::HAS_SLICE_EXTENSION {
+        return None;
+    }
+    let control = library_area().or_else(own::area)?;
+    (control.word(offset::FLAGS) & IS_ENABLED != 0).then_some(control)
 }
 
-#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+/// Lets the calling thread ask.
 pub(super) fn enable() -> Result<Control, Missing> {
-    Err(Missing::Architecture)
+    if !arch::HAS_SLICE_EXTENSION {
+        return Err(Missing::Architecture);
+    }
+    // SAFETY: reads what the kernel gave the process at its begin.
+    let offered_bytes = unsafe { libc::getauxval(AT_RSEQ_FEATURE_SIZE) } as usize;
+    if offered_bytes < NEEDED_BYTES {
+        return Err(Missing::Kernel);
+    }
+    let (control, is_own) = match library_area() {
+        Some(control) => (control, false),
+        None => (own::register(offered_bytes)?, true),
+    };
+    let (set, on) = (PR_RSEQ_SLICE_EXTENSION_SET, PR_RSEQ_SLICE_EXT_ENABLE);
+    let none: libc::c_ulong = 0;
+    // SAFETY: the call takes numbers by value.
+    let code = unsafe { libc::prctl(PR_RSEQ_SLICE_EXTENSION, set, on, none, none) };
+    match if code == 0 { 0 } else { crate::errno() } {
+        0 => Ok(control),
+        libc::EINVAL => Err(Missing::Kernel),
+        libc::ENXIO => Err(Missing::Thread),
+        ENOTSUPP if is_own => Err(Missing::Refused),
+        ENOTSUPP => Err(Missing::CLibrary),
+        errno => Err(Missing::Errno(errno)),
+    }
 }
 
-#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+/// Where the C library has an area for each of its threads; `None` where it registers none (before glibc 2.35, musl,
+/// `GLIBC_TUNABLES=glibc.pthread.rseq=0`).
+#[inline(always)]
+fn library_area() -> Option<Control> {
+    let (offset, size) = arch::rseq_symbols();
+    if offset.is_null() || size.is_null() {
+        return None;
+    }
+    // SAFETY: where the library has the two symbols, they are constants since before `main`.
+    let (distance, size) = unsafe { (offset.read(), size.read()) };
+    // The kernel writes there that an area is not registered (any more).
+    let control = Control { area: arch::thread_pointer().wrapping_offset(distance) };
+    (size > 0 && control.word(offset::CPU_ID).cast_signed() >= 0).then_some(control)
+}
+
+/// Ends the C library's registration of the calling thread, and lets the thread ask in an area of this library's own.
 pub(super) fn replace() -> Result<Control, Missing> {
-    Err(Missing::Architecture)
+    match (enable(), library_area()) {
+        (Err(Missing::CLibrary), Some(control)) => {
+            own::take_away(control)?;
+            enable()
+        }
+        (found, _) => found,
+    }
 }
 
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-pub(super) use x86_64::{enable, enabled, replace};
+/// An area of this library's own, for C libraries that have none.
+#[cfg(feature = "std")]
+mod own {
+    use super::{Control, Missing, arch, offset};
+    use core::cell::UnsafeCell;
 
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-mod x86_64 {
-    use super::{Control, Missing, Relaxed, offset};
-    use core::sync::atomic::AtomicU32;
+    /// Longer than any kernel asks for so far, and aligned as much (`AT_RSEQ_ALIGN`).
+    const AREA_BYTES: usize = 256;
+    const RSEQ_FLAG_SLICE_EXT_DEFAULT_ON: libc::c_int = 1 << 1;
 
-    /// auxvec.h: how many bytes of the area the kernel uses.
-    const AT_RSEQ_FEATURE_SIZE: libc::c_ulong = 27;
-    /// The bytes of `struct rseq` up to and with what the extension needs.
-    const NEEDED_BYTES: usize = 33;
-    /// `rseq.flags`: the thread may ask.
-    const IS_ENABLED: u32 = 1 << 5;
-    const PR_RSEQ_SLICE_EXTENSION: libc::c_int = 79;
-    const PR_RSEQ_SLICE_EXTENSION_SET: libc::c_ulong = 2;
-    const PR_RSEQ_SLICE_EXT_ENABLE: libc::c_ulong = 1;
-    /// The kernel's, which is not among those of errno(3).
-    const ENOTSUPP: i32 = 524;
+    #[repr(C, align(256))]
+    struct Area(UnsafeCell<[u8; AREA_BYTES]>);
 
-    impl Control {
-        fn word(&self, at: usize) -> u32 {
-            // SAFETY: the area is longer than `at` and aligned to 32 bytes.
-            unsafe { AtomicU32::from_ptr(self.area.add(at).cast()) }.load(Relaxed)
-        }
-    }
-
-    /// The area of the calling thread where it may ask already.
-    #[inline(always)]
-    pub(in crate::hold) fn enabled() -> Option<Control> {
-        let control = library_area().or_else(own::area)?;
-        (control.word(offset::FLAGS) & IS_ENABLED != 0).then_some(control)
-    }
-
-    /// Lets the calling thread ask.
-    pub(in crate::hold) fn enable() -> Result<Control, Missing> {
-        // SAFETY: reads what the kernel gave the process at its begin.
-        let offered_bytes = unsafe { libc::getauxval(AT_RSEQ_FEATURE_SIZE) } as usize;
-        if offered_bytes < NEEDED_BYTES {
-            return Err(Missing::Kernel);
-        }
-        let (control, is_own) = match library_area() {
-            Some(control) => (control, false),
-            None => (own::register(offered_bytes)?, true),
+    std::thread_local! {
+        /// Not freed before its thread has left the kernel, so it is never unregistered. `cpu_id` begins as "not registered".
+        static AREA: Area = const {
+            let mut bytes = [0; AREA_BYTES];
+            let mut at = offset::CPU_ID;
+            while at < offset::CPU_ID + 4 {
+                bytes[at] = 0xff;
+                at += 1;
+            }
+            Area(UnsafeCell::new(bytes))
         };
-        let (set, on) = (PR_RSEQ_SLICE_EXTENSION_SET, PR_RSEQ_SLICE_EXT_ENABLE);
-        let none: libc::c_ulong = 0;
-        // SAFETY: the call takes numbers by value.
-        let code = unsafe { libc::prctl(PR_RSEQ_SLICE_EXTENSION, set, on, none, none) };
-        match if code == 0 { 0 } else { crate::errno() } {
-            0 => Ok(control),
-            libc::EINVAL => Err(Missing::Kernel),
-            libc::ENXIO => Err(Missing::Thread),
-            ENOTSUPP if is_own => Err(Missing::Refused),
-            ENOTSUPP => Err(Missing::CLibrary),
-            errno => Err(Missing::Errno(errno)),
-        }
     }
 
-    /// Where the C library has an area for each of its threads; `None` where it registers none (before glibc 2.35, musl,
-    /// `GLIBC_TUNABLES=glibc.pthread.rseq=0`).
-    #[inline(always)]
-    fn library_area() -> Option<Control> {
-        let (offset, size): (*const isize, *const u32);
-        // SAFETY: reads the addresses of two symbols from the global offset table. They are weak, so that programs link with
-        // libraries that do not have them, and null there.
-        unsafe {
-            core::arch::asm!(
-                ".weak __rseq_offset",
-                ".weak __rseq_size",
-                "mov {0}, qword ptr [rip + __rseq_offset@GOTPCREL]",
-                "mov {1}, qword ptr [rip + __rseq_size@GOTPCREL]",
-                out(reg) offset, out(reg) size, options(pure, readonly, nostack, preserves_flags)
-            );
-        }
-        if offset.is_null() || size.is_null() {
-            return None;
-        }
-        // SAFETY: where the library has the two symbols, they are constants since before `main`.
-        let (distance, size) = unsafe { (offset.read(), size.read()) };
-        let thread: *mut u8;
-        // SAFETY: the first word of the thread control block is its own address (System V ABI for x86-64, TLS).
-        unsafe {
-            core::arch::asm!("mov {0}, qword ptr fs:[0]", out(reg) thread, options(pure, readonly, nostack, preserves_flags));
-        }
-        // The kernel writes there that an area is not registered (any more).
-        let control = Control { area: thread.wrapping_offset(distance) };
-        (size > 0 && control.word(offset::CPU_ID).cast_signed() >= 0).then_some(control)
+    pub(super) fn area() -> Option<Control> {
+        Some(AREA.with(|area| Control { area: area.0.get().cast() }))
     }
 
-    /// Ends the C library's registration of the calling thread, and lets the thread ask in an area of this library's own.
-    pub(in crate::hold) fn replace() -> Result<Control, Missing> {
-        match (enable(), library_area()) {
-            (Err(Missing::CLibrary), Some(control)) => {
-                own::take_away(control)?;
-                enable()
-            }
-            (found, _) => found,
-        }
+    /// Ends another registration of the thread. glibc 2.35 to 2.40 registers 32 bytes for any `__rseq_size`.
+    pub(super) fn take_away(control: Control) -> Result<(), Missing> {
+        const RSEQ_FLAG_UNREGISTER: libc::c_int = 1;
+        const FIRST_FORM_BYTES: u32 = 32;
+        // SAFETY: the kernel marks the area, which is the thread's, as not registered.
+        let code = unsafe {
+            libc::syscall(libc::SYS_rseq, control.area, FIRST_FORM_BYTES, RSEQ_FLAG_UNREGISTER, arch::RSEQ_SIGNATURE)
+        };
+        if code == 0 { Ok(()) } else { Err(Missing::CLibrary) }
     }
 
-    /// An area of this library's own, for C libraries that have none.
-    #[cfg(feature = "std")]
-    mod own {
-        use super::{Control, Missing, offset};
-        use core::cell::UnsafeCell;
-
-        /// Longer than any kernel asks for so far, and aligned as much (`AT_RSEQ_ALIGN`).
-        const AREA_BYTES: usize = 256;
-        const RSEQ_FLAG_SLICE_EXT_DEFAULT_ON: libc::c_int = 1 << 1;
-        /// What glibc registers with on x86.
-        const SIGNATURE: u32 = 0x5305_3053;
-
-        #[repr(C, align(256))]
-        struct Area(UnsafeCell<[u8; AREA_BYTES]>);
-
-        std::thread_local! {
-            /// Not freed before its thread has left the kernel, so it is never unregistered. `cpu_id` begins as "not registered".
-            static AREA: Area = const {
-                let mut bytes = [0; AREA_BYTES];
-                let mut at = offset::CPU_ID;
-                while at < offset::CPU_ID + 4 {
-                    bytes[at] = 0xff;
-                    at += 1;
-                }
-                Area(UnsafeCell::new(bytes))
-            };
+    pub(super) fn register(bytes: usize) -> Result<Control, Missing> {
+        let control = area().ok_or(Missing::Thread)?;
+        if control.word(offset::CPU_ID).cast_signed() >= 0 {
+            return Ok(control);
         }
-
-        pub(super) fn area() -> Option<Control> {
-            Some(AREA.with(|area| Control { area: area.0.get().cast() }))
+        if bytes > AREA_BYTES {
+            return Err(Missing::Errno(libc::E2BIG));
         }
+        let flags = RSEQ_FLAG_SLICE_EXT_DEFAULT_ON;
+        // SAFETY: the kernel reads and writes the area, which lives as long as the thread.
+        let code = unsafe { libc::syscall(libc::SYS_rseq, control.area, bytes as u32, flags, arch::RSEQ_SIGNATURE) };
+        if code == 0 { Ok(control) } else { Err(Missing::Errno(crate::errno())) }
+    }
+}
 
-        /// Ends another registration of the thread. glibc 2.35 to 2.40 registers 32 bytes for any `__rseq_size`.
-        pub(super) fn take_away(control: Control) -> Result<(), Missing> {
-            const RSEQ_FLAG_UNREGISTER: libc::c_int = 1;
-            const FIRST_FORM_BYTES: u32 = 32;
-            // SAFETY: the kernel marks the area, which is the thread's, as not registered.
-            let code = unsafe {
-                libc::syscall(libc::SYS_rseq, control.area, FIRST_FORM_BYTES, RSEQ_FLAG_UNREGISTER, SIGNATURE)
-            };
-            if code == 0 { Ok(()) } else { Err(Missing::CLibrary) }
-        }
+#[cfg(not(feature = "std"))]
+mod own {
+    use super::{Control, Missing};
 
-        pub(super) fn register(bytes: usize) -> Result<Control, Missing> {
-            let control = area().ok_or(Missing::Thread)?;
-            if control.word(offset::CPU_ID).cast_signed() >= 0 {
-                return Ok(control);
-            }
-            if bytes > AREA_BYTES {
-                return Err(Missing::Errno(libc::E2BIG));
-            }
-            let flags = RSEQ_FLAG_SLICE_EXT_DEFAULT_ON;
-            // SAFETY: the kernel reads and writes the area, which lives as long as the thread.
-            let code = unsafe { libc::syscall(libc::SYS_rseq, control.area, bytes as u32, flags, SIGNATURE) };
-            if code == 0 { Ok(control) } else { Err(Missing::Errno(crate::errno())) }
-        }
+    pub(super) fn area() -> Option<Control> {
+        None
     }
 
-    #[cfg(not(feature = "std"))]
-    mod own {
-        use super::{Control, Missing};
+    pub(super) fn take_away(_control: Control) -> Result<(), Missing> {
+        Err(Missing::Std)
+    }
 
-        pub(super) fn area() -> Option<Control> {
-            None
-        }
-
-        pub(super) fn take_away(_control: Control) -> Result<(), Missing> {
-            Err(Missing::Std)
-        }
-
-        pub(super) fn register(_bytes: usize) -> Result<Control, Missing> {
-            Err(Missing::Std)
-        }
+    pub(super) fn register(_bytes: usize) -> Result<Control, Missing> {
+        Err(Missing::Std)
     }
 }
