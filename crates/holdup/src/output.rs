@@ -16,21 +16,27 @@ pub(crate) fn exact(text: &str) -> Result<(), Problem> {
     if io::stdout().is_terminal() { data(text) } else { write(text) }
 }
 
+/// As [`exact`], of one line of many. `false` when nothing reads them any more.
+pub(crate) fn streamed(line: &str) -> Result<bool, Problem> {
+    if io::stdout().is_terminal() { data(line).map(|()| true) } else { all(&[line.as_bytes(), b"\n"]) }
+}
+
 fn write(text: &str) -> Result<(), Problem> {
     let newline = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
-    all(&[text.as_bytes(), newline.as_bytes()])
+    all(&[text.as_bytes(), newline.as_bytes()]).map(drop)
 }
 
 /// Writes what is no text.
 pub(crate) fn bytes(bytes: &[u8]) -> Result<(), Problem> {
-    all(&[bytes])
+    all(&[bytes]).map(drop)
 }
 
-fn all(parts: &[&[u8]]) -> Result<(), Problem> {
+/// `false` when the other end of a pipe is closed.
+fn all(parts: &[&[u8]]) -> Result<bool, Problem> {
     let mut out = io::stdout().lock();
     match parts.iter().try_for_each(|part| out.write_all(part)).and_then(|()| out.flush()) {
-        Ok(()) => Ok(()),
-        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        Ok(()) => Ok(true),
+        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(false),
         Err(e) => Err(Problem::new(ProblemKind::Host, "cannot write the output", e.to_string())),
     }
 }

@@ -226,8 +226,10 @@ fn json_lines(view: &mut View, events: &Receiver<Live>, cancel: &Cancel) -> Resu
             _ => None,
         };
         let line = if view.take(event) { object(view) } else { line };
-        if let Some(line) = line {
-            output::exact(&format!("{line}\n"))?;
+        if let Some(line) = line
+            && !output::streamed(&line.to_string())?
+        {
+            return Ok(());
         }
     }
     Ok(())
