@@ -109,7 +109,7 @@ impl Peers {
             _ => None,
         };
         let scraper = page.map(Scraper::start);
-        let mut peer = Box::new(Peer { child, file, log, is_over: false, _scraper: scraper });
+        let mut peer = Box::new(Peer { child, file, log, is_over: false, scraper });
         let begun = Instant::now();
         let mut steady = (0, Instant::now());
         while steady.0 == 0 || steady.1.elapsed() < STEADY {
@@ -205,7 +205,7 @@ struct Peer {
     log: PathBuf,
     is_over: bool,
     /// Ends with it.
-    _scraper: Option<Scraper>,
+    scraper: Option<Scraper>,
 }
 
 impl Drop for Peer {
@@ -225,7 +225,9 @@ impl Watching for Peer {
     fn stop(mut self: Box<Self>) -> Result<Said, String> {
         self.is_over = true;
         // What it measured is not asked for, so one that does not end has watched all the same.
-        let notes = cpu_time::end(&self.child, libc::SIGINT, Duration::from_secs(20)).err().into_iter().collect();
+        // Exporters have nothing to write, and some wait for a second signal.
+        let patience = Duration::from_secs(if self.scraper.is_some() { 1 } else { 20 });
+        let notes = cpu_time::end(&self.child, libc::SIGINT, patience).err().into_iter().collect();
         let bytes = std::fs::metadata(&self.file).map_or(0, |m| m.len());
         let text = std::fs::read_to_string(&self.log).unwrap_or_default();
         let _gone = std::fs::remove_file(&self.file);
