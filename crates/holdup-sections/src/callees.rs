@@ -1,12 +1,12 @@
 //! Functions that run inside sections because they are called from there, and where their return address lies.
 
 use crate::analysis::Analysis;
+use crate::arch::{Flow, Instruction};
 use crate::frames::Frame;
-use crate::image::{Image, Symbol};
-use crate::program::{Program, target};
+use crate::image::Symbol;
+use crate::program::Program;
 use crate::shipped::postgres;
 use holdup_model::sections::CalleeRange;
-use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Calls are followed so deep.
@@ -49,7 +49,7 @@ impl<'p, 'a> Walk<'p, 'a> {
     fn call(&mut self, instruction: &Instruction, depth: u32) {
         if let Some(name) = self.program.import(instruction) {
             self.inside.imports.insert(name.to_owned());
-            self.stubs.extend(target(instruction));
+            self.stubs.extend(instruction.target());
         } else if let Some(callee) = self.program.callee(instruction) {
             self.open.push((callee, depth));
         } else {
@@ -87,13 +87,10 @@ impl<'p, 'a> Walk<'p, 'a> {
 /// The calls, and jumps to other functions, in a function's own piece: what was moved away as unlikely is not followed.
 fn calls_of(program: &Program<'_>, function: u64) -> Vec<Instruction> {
     let image = &program.image;
-    let leaves = |instruction: &Instruction| match instruction.flow_control() {
-        FlowControl::Call | FlowControl::IndirectCall => !program.never_returns(instruction),
-        FlowControl::UnconditionalBranch => {
-            target(instruction).is_some_and(|to| image.fragment(to) != image.fragment(function) && !program.is_part(to))
-        }
-        FlowControl::IndirectBranch => instruction.is_ip_rel_memory_operand(),
-        _ => false,
+    let leaves = |instruction: &Instruction| match instruction.flow {
+        Flow::Jump(to) => image.fragment(to) != image.fragment(function) && !program.is_part(to),
+        Flow::JumpSlot(_) => true,
+        _ => instruction.is_call() && !program.never_returns(instruction),
     };
     image.instructions(function).into_iter().flatten().filter(leaves).collect()
 }
@@ -102,7 +99,7 @@ fn calls_of(program: &Program<'_>, function: u64) -> Vec<Instruction> {
 pub(crate) fn gather(analysis: &mut Analysis<'_>, calls: &BTreeSet<u64>) -> Inside {
     let mut walk = Walk::new(&analysis.program);
     for at in calls {
-        if let Some(instruction) = decode(&analysis.program.image, *at) {
+        if let Some(instruction) = analysis.program.image.instruction(*at) {
             walk.call(&instruction, DEEPEST);
         }
     }
@@ -116,7 +113,8 @@ pub(crate) fn gather(analysis: &mut Analysis<'_>, calls: &BTreeSet<u64>) -> Insi
             Some(held) => inside.ranges.extend(ranges.iter().flat_map(|range| clipped(range, held))),
         }
     }
-    inside.ranges.extend(stubs.into_iter().map(stub));
+    let bytes = analysis.program.image.arch.abi().stub_bytes;
+    inside.ranges.extend(stubs.into_iter().map(|at| stub(at, bytes)));
     finish(inside)
 }
 
@@ -140,7 +138,8 @@ pub(crate) fn of_library(analysis: &mut Analysis<'_>, names: &[&str]) -> Inside 
     for function in functions.into_keys() {
         inside.ranges.extend(ranges(analysis, function));
     }
-    inside.ranges.extend(stubs.into_iter().map(stub));
+    let bytes = analysis.program.image.arch.abi().stub_bytes;
+    inside.ranges.extend(stubs.into_iter().map(|at| stub(at, bytes)));
     finish(inside)
 }
 
@@ -151,10 +150,10 @@ fn entries(program: &Program<'_>, symbol: &Symbol) -> Vec<u64> {
         return vec![symbol.address];
     }
     let image = &program.image;
-    let is_address = |i: &Instruction| i.mnemonic() == Mnemonic::Lea && i.is_ip_rel_memory_operand();
-    let taken = image.instructions(symbol.address).into_iter().flatten().filter(is_address);
+    let taken =
+        image.instructions(symbol.address).map_or(Vec::new(), |instructions| image.arch.addresses(instructions));
     let begins = |at: &u64| image.fragment_at(*at).is_some_and(|f| f.begin == *at);
-    let found: BTreeSet<u64> = taken.map(|i| i.ip_rel_memory_address()).filter(begins).collect();
+    let found: BTreeSet<u64> = taken.into_iter().filter(begins).collect();
     found.into_iter().collect()
 }
 
@@ -206,9 +205,8 @@ fn ranges(analysis: &mut Analysis<'_>, function: u64) -> Vec<CalleeRange> {
 }
 
 /// A stub jumps on with the return address on top of the stack.
-fn stub(at: u64) -> CalleeRange {
-    // `endbr64`, `bnd jmp`, or `jmp` with a 32-bit offset: none is longer than this before the jump is done.
-    let end = at.saturating_add(6);
+fn stub(at: u64, bytes: u64) -> CalleeRange {
+    let end = at.saturating_add(bytes);
     CalleeRange { begin: at, end, return_address_bytes: 0, by_frame_pointer: false, saved: [0; 6] }
 }
 
@@ -216,11 +214,6 @@ fn stub(at: u64) -> CalleeRange {
 fn clipped(range: &CalleeRange, pieces: &BTreeSet<(u64, u64)>) -> Vec<CalleeRange> {
     let inside = pieces.iter().map(|(begin, end)| (range.begin.max(*begin), range.end.min(*end)));
     inside.filter(|(begin, end)| begin < end).map(|(begin, end)| CalleeRange { begin, end, ..*range }).collect()
-}
-
-fn decode(image: &Image<'_>, at: u64) -> Option<Instruction> {
-    let code = image.code(at)?;
-    Some(Decoder::with_ip(64, &code[..code.len().min(16)], at, DecoderOptions::NONE).decode())
 }
 
 /// Sorts, and joins neighbours that say the same.

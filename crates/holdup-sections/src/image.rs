@@ -1,15 +1,15 @@
 //! The parts of an ELF file for the analysis: code, pieces of functions, names, imports, declared points.
 
+use crate::arch::{self, Architecture, Instruction, Instructions};
 use crate::frames::Frames;
 use crate::note::{self, Point};
 use holdup_model::Problem;
-use iced_x86::{Decoder, DecoderOptions};
 use object::ObjectSymbolTable;
-use object::elf::{R_X86_64_GLOB_DAT, R_X86_64_JUMP_SLOT};
+use object::elf::RelocationType;
 use object::read::elf::ElfFile64;
 use object::{
-    Architecture, LittleEndian, Object, ObjectSection, ObjectSegment, ObjectSymbol, RelocationFlags, RelocationTarget,
-    SegmentFlags, SymbolKind,
+    LittleEndian, Object, ObjectSection, ObjectSegment, ObjectSymbol, RelocationFlags, RelocationTarget, SegmentFlags,
+    SymbolKind,
 };
 use std::collections::BTreeMap;
 
@@ -31,6 +31,7 @@ pub(crate) struct Fragment {
 
 /// The parts of the file.
 pub(crate) struct Image<'a> {
+    pub(crate) arch: &'static dyn Architecture,
     pub(crate) build_id: String,
     loaded: Vec<Loaded<'a>>,
     /// Sorted by begin, without overlap.
@@ -62,9 +63,9 @@ impl<'a> Image<'a> {
         let cannot = |why: String| Problem::host("section map", why);
         let file = ElfFile64::<LittleEndian>::parse(elf)
             .map_err(|why| cannot(format!("the file is not a 64-bit little-endian ELF file: {why}")))?;
-        if file.architecture() != Architecture::X86_64 {
+        let Some(arch) = arch::ALL.iter().find(|arch| arch.machine() == file.architecture()).copied() else {
             return Err(cannot(format!("the binary is for {:?}, and only x86-64 is analysed", file.architecture())));
-        }
+        };
         let build_id = file.build_id().ok().flatten().unwrap_or_default();
         let build_id = build_id.iter().take(64).map(|byte| format!("{byte:02x}")).collect();
         let loaded = loaded(&file);
@@ -72,17 +73,19 @@ impl<'a> Image<'a> {
             return Err(cannot("the file has no code".to_owned()));
         }
         let mut notes = Vec::new();
-        let frames = Frames::read(section(&file, ".eh_frame"), section(&file, ".text").map_or(0, |(at, _)| at));
+        let text = section(&file, ".text").map_or(0, |(at, _)| at);
+        let frames = Frames::read(section(&file, ".eh_frame"), text, &arch.abi().unwind);
         if frames.is_empty() {
             notes.push("no unwind information (.eh_frame): callees cannot be followed".to_owned());
         }
         let (symbols, names) = symbols(&file);
         let mut image = Image {
+            arch,
             build_id,
             loaded,
             fragments: Vec::new(),
             symbols,
-            slots: slots(&file),
+            slots: slots(&file, &arch.abi().slots),
             frames,
             points: Vec::new(),
             notes,
@@ -170,10 +173,16 @@ impl<'a> Image<'a> {
     }
 
     /// The instructions from an address to the end of its fragment.
-    pub(crate) fn instructions(&self, begin: u64) -> Option<Decoder<'a>> {
+    pub(crate) fn instructions(&self, begin: u64) -> Option<Instructions<'a>> {
         let (fragment, code) = (self.fragment_at(begin)?, self.code(begin)?);
         let length = usize::try_from(fragment.end - begin).unwrap_or(usize::MAX).min(code.len());
-        Some(Decoder::with_ip(64, &code[..length], begin, DecoderOptions::NONE))
+        Some(self.arch.instructions(&code[..length], begin))
+    }
+
+    /// The instruction at an address.
+    pub(crate) fn instruction(&self, at: u64) -> Option<Instruction> {
+        let code = self.code(at)?;
+        self.arch.instructions(&code[..code.len().min(16)], at).next()
     }
 
     /// The fragment that an address lies in, by its number.
@@ -234,12 +243,12 @@ fn symbols(file: &ElfFile64<'_, LittleEndian>) -> Symbols {
     (by_name, names.into_iter().map(|(at, (bytes, name, _))| (at, (bytes, name))).collect())
 }
 
-fn slots(file: &ElfFile64<'_, LittleEndian>) -> BTreeMap<u64, String> {
+fn slots(file: &ElfFile64<'_, LittleEndian>, kinds: &[RelocationType]) -> BTreeMap<u64, String> {
     let Some(relocations) = file.dynamic_relocations() else { return BTreeMap::new() };
     relocations
-        .filter(|(_, relocation)| {
-            matches!(relocation.flags(), RelocationFlags::Elf { r_type: R_X86_64_JUMP_SLOT | R_X86_64_GLOB_DAT })
-        })
+        .filter(
+            |(_, relocation)| matches!(relocation.flags(), RelocationFlags::Elf { r_type } if kinds.contains(&r_type)),
+        )
         .filter_map(|(at, relocation)| {
             let RelocationTarget::Symbol(index) = relocation.target() else { return None };
             let symbol = file.dynamic_symbol_table()?.symbol_by_index(index).ok()?;

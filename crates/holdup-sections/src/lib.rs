@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod analysis;
+mod arch;
 mod atomic;
 pub mod cached;
 mod callees;

@@ -170,13 +170,13 @@ pub(crate) fn of_library(analysis: &mut Analysis<'_>, names: &[&str]) -> Section
         let Ok(mut function) = Function::read(&mut analysis.program, symbol.address) else { continue };
         let section = map.sections.len() as u16;
         let start = function.index(function.entry).and_then(|entry| function.state(entry));
-        let Some(lock) = start.map(|state| spin_lock(&state)) else { continue };
+        let Some(lock) = start.map(|state| spin_lock(&state, function.arch.abi())) else { continue };
         let mut pieces = Vec::new();
         for at in 0..function.steps.len() as Index {
             let Some(state) = function.state(at) else { continue };
-            let word = crate::word::shown(&lock, &state, &mut function.nodes);
+            let word = crate::word::shown(&lock, &state, function.arch.abi(), &function.nodes);
             let instruction = &function.step(at).instruction;
-            let (begin, end) = (instruction.ip(), instruction.next_ip());
+            let (begin, end) = (instruction.ip, instruction.next_ip());
             pieces.push(Piece { begin, end, role: SectionRole::Waiter, when: None, word });
         }
         let function = Some((*name).to_owned());

@@ -26,9 +26,9 @@ pub(crate) const REPORT_BEGINS: &[&str] = &["errstart", "errstart_cold"];
 pub(crate) const REPORT_ENDS: &str = "errfinish";
 pub(crate) const LEAST_FINAL_LEVEL: u64 = 21;
 
-/// `s_lock(lock, file, line, func)`: the number of the register with the name of the function whose source takes the lock,
-/// which distinguishes inlined copies.
-pub(crate) const NAME_ARGUMENT: usize = 1;
+/// `s_lock(lock, file, line, func)`: the argument with the name of the function whose source takes the lock, which
+/// distinguishes inlined copies.
+pub(crate) const NAME_ARGUMENT: usize = 3;
 
 /// Functions of error reports, which run at most once per report: what they call is not followed.
 pub(crate) const NOT_FOLLOWED: &[&str] = &[
