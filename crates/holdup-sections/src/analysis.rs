@@ -389,7 +389,7 @@ fn leading_to(function: &mut Function, point: Index, word: &Word) -> Vec<(Index,
         let Some(access) = function.arch.access(&instruction, &state, &mut function.nodes) else { continue };
         let tests = match crate::atomic::attempt(&access, &function.nodes) {
             Some(attempt) => attempt.tests,
-            None => crate::atomic::default_tests(&access),
+            None => crate::atomic::default_tests(&access, None),
         };
         let Ok(mut decision) = decide(function, place, state, &Attempt { word: *word, tests }) else { continue };
         decision.success.retain(|(_, to, _)| leads_straight(function, *to, point));
@@ -472,7 +472,9 @@ fn pieces(function: &mut Function, one: &Taken, held: &Held, waits: &BTreeSet<In
     found.calls.extend(one.by_import.map(|_| function.step(one.place).instruction.ip));
     for at in held.at.union(waits) {
         let step = function.step(*at);
-        if step.instruction.is_call() && step.exit == crate::function::Exit::Stays {
+        if (step.instruction.is_call() || matches!(step.instruction.flow, Flow::Helper(_)))
+            && step.exit == crate::function::Exit::Stays
+        {
             found.calls.push(step.instruction.ip);
         }
     }

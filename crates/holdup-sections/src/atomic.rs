@@ -1,6 +1,6 @@
 //! Atomic operations: which can take a lock, how their result shows it, and which stores release a lock.
 
-use crate::arch::{Access, Change, Flag};
+use crate::arch::{Access, Change, Flag, Shown};
 use crate::values::{Node, Nodes, Value, mask};
 
 /// The lock that a section is about.
@@ -49,6 +49,10 @@ pub(crate) enum Test {
     NoCarry,
     /// These bits of the word's old value are zero.
     OldBits(u64),
+    /// The old value is the one that was expected.
+    Expected,
+    /// The register that says so is zero: the write was made.
+    Status,
 }
 
 /// Whether an access tries to take a lock, and how its result shows it.
@@ -59,19 +63,19 @@ pub(crate) fn attempt(access: &Access, nodes: &Nodes) -> Option<Attempt> {
     match access.change {
         Change::Swap { new } => {
             let taken = nodes.low(new?, bytes).is_some_and(|new| new != 0);
-            taken.then(|| of(all, default_tests(access)))
+            taken.then(|| of(all, default_tests(access, None)))
         }
         Change::Set { bits: Some(bits) } if access.is_atomic && bits.is_power_of_two() => {
-            Some(of(bits, default_tests(access)))
+            Some(of(bits, default_tests(access, None)))
         }
         Change::CompareAndSwap { expected, new } => {
             let new = new?;
             match (nodes.low(expected, bytes), nodes.low(new, bytes)) {
-                (Some(0), Some(new)) if new != 0 => Some(of(all, default_tests(access))),
+                (Some(0), Some(new)) if new != 0 => Some(of(all, default_tests(access, Some(0)))),
                 _ => {
                     let Node::Or { of: symbol, offset, bits } = nodes.node(new.symbol?)? else { return None };
                     let same = new.offset == 0 && (symbol, offset) == (expected.symbol, expected.offset);
-                    let tests = || default_tests(access).into_iter().chain([Test::OldBits(bits)]).collect();
+                    let tests = || default_tests(access, None).into_iter().chain([Test::OldBits(bits)]).collect();
                     (same && symbol.is_some() && bits.is_power_of_two()).then(|| of(bits, tests()))
                 }
             }
@@ -80,25 +84,30 @@ pub(crate) fn attempt(access: &Access, nodes: &Nodes) -> Option<Attempt> {
     }
 }
 
-/// How the result of an atomic operation shows an acquire, where the stored value is not known.
-pub(crate) fn default_tests(access: &Access) -> Vec<Test> {
-    match (access.shown, access.change) {
-        (Some(Flag::Zero), _) => vec![Test::ZeroFlag],
-        (Some(Flag::Carry), _) => vec![Test::NoCarry],
-        (None, Change::Set { bits: Some(bits) }) => vec![Test::OldBits(bits)],
-        (None, _) => vec![Test::OldBits(mask(access.bytes))],
-    }
+/// How the result of an atomic operation shows an acquire, where the stored value is not known; `expected` is what a
+/// compare-and-swap wants to find, where that is known.
+pub(crate) fn default_tests(access: &Access, expected: Option<u64>) -> Vec<Test> {
+    let is_swap = matches!(access.change, Change::CompareAndSwap { .. });
+    let by_result = match (access.shown, access.change) {
+        (Shown::Flag(Flag::Zero), _) => Some(Test::ZeroFlag),
+        (Shown::Flag(Flag::Carry), _) => Some(Test::NoCarry),
+        (Shown::Surely, _) => None,
+        (Shown::OldValue, Change::Set { bits: Some(bits) }) => Some(Test::OldBits(bits)),
+        (Shown::OldValue, _) if is_swap && expected != Some(0) => Some(Test::Expected),
+        (Shown::OldValue, _) => Some(Test::OldBits(mask(access.bytes))),
+    };
+    by_result.into_iter().chain(access.status.map(|_| Test::Status)).collect()
 }
 
 /// What an instruction does to a lock that is held.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Effect {
     /// Nothing.
     None,
-    /// It releases it.
-    Releases,
     /// It releases this or another one.
     MayRelease,
+    /// It releases it.
+    Releases,
 }
 
 /// What a write does to the word of a held lock.

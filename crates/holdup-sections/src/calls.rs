@@ -153,11 +153,15 @@ impl CallSummaries {
                 }
             } else if function.arch.may_write(&instruction)
                 && let Some(state) = function.state(place)
-                && let Some(access) = function.arch.access(&instruction, &state, &mut function.nodes)
-                && let Access { bytes: 8, change: Change::Store { value: Some(value), is_number: false }, .. } = access
-                && function.nodes.stack(access.address).is_some()
             {
-                delays.extend(name_at(value));
+                for access in accesses(function, &instruction, &state).into_iter().flatten() {
+                    if let Access { bytes: 8, change: Change::Store { value: Some(value), is_number: false }, .. } =
+                        access
+                        && function.nodes.stack(access.address).is_some()
+                    {
+                        delays.extend(name_at(value));
+                    }
+                }
             }
         }
         if let (true, 1, Some(name)) = (takes, delays.len(), delays.first()) {
@@ -199,6 +203,12 @@ impl CallSummaries {
     }
 }
 
+/// The one or two writes of an instruction.
+pub(crate) fn accesses(function: &mut Function, instruction: &Instruction, state: &State) -> [Option<Access>; 2] {
+    let (arch, nodes) = (function.arch, &mut function.nodes);
+    [arch.access(instruction, state, nodes), arch.second_access(instruction, state, nodes)]
+}
+
 /// Larger called functions are not searched for a release.
 const MOST_CALLED: usize = 3000;
 
@@ -208,8 +218,8 @@ fn is_store(function: &mut Function, at: Index) -> bool {
         return false;
     }
     let Some(state) = function.state(at) else { return false };
-    let access = function.arch.access(&instruction, &state, &mut function.nodes);
-    access.is_some_and(|access| function.nodes.stack(access.address).is_none())
+    let all = accesses(function, &instruction, &state);
+    all.into_iter().flatten().any(|access| function.nodes.stack(access.address).is_none())
 }
 
 /// Called functions that do nothing to locks.
@@ -280,8 +290,8 @@ impl View<'_, '_> {
         for at in stores.iter().copied() {
             let Some(state) = called.state(at) else { continue };
             let instruction = called.step(at).instruction;
-            let access = called.arch.access(&instruction, &state, &mut called.nodes);
-            if access.is_some_and(|access| effect(&access, &word, &called.nodes) == Effect::Releases) {
+            let all = accesses(called, &instruction, &state);
+            if all.iter().flatten().any(|access| effect(access, &word, &called.nodes) == Effect::Releases) {
                 return true;
             }
         }

@@ -1,9 +1,9 @@
 //! From an atomic operation to the branch on its result: the side on which the lock is held, and the conditions before it.
 
-use crate::arch::{Abi, BranchOn, Change, Comparison, Flag, Flow, Instruction};
+use crate::arch::{Abi, Architecture, BranchOn, Change, Comparison, Flag, Flow, Instruction};
 use crate::atomic::{Attempt, Test};
 use crate::function::{Exit, Function, Index};
-use crate::values::{State, Value};
+use crate::values::{State, Value, mask};
 use holdup_model::sections::Condition;
 use std::collections::BTreeMap;
 
@@ -32,8 +32,13 @@ struct Sign {
 
 impl Sign {
     /// By a flag, which is clear where the test is true (`when_clear`), or set.
-    fn of_flag(test: usize, flag: Flag, when_clear: bool, abi: &Abi) -> Self {
-        Sign { test, register: abi.flags, mask: mask_of(flag, abi), when_zero: when_clear }
+    fn of_flag(test: usize, flag: Flag, when_clear: bool, arch: &dyn Architecture) -> Self {
+        Sign { test, register: arch.machine().flags(), mask: mask_of(flag, arch.abi()), when_zero: when_clear }
+    }
+
+    /// Whether these bits of its register are zero or not as all of it: it is 0 or 1.
+    fn shows_in(&self, bits: u64) -> bool {
+        bits & 1 == 1 && bits & !self.mask == 0
     }
 
     fn condition(self) -> Condition {
@@ -78,26 +83,45 @@ pub(crate) fn decide(
         Some(Change::CompareAndSwap { expected, .. }) => Some(expected),
         _ => None,
     };
-    let old: Vec<Value> = after.into_iter().chain(expected).collect();
-    let abi = function.arch.abi();
-    let flags = attempt.tests.iter().enumerate().find_map(|(number, test)| match test {
-        Test::ZeroFlag => Some(Sign::of_flag(number, Flag::Zero, false, abi)),
-        Test::NoCarry => Some(Sign::of_flag(number, Flag::Carry, true, abi)),
-        Test::OldBits(_) => None,
-    });
-    let mut walk = Walk { function, attempt, old, decision: Decision::default(), paths: Vec::new() };
+    let old: Vec<Value> = after.into_iter().chain(expected.filter(|expected| expected.symbol.is_some())).collect();
+    let (mut flags, mut signs) = (None, Vec::new());
+    for (number, test) in attempt.tests.iter().enumerate() {
+        match test {
+            Test::ZeroFlag => flags = Some(Sign::of_flag(number, Flag::Zero, false, function.arch)),
+            Test::NoCarry => flags = Some(Sign::of_flag(number, Flag::Carry, true, function.arch)),
+            Test::Status => signs.extend(access.and_then(|access| access.status).map(|register| Sign {
+                test: number,
+                register: register as u8,
+                mask: mask(STATUS_BYTES),
+                when_zero: true,
+            })),
+            Test::OldBits(_) | Test::Expected => {}
+        }
+    }
+    let elsewhere = access.and_then(|access| access.fails_to).and_then(|to| function.index(to));
+    let swapped = after.zip(expected);
+    let mut walk = Walk { function, attempt, old, swapped, decision: Decision::default(), paths: Vec::new() };
     let open: Vec<usize> = (0..attempt.tests.len()).collect();
-    for next in walk.function.step(site).next.clone() {
-        walk.paths.push(Path { at: next, state: state.clone(), flags, signs: Vec::new(), open: open.clone() });
+    for at in walk.function.step(site).next.clone() {
+        if Some(at) == elsewhere {
+            walk.decision.failure.push((site, at, state.clone()));
+        } else {
+            walk.paths.push(Path { at, state: state.clone(), flags, signs: signs.clone(), open: open.clone() });
+        }
     }
     walk.run(site)
 }
+
+/// Bytes of the register that says whether an exclusive store was made.
+const STATUS_BYTES: usize = 4;
 
 struct Walk<'f, 'a> {
     function: &'f mut Function,
     attempt: &'a Attempt,
     /// What the word held before, under all its names.
     old: Vec<Value>,
+    /// What a compare-and-swap left in the register of the old value, and what it wanted there.
+    swapped: Option<(Value, Value)>,
     decision: Decision,
     paths: Vec<Path>,
 }
@@ -128,15 +152,20 @@ impl Walk<'_, '_> {
         let (instruction, next, exit) = (step.instruction, step.next.clone(), step.exit);
         match exit {
             Exit::Returns | Exit::TailCall | Exit::Unknown => return Err("its result leaves the function".to_owned()),
+            Exit::NotKnown => return Err(format!("the instruction at {:#x} is not known", instruction.ip)),
             Exit::Ends => return Ok(()),
             Exit::Stays => {}
         }
         let arch = self.function.arch;
-        if let Flow::Branch(to) = instruction.flow {
+        let is_operation = arch.may_acquire(&instruction);
+        if let Flow::Branch(to) = instruction.flow
+            && !is_operation
+        {
             self.branch(&path, arch.branch_on(&instruction), to, &next);
             return Ok(());
         }
         let sign = arch.comparison(&instruction).and_then(|comparison| self.sign(&path, comparison));
+        let sign = sign.or_else(|| self.sign_of_swap(&path, &instruction));
         let sign_of_copy = self.sign_of_copy(&path, &instruction);
         let before = path.state.registers;
         arch.step(&instruction, &mut path.state, false, &mut self.function.nodes);
@@ -194,36 +223,63 @@ impl Walk<'_, '_> {
         let Comparison { register, bits, flag } = comparison;
         // The zero flag is set where the bits are zero, the carry flag where the bit is set.
         let when_clear = |yes: bool| if flag == Flag::Zero { !yes } else { yes };
-        let abi = self.function.arch.abi();
-        let of_flag = |test, true_when_zero| Sign::of_flag(test, flag, when_clear(true_when_zero), abi);
+        let arch = self.function.arch;
+        let of_flag = |test, true_when_zero| Sign::of_flag(test, flag, when_clear(true_when_zero), arch);
         if let Some(copy) = path.signs.iter().find(|sign| usize::from(sign.register) == register) {
-            return (bits == copy.mask || bits == 1).then(|| of_flag(copy.test, copy.when_zero));
+            return copy.shows_in(bits).then(|| of_flag(copy.test, copy.when_zero));
         }
-        if !self.is_old(path.state.registers[register]) {
-            return None;
+        Some(of_flag(self.test_of(path, register, bits)?, true))
+    }
+
+    /// The test that these bits of a register decide by being zero: those of the old value.
+    fn test_of(&self, path: &Path, register: usize, bits: u64) -> Option<usize> {
+        let value = path.state.registers[register];
+        // Bits that are zero anyway change nothing: a byte is tested in a register of 32 bits.
+        let open = if value.symbol.is_some() { !value.zero } else { u64::MAX };
+        let fits = |test: &usize| matches!(self.attempt.tests[*test], Test::OldBits(tested) if tested == bits || tested & open == bits & open);
+        self.is_old(value).then(|| path.open.iter().copied().find(fits)).flatten()
+    }
+
+    /// What the flags say behind a comparison of the old value with the expected one.
+    fn sign_of_swap(&mut self, path: &Path, instruction: &Instruction) -> Option<Sign> {
+        let test = path.open.iter().copied().find(|test| self.attempt.tests[*test] == Test::Expected)?;
+        let arch = self.function.arch;
+        let (a, b) = arch.compared(instruction, &path.state, &mut self.function.nodes)?;
+        let (old, expected) = self.swapped?;
+        let is_it = a.same(old) && b.same(expected) || a.same(expected) && b.same(old);
+        is_it.then(|| Sign::of_flag(test, Flag::Zero, false, arch))
+    }
+
+    /// The test that a branch decides, and whether the branch is taken where it is true.
+    fn decided(&self, path: &Path, on: BranchOn) -> Option<(usize, bool)> {
+        match on {
+            BranchOn::Flag { flag, taken_when_set } => {
+                let mask = mask_of(flag, self.function.arch.abi());
+                let sign = path.flags.filter(|sign| sign.mask == mask && path.open.contains(&sign.test))?;
+                Some((sign.test, taken_when_set != sign.when_zero))
+            }
+            BranchOn::Register { register, bits, taken_when_zero } => {
+                let is_it = |sign: &&Sign| usize::from(sign.register) == register && path.open.contains(&sign.test);
+                let copy = path.signs.iter().find(is_it).filter(|sign| sign.shows_in(bits));
+                let by_copy = copy.map(|sign| (sign.test, taken_when_zero == sign.when_zero));
+                by_copy.or_else(|| Some((self.test_of(path, register, bits)?, taken_when_zero)))
+            }
         }
-        let test = path.open.iter().copied().find(|test| self.attempt.tests[*test] == Test::OldBits(bits))?;
-        Some(of_flag(test, true))
     }
 
     fn branch(&mut self, path: &Path, on: Option<BranchOn>, target: u64, next: &[Index]) {
         let taken = self.function.index(target).filter(|to| next.contains(to));
-        let mask = |flag| mask_of(flag, self.function.arch.abi());
-        let decides = on.and_then(|BranchOn::Flag { flag, taken_when_set }| {
-            let sign = path.flags.filter(|sign| sign.mask == mask(flag) && path.open.contains(&sign.test))?;
-            Some((sign, !taken_when_set))
-        });
-        let Some((sign, taken_when_clear)) = decides else {
+        let Some((test, taken_when_true)) = on.and_then(|on| self.decided(path, on)) else {
             self.paths.extend(next.iter().map(|to| Path { at: *to, ..path.clone() }));
             return;
         };
         for &to in next {
-            let is_success = (taken_when_clear == sign.when_zero) == (taken == Some(to));
+            let is_success = taken_when_true == (taken == Some(to));
             if !is_success {
                 self.decision.failure.push((path.at, to, path.state.clone()));
                 continue;
             }
-            let open: Vec<usize> = path.open.iter().copied().filter(|test| *test != sign.test).collect();
+            let open: Vec<usize> = path.open.iter().copied().filter(|open| *open != test).collect();
             if open.is_empty() {
                 self.decision.success.push((path.at, to, path.state.clone()));
             } else {

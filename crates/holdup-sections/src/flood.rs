@@ -1,7 +1,8 @@
 //! From an acquire to the releases of the same lock, along every path; and from a failed attempt to the next.
 
 use crate::arch::{Abi, Access, BranchOn, Change, Comparison, Flag, Flow};
-use crate::atomic::{Attempt, Effect, Word, attempt, default_tests, effect};
+use crate::atomic::{Attempt, Effect, Test, Word, attempt, default_tests, effect};
+use crate::calls::accesses;
 use crate::decide::decide;
 use crate::function::{Exit, Function, Index};
 use crate::values::{JoinedStates, Nodes, State, Value};
@@ -107,10 +108,11 @@ impl Flood<'_> {
             self.held.released_at.insert(at);
             return Ok(true);
         }
-        let access = function.arch.access(&instruction, state, &mut function.nodes);
-        let effect = access.map_or(Effect::None, |access| effect(&access, self.word, &function.nodes));
+        let [access, second] = accesses(function, &instruction, state);
+        let of = |access| effect(access, self.word, &function.nodes);
+        let effect = [access, second].iter().flatten().map(of).max().unwrap_or(Effect::None);
         match (effect, access) {
-            (Effect::Releases, Some(access @ Access { change: Change::CompareAndSwap { .. }, .. })) => {
+            (Effect::Releases, Some(access)) if may_fail(&access) => {
                 self.held.released_at.insert(at);
                 self.exchange(function, at, state, &access)?;
                 return Ok(true);
@@ -144,6 +146,7 @@ impl Flood<'_> {
             Exit::Returns => self.held.returned_at.push((at, state.registers[function.arch.abi().result])),
             Exit::TailCall => return Err(format!("another function is entered at {ip:#x} before a release")),
             Exit::Unknown => return Err(format!("the jump at {ip:#x} leads to an unknown place")),
+            Exit::NotKnown => return Err(format!("the instruction at {ip:#x} is not known")),
             Exit::Stays | Exit::Ends => {}
         }
         self.never.extend(impossible(function, at, &state, self.word));
@@ -156,10 +159,11 @@ impl Flood<'_> {
         Ok(())
     }
 
-    /// A compare-and-swap that gives the lock back where it succeeds.
+    /// An operation that gives the lock back where it succeeds.
     fn exchange(&mut self, function: &mut Function, at: Index, state: &State, access: &Access) -> Result<(), String> {
         let ip = function.step(at).instruction.ip;
-        let release = Attempt { word: *self.word, tests: default_tests(access) };
+        let tests = if is_swap(access) { default_tests(access, None) } else { vec![Test::Status] };
+        let release = Attempt { word: *self.word, tests };
         let decision = decide(function, at, state.clone(), &release)
             .map_err(|why| format!("whether {ip:#x} releases it: {why}"))?;
         for (place, conditions) in decision.undecided {
@@ -181,22 +185,35 @@ impl Flood<'_> {
     }
 }
 
+fn is_swap(access: &Access) -> bool {
+    matches!(access.change, Change::CompareAndSwap { .. })
+}
+
+/// Whether an operation may leave memory as it is.
+fn may_fail(access: &Access) -> bool {
+    is_swap(access) || access.status.is_some()
+}
+
 /// The way of a branch on the lock's own address being null, which is never taken: no lock lies at null.
 fn impossible(function: &Function, at: Index, state: &State, word: &Word) -> Option<(Index, Index)> {
     let Word::Memory { address, .. } = word else { return None };
-    let Comparison { register, bits: u64::MAX, flag: Flag::Zero } =
-        function.arch.comparison(&function.step(at).instruction)?
-    else {
-        return None;
+    let (instruction, arch) = (&function.step(at).instruction, function.arch);
+    let (register, branch, taken_when_null) = match (arch.comparison(instruction), arch.branch_on(instruction)) {
+        (_, Some(BranchOn::Register { register, bits: u64::MAX, taken_when_zero })) => (register, at, taken_when_zero),
+        (Some(Comparison { register, bits: u64::MAX, flag: Flag::Zero }), _) => {
+            let [branch] = function.step(at).next[..] else { return None };
+            let on = arch.branch_on(&function.step(branch).instruction)?;
+            let BranchOn::Flag { flag: Flag::Zero, taken_when_set } = on else { return None };
+            (register, branch, taken_when_set)
+        }
+        _ => return None,
     };
     let value = state.registers[register];
-    let [branch] = function.step(at).next[..] else { return None };
     let near =
         value.symbol.is_some() && value.symbol == address.symbol && address.offset.wrapping_sub(value.offset) < 1 << 16;
     let jump = &function.step(branch).instruction;
-    let BranchOn::Flag { flag: Flag::Zero, taken_when_set } = function.arch.branch_on(jump)? else { return None };
     let Flow::Branch(target) = jump.flow else { return None };
-    let when_null = if taken_when_set { target } else { jump.next_ip() };
+    let when_null = if taken_when_null { target } else { jump.next_ip() };
     Some((branch, near.then(|| function.index(when_null)).flatten()?))
 }
 

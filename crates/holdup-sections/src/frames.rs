@@ -1,10 +1,11 @@
 //! Call frame information: pieces of functions, and where the return address lies at each instruction.
 //!
-//! DWARF 5 section 6.4. The canonical frame address is the stack pointer before the call; on x86-64 the return address lies 8
-//! bytes below it.
+//! DWARF 5 section 6.4. The canonical frame address is the stack pointer before the call. On x86-64 the return address lies 8
+//! bytes below it; on AArch64 a call leaves it in x30.
 
 use crate::arch::Unwind;
 use gimli::{BaseAddresses, CfaRule, EhFrame, EndianSlice, LittleEndian, UnwindContext, UnwindSection};
+use holdup_model::sections::CalleeRange;
 use std::collections::BTreeMap;
 
 type Slice<'a> = EndianSlice<'a, LittleEndian>;
@@ -24,6 +25,8 @@ pub(crate) struct Row {
     pub(crate) begin: u64,
     pub(crate) end: u64,
     pub(crate) frame: Frame,
+    /// Where the return address is, from the canonical frame address; `None` while it is in its register.
+    pub(crate) return_address: Option<i64>,
     /// As [`holdup_model::sections::CalleeRange::saved`] has it.
     pub(crate) saved: [u8; 6],
 }
@@ -48,6 +51,7 @@ impl<'a> Frames<'a> {
         let (address, bytes) = section.unwrap_or((0, &[]));
         let mut frame = EhFrame::new(bytes, LittleEndian);
         frame.set_address_size(8);
+        frame.set_vendor(registers.vendor);
         let bases = BaseAddresses::default().set_eh_frame(address).set_text(text);
         let mut found = BTreeMap::new();
         let mut common = BTreeMap::new();
@@ -92,7 +96,7 @@ impl<'a> Frames<'a> {
         let mut context = UnwindContext::new();
         let Ok(mut table) = description.rows(&self.section, &self.bases, &mut context) else { return rows };
         while let Ok(Some(row)) = table.next_row() {
-            let Unwind { stack, frame, saved } = *self.registers;
+            let Unwind { stack, frame, saved, return_address, .. } = *self.registers;
             let frame = match row.cfa() {
                 CfaRule::RegisterAndOffset { register, offset } if *register == stack => Frame::Stack(*offset),
                 CfaRule::RegisterAndOffset { register, offset } if *register == frame => Frame::Base(*offset),
@@ -100,11 +104,15 @@ impl<'a> Frames<'a> {
             };
             let saved = saved.map(|register| match row.register(register) {
                 Some(gimli::RegisterRule::Offset(bytes)) if bytes % 8 == 0 => {
-                    u8::try_from(bytes / -8).unwrap_or_default()
+                    u8::try_from(bytes / -8).unwrap_or(CalleeRange::ELSEWHERE)
                 }
                 _ => 0,
             });
-            rows.push(Row { begin: row.start_address(), end: row.end_address(), frame, saved });
+            let return_address = match row.register(return_address) {
+                Some(gimli::RegisterRule::Offset(bytes)) => Some(bytes),
+                _ => None,
+            };
+            rows.push(Row { begin: row.start_address(), end: row.end_address(), frame, return_address, saved });
             if rows.len() >= MOST_ROWS {
                 break;
             }

@@ -22,6 +22,8 @@ pub(crate) enum Exit {
     Unknown,
     /// To nowhere: a call that never returns, a trap.
     Ends,
+    /// The bytes are no instruction that is known.
+    NotKnown,
 }
 
 /// An instruction with what follows.
@@ -224,7 +226,7 @@ impl<'p, 'a> Reader<'p, 'a> {
     fn leads(&mut self, instruction: &Instruction, level: Option<u64>) -> (Vec<u64>, Exit) {
         let behind = instruction.next_ip();
         match instruction.flow {
-            Flow::Next => (vec![behind], Exit::Stays),
+            Flow::Next | Flow::Helper(_) => (vec![behind], Exit::Stays),
             Flow::Call(_) | Flow::CallSlot(_) | Flow::CallUnknown | Flow::SystemCall => {
                 let final_report = level.is_some_and(|level| level >= postgres::LEAST_FINAL_LEVEL)
                     && self.is_named(instruction, &[postgres::REPORT_ENDS]);
@@ -244,6 +246,7 @@ impl<'p, 'a> Reader<'p, 'a> {
             },
             Flow::Return => (Vec::new(), Exit::Returns),
             Flow::Ends => (Vec::new(), Exit::Ends),
+            Flow::NotKnown => (Vec::new(), Exit::NotKnown),
         }
     }
 
@@ -330,6 +333,7 @@ fn comes_back(program: &mut Program<'_>, entry: u64, depth: u32) -> bool {
                     }
                 }
                 Flow::Ends => break,
+                Flow::NotKnown => return true,
                 _ => {}
             }
         }

@@ -21,7 +21,7 @@ pub(crate) fn of(program: Program<'_>, wanted: &Wanted) -> SectionMap {
 
 /// The wanted ones of the sections that were found.
 fn assemble(mut analysis: Analysis<'_>, wanted: &Wanted) -> SectionMap {
-    let mut map = SectionMap { build_id: analysis.program.image.build_id.clone(), ..SectionMap::default() };
+    let mut map = empty(&analysis);
     map.notes = analysis.program.image.notes.clone();
     let product = is_postgres(&analysis.program);
     if wanted.shipped && !product {
@@ -59,6 +59,11 @@ fn assemble(mut analysis: Analysis<'_>, wanted: &Wanted) -> SectionMap {
     map.imports = inside.imports.into_iter().collect();
     map.notes.extend(inside.notes);
     map
+}
+
+fn empty(analysis: &Analysis<'_>) -> SectionMap {
+    let image = &analysis.program.image;
+    SectionMap { build_id: image.build_id.clone(), machine: image.arch.machine(), ..SectionMap::default() }
 }
 
 /// Whether the binary is a PostgreSQL server.
@@ -161,7 +166,7 @@ fn joined(pieces: Vec<Piece>, section: u16) -> Vec<SectionRange> {
 
 /// The functions of a library that take a spin lock, of those that are asked for: all of their code is waiting.
 pub(crate) fn of_library(analysis: &mut Analysis<'_>, names: &[&str]) -> SectionMap {
-    let mut map = SectionMap { build_id: analysis.program.image.build_id.clone(), ..SectionMap::default() };
+    let mut map = empty(analysis);
     for name in shipped::SPIN_LOCKS.iter().filter(|name| names.contains(name)) {
         let Some(symbol) = analysis.program.image.symbols.get(*name).and_then(|symbols| symbols.first()).copied()
         else {

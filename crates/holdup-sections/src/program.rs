@@ -24,7 +24,7 @@ pub(crate) struct Program<'a> {
 
 impl<'a> Program<'a> {
     /// Scans the code of an image.
-    pub(crate) fn scan(image: Image<'a>) -> Self {
+    pub(crate) fn scan(mut image: Image<'a>) -> Self {
         let (mut calls, mut jumps) = (Vec::new(), BTreeSet::new());
         let (mut atomic, mut spinning) = (BTreeSet::new(), BTreeSet::new());
         for (number, fragment) in image.fragments.iter().enumerate() {
@@ -32,6 +32,9 @@ impl<'a> Program<'a> {
                 match instruction.flow {
                     Flow::Call(to) => calls.push((to, instruction.ip)),
                     Flow::Jump(to) | Flow::Branch(to) => {
+                        if image.arch.may_acquire(&instruction) {
+                            atomic.insert(number);
+                        }
                         if !(fragment.begin..fragment.end).contains(&to)
                             && let Some(other) = image.fragment(to)
                         {
@@ -54,6 +57,12 @@ impl<'a> Program<'a> {
             }
         }
         calls.sort_unstable();
+        image.find_helpers(calls.iter().map(|call| call.0));
+        let of_helpers = calls.iter().filter(|call| image.helpers.contains_key(&call.0));
+        for at in of_helpers.map(|call| call.1) {
+            let may_acquire = image.instruction(at).is_some_and(|call| image.arch.may_acquire(&call));
+            atomic.extend(image.fragment(at).filter(|_| may_acquire));
+        }
         let (returns, stubs) = (BTreeMap::new(), BTreeMap::new());
         let mut program = Program { image, calls, jumps, atomic, spinning, returns, stubs };
         program.find_stubs();

@@ -1,5 +1,6 @@
 //! The maps of PostgreSQL servers of all versions that holdup knows: those that are installed, and those that
-//! `HOLDUP_POSTGRES_SERVERS` names (paths with colons between them; unpacked packages will do, nothing is run).
+//! `HOLDUP_POSTGRES_SERVERS` names (paths with colons between them; unpacked packages will do, also of another architecture,
+//! nothing is run).
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
 
@@ -9,7 +10,7 @@ use holdup_sections::{Wanted, map};
 use holdup_testkit::ignore;
 use std::path::PathBuf;
 
-/// The sections that explanations name, in every version from 15 to 18; names that stand for each other with a bar
+/// The sections that explanations name, in every version from 15 to 19; names that stand for each other with a bar
 /// between them. A spin lock that is inlined has the name of the function whose source takes it, and what the compiler
 /// leaves in a separate function has that function's name.
 const EVERYWHERE: &[&str] = &[
@@ -33,7 +34,7 @@ const EVERYWHERE: &[&str] = &[
 
 fn servers() -> Vec<PathBuf> {
     let named = std::env::var("HOLDUP_POSTGRES_SERVERS").unwrap_or_default();
-    let installed = (15..=18).map(|major| PathBuf::from(format!("/usr/lib/postgresql/{major}/bin/postgres")));
+    let installed = (15..=19).map(|major| PathBuf::from(format!("/usr/lib/postgresql/{major}/bin/postgres")));
     let named = named.split(':').filter(|path| !path.is_empty()).map(PathBuf::from);
     installed.filter(|path| path.exists()).chain(named).collect()
 }
@@ -77,7 +78,8 @@ fn every_version_has_the_locks_that_matter() {
         let here = EVERYWHERE.len() - absent.len();
         let (version, sections, notes) = (version(&elf), map.sections.len(), map.notes.len());
         eprintln!(
-            "{version}: {sections} sections, {here} of {} named, {notes} notes, {took:.2} s CPU",
+            "{version} {:?}: {sections} sections, {here} of {} named, {notes} notes, {took:.2} s CPU",
+            map.machine,
             EVERYWHERE.len()
         );
         let kept = CachedAnalysis {

@@ -314,6 +314,9 @@ fn build_id(head: &[u8]) -> Option<&[u8]> {
 fn analyse(bytes: &[u8], (is_program, functions): &Question) -> Result<Analysis, String> {
     let elf = object::File::parse(bytes).map_err(|e| e.to_string())?;
     let segments = segments(&elf);
+    if elf.architecture() != object::Architecture::X86_64 {
+        return Err(format!("it is for {:?}, and the BPF programs read the registers of x86-64", elf.architecture()));
+    }
     let (map, callees) = if *is_program {
         let named = functions.iter().map(|name| NamedFunction { name: name.clone(), lock: None }).collect();
         let wanted = Wanted { shipped: true, functions: named };

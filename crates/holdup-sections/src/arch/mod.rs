@@ -1,14 +1,16 @@
 //! Architectures: a folder each, and a line in [`ALL`]. The analysis is the same for all of them; what an instruction does
 //! is theirs.
 
+mod aarch64;
 mod x86_64;
 
 use crate::image::Image;
 use crate::values::{Nodes, State, Value};
 use gimli::Register;
+use holdup_model::sections::Machine;
 
 /// Every architecture whose binaries are analysed.
-pub(crate) static ALL: &[&dyn Architecture] = &[&x86_64::X86_64];
+pub(crate) static ALL: &[&dyn Architecture] = &[&x86_64::X86_64, &aarch64::Aarch64];
 
 /// One instruction: where control goes from it, and its own form.
 #[derive(Debug, Clone, Copy)]
@@ -23,6 +25,9 @@ pub(crate) struct Instruction {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Form {
     X86(iced_x86::Instruction),
+    Arm(aarch64::Own),
+    /// Nothing: these bytes are no instruction, or none that the decoder knows.
+    None,
 }
 
 /// Where control goes from an instruction.
@@ -43,6 +48,18 @@ pub(crate) enum Flow {
     Return,
     /// Nowhere.
     Ends,
+    /// Into a helper that is known as a whole ([`Helper`]), and to the next instruction.
+    Helper(u64),
+    /// The bytes are not understood.
+    NotKnown,
+}
+
+/// A function that does one atomic operation: an instruction that calls it is that operation.
+#[derive(Debug, Clone)]
+pub(crate) struct Helper {
+    pub(crate) form: Form,
+    /// The pieces of its code (begin, end) that run before the operation is done.
+    pub(crate) before: Vec<(u64, u64)>,
 }
 
 impl Instruction {
@@ -81,7 +98,26 @@ pub(crate) struct Comparison {
 /// What a conditional branch is taken on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BranchOn {
-    Flag { flag: Flag, taken_when_set: bool },
+    Flag {
+        flag: Flag,
+        taken_when_set: bool,
+    },
+    /// These bits of a register being zero, or not.
+    Register {
+        register: usize,
+        bits: u64,
+        taken_when_zero: bool,
+    },
+}
+
+/// How it shows whether an atomic operation found what it wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shown {
+    Flag(Flag),
+    /// By the old value.
+    OldValue,
+    /// By control being there: else it went elsewhere.
+    Surely,
 }
 
 /// An instruction that puts a flag into a register, as one of these bits or none.
@@ -103,8 +139,11 @@ pub(crate) struct Access {
     pub(crate) is_atomic: bool,
     /// The register that has the old value then.
     pub(crate) old: Option<usize>,
-    /// How the outcome shows, other than by the old value.
-    pub(crate) shown: Option<Flag>,
+    pub(crate) shown: Shown,
+    /// The register that is zero where the write was made, when it may fail.
+    pub(crate) status: Option<usize>,
+    /// Where control goes when it finds another value than it wants, not to the next instruction.
+    pub(crate) fails_to: Option<u64>,
 }
 
 /// The kinds of writes; values are `None` where they are not known.
@@ -151,10 +190,10 @@ pub(crate) struct Abi {
     /// Those that a called function leaves as they are, without the stack pointer.
     pub(crate) kept: &'static [usize],
     pub(crate) others: &'static [usize],
-    /// Number of the flags in a [`holdup_model::sections::Condition`].
-    pub(crate) flags: u8,
     pub(crate) zero_flag: u64,
     pub(crate) carry_flag: u64,
+    /// What a call puts on the stack; 0 where it leaves the return address in a register.
+    pub(crate) call_bytes: i64,
     /// Relocations of slots with addresses of imported functions.
     pub(crate) slots: [object::elf::RelocationType; 2],
     /// A stub that calls an imported function is no longer than this, bytes.
@@ -165,8 +204,10 @@ pub(crate) struct Abi {
 /// Registers as unwind information numbers them.
 #[derive(Debug)]
 pub(crate) struct Unwind {
+    pub(crate) vendor: gimli::Vendor,
     pub(crate) stack: Register,
     pub(crate) frame: Register,
+    pub(crate) return_address: Register,
     /// In the order of [`holdup_model::sections::CalleeRange::saved`].
     pub(crate) saved: [Register; 6],
 }
@@ -176,7 +217,10 @@ pub(crate) type Instructions<'a> = Box<dyn Iterator<Item = Instruction> + 'a>;
 
 /// What the analysis asks of an architecture.
 pub(crate) trait Architecture: Sync {
-    fn machine(&self) -> object::Architecture;
+    fn id(&self) -> &'static str;
+    fn machine(&self) -> Machine;
+    /// What ELF files for it say.
+    fn elf(&self) -> object::elf::Machine;
     fn abi(&self) -> &'static Abi;
     /// The instructions of code that begins at an address.
     fn instructions<'a>(&self, code: &'a [u8], at: u64) -> Instructions<'a>;
@@ -192,6 +236,10 @@ pub(crate) trait Architecture: Sync {
     fn may_count(&self, instruction: &Instruction) -> bool;
     /// What it does to memory; `state` is before it.
     fn access(&self, instruction: &Instruction, state: &State, nodes: &mut Nodes) -> Option<Access>;
+    /// What it does to a second place.
+    fn second_access(&self, _: &Instruction, _: &State, _: &mut Nodes) -> Option<Access> {
+        None
+    }
     /// Makes `state` that behind it. `later`: whether this belongs to a flood.
     fn step(&self, instruction: &Instruction, state: &mut State, later: bool, nodes: &mut Nodes);
     fn comparison(&self, instruction: &Instruction) -> Option<Comparison>;
@@ -205,6 +253,10 @@ pub(crate) trait Architecture: Sync {
     fn first_argument(&self, instruction: &Instruction) -> Option<Option<u64>>;
     /// The slot of the imported function that a stub at the begin of this code jumps through.
     fn stub(&self, code: &[u8], at: u64) -> Option<u64>;
+    /// The helper whose code begins here.
+    fn helper(&self, _code: &[u8], _at: u64) -> Option<Helper> {
+        None
+    }
     /// Addresses that instructions make.
     fn addresses(&self, instructions: Instructions<'_>) -> Vec<u64>;
     /// Where a jump through a table leads, all of it `inside`; `before` has the instructions before it, the last one first.

@@ -2,7 +2,7 @@
 
 use super::state::{address, operand};
 use super::{RAX, number, width};
-use crate::arch::{Access, Change, Flag};
+use crate::arch::{Access, Change, Flag, Shown};
 use crate::values::{Nodes, State};
 use iced_x86::{Instruction, Mnemonic, OpKind};
 
@@ -30,12 +30,12 @@ pub(super) fn access(instruction: &Instruction, state: &State, nodes: &mut Nodes
     let address = address(state, instruction, nodes);
     let change = change(instruction, bytes, state, nodes);
     let (old, shown) = match instruction.mnemonic() {
-        Mnemonic::Xchg | Mnemonic::Xadd => (number(instruction.op1_register()), None),
-        Mnemonic::Cmpxchg => (Some(RAX), Some(Flag::Zero)),
-        Mnemonic::Bts => (None, Some(Flag::Carry)),
-        _ => (None, None),
+        Mnemonic::Xchg | Mnemonic::Xadd => (number(instruction.op1_register()), Shown::OldValue),
+        Mnemonic::Cmpxchg => (Some(RAX), Shown::Flag(Flag::Zero)),
+        Mnemonic::Bts => (None, Shown::Flag(Flag::Carry)),
+        _ => (None, Shown::OldValue),
     };
-    Some(Access { address, bytes, change, is_atomic, old, shown })
+    Some(Access { address, bytes, change, is_atomic, old, shown, status: None, fails_to: None })
 }
 
 fn change(instruction: &Instruction, bytes: usize, state: &State, nodes: &mut Nodes) -> Change {

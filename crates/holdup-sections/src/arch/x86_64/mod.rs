@@ -8,7 +8,9 @@ use super::{
 };
 use crate::image::Image;
 use crate::values::{Nodes, State, Value, mask};
+use holdup_model::sections::Machine;
 use iced_x86::{ConditionCode, Decoder, DecoderOptions, FlowControl, Mnemonic, OpKind, Register};
+use std::sync::LazyLock;
 
 pub(super) struct X86_64;
 
@@ -26,15 +28,17 @@ static ABI: Abi = Abi {
     arguments: &[7, 6, 2, 1, 8, 9],
     kept: &[3, 5, 12, 13, 14, 15],
     others: OTHERS,
-    flags: holdup_model::sections::Condition::FLAGS,
     // In rflags (Intel SDM volume 1, 3.4.3).
     zero_flag: 1 << 6,
     carry_flag: 1,
+    call_bytes: 8,
     slots: [object::elf::R_X86_64_JUMP_SLOT, object::elf::R_X86_64_GLOB_DAT],
     // `endbr64`, `bnd jmp`, or `jmp` with a 32-bit offset: none is longer than this before the jump is done.
     stub_bytes: 6,
     // System V psABI for x86-64, figure 3.36.
     unwind: Unwind {
+        vendor: gimli::Vendor::Default,
+        return_address: gimli::X86_64::RA,
         stack: gimli::X86_64::RSP,
         frame: gimli::X86_64::RBP,
         saved: [
@@ -49,8 +53,16 @@ static ABI: Abi = Abi {
 };
 
 impl Architecture for X86_64 {
-    fn machine(&self) -> object::Architecture {
-        object::Architecture::X86_64
+    fn id(&self) -> &'static str {
+        "x86-64"
+    }
+
+    fn machine(&self) -> Machine {
+        Machine::X86_64
+    }
+
+    fn elf(&self) -> object::elf::Machine {
+        object::elf::EM_X86_64
     }
 
     fn abi(&self) -> &'static Abi {
@@ -203,17 +215,22 @@ impl Architecture for X86_64 {
         });
         let most = most.map_or(1024, |most| most.saturating_add(1).min(1024));
         (0..most)
-            .map_while(|entry| image.number(table.wrapping_add(4 * entry)))
-            .map(|offset| table.wrapping_add_signed(i64::from(offset)))
+            .map_while(|entry| image.number(table.wrapping_add(4 * entry), 4))
+            .map(|offset| table.wrapping_add_signed(i64::from(offset as i32)))
             .take_while(|to| inside(*to))
             .collect()
     }
 }
 
+/// What stands for an instruction of another architecture, which none of this one is.
+static NONE: LazyLock<iced_x86::Instruction> = LazyLock::new(iced_x86::Instruction::new);
+
 /// The decoder's form of an instruction.
 fn own(instruction: &Instruction) -> &iced_x86::Instruction {
-    let Form::X86(own) = &instruction.form;
-    own
+    match &instruction.form {
+        Form::X86(own) => own,
+        Form::Arm(_) | Form::None => &NONE,
+    }
 }
 
 fn of(own: iced_x86::Instruction) -> Instruction {
@@ -223,6 +240,7 @@ fn of(own: iced_x86::Instruction) -> Instruction {
     };
     let slot = || own.is_ip_rel_memory_operand().then(|| own.ip_rel_memory_address());
     let flow = match own.flow_control() {
+        _ if own.is_invalid() => Flow::NotKnown,
         FlowControl::Next | FlowControl::XbeginXabortXend => Flow::Next,
         FlowControl::Call => near().map_or(Flow::SystemCall, Flow::Call),
         FlowControl::IndirectCall => slot().map_or(Flow::CallUnknown, Flow::CallSlot),
