@@ -138,12 +138,25 @@ pub struct CalleeRange {
     /// those that are still in the register, [`CalleeRange::ELSEWHERE`] for those further away.
     #[serde(default)]
     pub saved: [u8; 6],
-    /// Whether the return address is still in x30 (arm64), and nowhere on the stack.
+    /// Where the return address is.
     #[serde(default)]
-    pub in_register: bool,
+    pub return_address: ReturnAddress,
     /// Bytes from the stack pointer to the caller's (arm64); on x86-64 that is the place behind the return address.
     #[serde(default)]
     pub frame_bytes: i32,
+}
+
+/// Where the return address of a function is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReturnAddress {
+    /// On the stack.
+    #[default]
+    Stack,
+    /// In x30 (arm64).
+    Register,
+    /// In x30, and nothing is left to do but to return: what is true there is true already.
+    Done,
 }
 
 impl CalleeRange {

@@ -1,6 +1,6 @@
 //! The whole analysis: every function that takes a lock, and those that get one from a function that they call.
 
-use crate::arch::{Flow, Instruction};
+use crate::arch::{Change, Flow, Instruction};
 use crate::atomic::{Attempt, Word};
 use crate::calls::CallSummaries;
 use crate::decide::{Decision, decide};
@@ -169,6 +169,8 @@ impl<'a> Analysis<'a> {
                 let Some(attempt) = attempt else { continue };
                 match decide(function, place, state, &attempt) {
                     Ok(decision) => all.push(Taken::here(place, attempt.word, decision)),
+                    // Bits that are set are a lock only where a branch looks at what they were.
+                    Err(_) if access.is_some_and(|access| matches!(access.change, Change::Set { .. })) => {}
                     Err(why) => {
                         self.give_up(function.entry, format!("the atomic operation at {:#x}: {why}", instruction.ip));
                     }
@@ -356,7 +358,8 @@ impl<'a> Analysis<'a> {
         if name.symbol.is_some() {
             return None;
         }
-        self.program.image.identifier(name.offset).map(str::to_owned)
+        let name = self.program.image.identifier(name.offset)?;
+        (!postgres::INLINED.contains(&name)).then(|| name.to_owned())
     }
 
     /// The stack pointer's distance from the return address at every instruction of a function, bytes.

@@ -22,6 +22,15 @@ impl Word {
         }
     }
 
+    /// Whether taking one takes the other.
+    pub(crate) fn overlaps(&self, other: &Word) -> bool {
+        let bits = match (self, other) {
+            (Word::Memory { bits: a, .. }, Word::Memory { bits: b, .. }) => a == b || a & b != 0,
+            _ => true,
+        };
+        bits && self.same(other)
+    }
+
     /// Whether both may be the same field of the same structure, and are taken alike.
     pub(crate) fn alike(&self, other: &Word) -> bool {
         match (self, other) {

@@ -102,7 +102,7 @@ impl CachedAnalysis {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use holdup_model::sections::{LockWord, Machine, Section, SectionRange, SectionRole, SectionSource};
+    use holdup_model::sections::{LockWord, Machine, ReturnAddress, Section, SectionRange, SectionRole, SectionSource};
     use proptest::prelude::*;
 
     fn sample() -> CachedAnalysis {
@@ -122,7 +122,7 @@ mod tests {
             return_address_bytes: -8,
             by_frame_pointer: true,
             saved: [0; 6],
-            in_register: false,
+            return_address: ReturnAddress::Stack,
             frame_bytes: 0,
         };
         CachedAnalysis {

@@ -6,7 +6,7 @@ use crate::frames::{Frame, Row};
 use crate::image::{Image, Symbol};
 use crate::program::Program;
 use crate::shipped::postgres;
-use holdup_model::sections::CalleeRange;
+use holdup_model::sections::{CalleeRange, ReturnAddress};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Calls are followed so deep.
@@ -203,7 +203,7 @@ fn range(row: &Row, abi: &Abi, bytes: i64, by_frame_pointer: bool, begin: u64, e
     Some(match row.return_address {
         Some(from_frame) => {
             let return_address_bytes = small(bytes.checked_add(from_frame)?)?;
-            CalleeRange { return_address_bytes, frame_bytes, in_register: false, ..plain }
+            CalleeRange { return_address_bytes, frame_bytes, return_address: ReturnAddress::Stack, ..plain }
         }
         None => CalleeRange { frame_bytes, ..plain },
     })
@@ -212,14 +212,14 @@ fn range(row: &Row, abi: &Abi, bytes: i64, by_frame_pointer: bool, begin: u64, e
 /// Code that has the return address as at its entry, as stubs have that jump on.
 fn stub(at: u64, bytes: u64, abi: &Abi) -> CalleeRange {
     let end = at.saturating_add(bytes);
-    let in_register = abi.call_bytes == 0;
+    let return_address = if abi.call_bytes == 0 { ReturnAddress::Register } else { ReturnAddress::Stack };
     CalleeRange {
         begin: at,
         end,
         return_address_bytes: 0,
         by_frame_pointer: false,
         saved: [0; 6],
-        in_register,
+        return_address,
         frame_bytes: 0,
     }
 }
@@ -237,6 +237,8 @@ fn finish(mut inside: Inside, stubs: &BTreeSet<u64>, image: &Image<'_>) -> Insid
         match image.helpers.get(at) {
             Some(helper) => {
                 inside.ranges.extend(helper.before.iter().map(|(begin, end)| stub(*begin, end - begin, abi)));
+                let done = |range| CalleeRange { return_address: ReturnAddress::Done, ..range };
+                inside.ranges.extend(helper.after.iter().map(|(begin, end)| done(stub(*begin, end - begin, abi))));
             }
             None => inside.ranges.push(stub(*at, abi.stub_bytes, abi)),
         }

@@ -125,7 +125,7 @@ impl Flood<'_> {
             }
             (Effect::None, _) => {}
         }
-        if access.and_then(|access| attempt(&access, &function.nodes)).is_some_and(|a| a.word.same(self.word))
+        if access.and_then(|access| attempt(&access, &function.nodes)).is_some_and(|a| a.word.overlaps(self.word))
             || calls.acquires(function, at, state).is_some_and(|other| other.same(self.word))
         {
             return Err(format!("it is taken again at {:#x} before a release", instruction.ip));
@@ -179,6 +179,7 @@ impl Flood<'_> {
 
     fn arrive(&mut self, function: &mut Function, (from, to): (Index, Index), state: &State) {
         let ip = function.step(to).instruction.ip;
+        let from = (from, function.repeats(from, to));
         if self.states.arrive(from, (to, ip), state, true, &mut function.nodes) {
             self.waiting.insert(to);
         }

@@ -79,7 +79,7 @@ impl Function {
         let mut nodes = std::mem::take(&mut self.nodes);
         let mut states = JoinedStates::default();
         let first = State::entry(self.arch.abi(), &mut nodes);
-        states.arrive(Index::MAX, (entry, self.entry), &first, false, &mut nodes);
+        states.arrive((Index::MAX, false), (entry, self.entry), &first, false, &mut nodes);
         let mut waiting = std::collections::BTreeSet::from([entry]);
         let mut rounds = 0;
         while let Some(begin) = waiting.pop_first() {
@@ -101,7 +101,8 @@ impl Function {
                 }
                 for &next in &step.next {
                     let ip = self.steps[next as usize].instruction.ip;
-                    let changed = states.arrive(at, (next, ip), &state, false, &mut nodes);
+                    let from = (at, self.repeats(at, next));
+                    let changed = states.arrive(from, (next, ip), &state, false, &mut nodes);
                     if changed {
                         waiting.insert(next);
                     }
@@ -112,6 +113,13 @@ impl Function {
         self.states = states;
         self.nodes = nodes;
         Ok(())
+    }
+
+    /// Whether a branch leads back to the instruction right before it.
+    pub(crate) fn repeats(&self, branch: Index, to: Index) -> bool {
+        let Some(step) = self.steps.get(branch as usize) else { return false };
+        let to = &self.step(to).instruction;
+        to.next_ip() == step.instruction.ip && step.instruction.flow == Flow::Branch(to.ip)
     }
 
     /// The first instructions of basic blocks, sorted.

@@ -12,7 +12,7 @@
 //!    continues with the return address minus 1, which lies in the call instruction; at most [`DEEPEST`] times.
 
 use holdup_model::sections::{
-    CalleeRange, Condition, LockWord, Machine, SectionMap, SectionRange, SectionRole, WordBase,
+    CalleeRange, Condition, LockWord, Machine, ReturnAddress, SectionMap, SectionRange, SectionRole, WordBase,
 };
 use std::collections::BTreeSet;
 
@@ -55,8 +55,8 @@ pub enum Kind {
         by_frame_pointer: bool,
         /// Where its caller's registers are kept.
         saved: [u8; 6],
-        /// Whether the return address is still in x30 (arm64).
-        in_register: bool,
+        /// Where that is, if not there.
+        return_address: ReturnAddress,
         /// Bytes to the caller's stack pointer (arm64).
         frame_bytes: i32,
     },
@@ -130,8 +130,8 @@ fn flatten(ranges: &[SectionRange], callees: &[CalleeRange], bias: u64, first_se
         }
     }
     for callee in callees.iter().filter(|callee| callee.begin < callee.end) {
-        let CalleeRange { return_address_bytes, by_frame_pointer, saved, in_register, frame_bytes, .. } = *callee;
-        let kind = Kind::Callee { return_address_bytes, by_frame_pointer, saved, in_register, frame_bytes };
+        let CalleeRange { return_address_bytes, by_frame_pointer, saved, return_address, frame_bytes, .. } = *callee;
+        let kind = Kind::Callee { return_address_bytes, by_frame_pointer, saved, return_address, frame_bytes };
         for here in &mut called[place(callee.begin)..place(callee.end)] {
             here.get_or_insert(kind);
         }
@@ -229,34 +229,36 @@ pub fn classify(table: &Table, ip: u64, registers: &Registers, stack: &dyn Fn(u6
     let mut at = ip;
     let machine = table.machine;
     let value = |number| registers.value(number, machine);
-    let mut frame = Up { machine, registers, stack, pointer: value(machine.stack()), saved: [None; 6], depth: 0 };
+    let mut frame = Up { machine, registers, stack, pointer: value(machine.stack()), saved: [None; 6], is_own: true };
     // Known as long as every frame below kept it as its frame pointer.
     let mut frame_pointer = Some(value(machine.frame()));
     for depth in 0..=DEEPEST {
-        frame.depth = depth;
         let mut callee = None;
         for entry in table.at(at) {
             match entry.kind {
                 Kind::Range { section, role, when, word } => {
-                    if when.is_none_or(|when| depth == 0 && when.holds(value(when.register))) {
+                    if when.is_none_or(|when| frame.is_own && when.holds(value(when.register))) {
                         let word = word.and_then(|word| frame.word(word, section));
                         return Some(Inside { section, role, word });
                     }
                 }
-                Kind::Callee { return_address_bytes, by_frame_pointer, saved, in_register, frame_bytes } => {
-                    callee = Some((return_address_bytes, by_frame_pointer, saved, in_register, frame_bytes));
+                Kind::Callee { return_address_bytes, by_frame_pointer, saved, return_address, frame_bytes } => {
+                    callee = Some((return_address_bytes, by_frame_pointer, saved, return_address, frame_bytes));
                 }
             }
         }
-        let (bytes, by_frame_pointer, saved, in_register, frame_bytes) = callee?;
+        let (bytes, by_frame_pointer, saved, return_address, frame_bytes) = callee?;
+        let done = return_address == ReturnAddress::Done;
         let base = if by_frame_pointer { frame_pointer? } else { frame.pointer };
         let place = base.wrapping_add_signed(i64::from(bytes));
-        let return_address = match machine {
+        let return_address = match (return_address, machine) {
             // Up the stack nothing is in x30: a call has overwritten it.
-            _ if in_register => (depth == 0).then(|| value(LINK))?,
-            Machine::X86_64 => stack(place)?,
-            Machine::Aarch64 => stack(place)? & ADDRESS_BITS,
+            (ReturnAddress::Register | ReturnAddress::Done, _) => (depth == 0).then(|| value(LINK))?,
+            (ReturnAddress::Stack, Machine::X86_64) => stack(place)?,
+            (ReturnAddress::Stack, Machine::Aarch64) => stack(place)? & ADDRESS_BITS,
         };
+        // Of a function that is done, the caller has the same registers.
+        frame.is_own = done;
         frame_pointer = if by_frame_pointer { stack(base) } else { None };
         frame.pointer = match machine {
             Machine::X86_64 => place.wrapping_add(8),
@@ -266,7 +268,7 @@ pub fn classify(table: &Table, ip: u64, registers: &Registers, stack: &dyn Fn(u6
             let place = frame.pointer.wrapping_sub(8 * u64::from(times));
             *at = Some((times != CalleeRange::ELSEWHERE).then_some(place));
         }
-        at = return_address.wrapping_sub(1);
+        at = if done { return_address } else { return_address.wrapping_sub(1) };
     }
     None
 }
@@ -279,7 +281,8 @@ struct Up<'a> {
     pointer: u64,
     /// Where its registers are kept, in the order of [`CalleeRange::saved`]; of those that a callee saved too far away, nothing.
     saved: [Option<Option<u64>>; 6],
-    depth: usize,
+    /// Whether the registers are those of this frame.
+    is_own: bool,
 }
 
 impl Up<'_> {
@@ -292,7 +295,7 @@ impl Up<'_> {
                 let own = Some(self.registers.value(number, self.machine));
                 let place = self.machine.saved().iter().position(|kept| *kept == number);
                 match place.map(|place| self.saved[place]) {
-                    _ if self.depth == 0 => own,
+                    _ if self.is_own => own,
                     Some(None) => own,
                     Some(Some(at)) => (self.stack)(at?),
                     None => None,

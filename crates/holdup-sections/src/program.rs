@@ -47,10 +47,10 @@ impl<'a> Program<'a> {
                     Flow::Next if image.arch.is_pause(&instruction) => {
                         spinning.insert(number);
                     }
-                    Flow::CallSlot(slot) => {
-                        if image.slots.get(&slot).is_some_and(|name| shipped::spin_lock(name).is_some()) {
-                            spinning.insert(number);
-                        }
+                    Flow::CallSlot(slot)
+                        if image.slots.get(&slot).is_some_and(|name| shipped::spin_lock(name).is_some()) =>
+                    {
+                        spinning.insert(number);
                     }
                     _ => {}
                 }

@@ -141,16 +141,18 @@ impl State {
         State { registers, slots: BTreeMap::new() }
     }
 
-    /// Joins the state of another path, at `at`.
-    fn meet(&mut self, other: &State, at: u64, later: bool, nodes: &mut Nodes) {
+    /// Joins the state of another path, at `at`. `repeats`: the other repeats the instruction there alone, so that what met there
+    /// before is still what comes from elsewhere. (In a longer loop that may have been computed anew meanwhile.)
+    fn meet(&mut self, other: &State, at: u64, later: bool, repeats: bool, nodes: &mut Nodes) {
         for register in 0..MOST_REGISTERS {
             let (mine, theirs) = (self.registers[register], other.registers[register]);
             let zero = mine.zero & theirs.zero;
-            self.registers[register] = if mine.same(theirs) {
-                Value { zero, ..mine }
-            } else {
-                Value { zero, ..nodes.symbol(Node::Meeting { at, place: register as i64, later }) }
-            };
+            if mine.same(theirs) {
+                self.registers[register] = Value { zero, ..mine };
+                continue;
+            }
+            let meeting = nodes.symbol(Node::Meeting { at, place: register as i64, later });
+            self.registers[register] = if repeats && theirs.same(meeting) { mine } else { Value { zero, ..meeting } };
         }
         self.slots.retain(|slot, (bytes, mine)| {
             other.slots.get(slot).is_some_and(|(width, theirs)| width == bytes && theirs.same(*mine))
@@ -198,8 +200,8 @@ impl State {
 /// States where several paths meet.
 #[derive(Debug, Default)]
 pub(crate) struct JoinedStates {
-    /// By place, then by where a path comes from.
-    arrived: BTreeMap<u32, BTreeMap<u32, State>>,
+    /// By place, then by whether it repeats that instruction alone, and where it comes from.
+    arrived: BTreeMap<u32, BTreeMap<(bool, u32), State>>,
     known: BTreeMap<u32, (State, u32)>,
 }
 
@@ -223,26 +225,28 @@ impl JoinedStates {
         self.known.keys().copied()
     }
 
-    /// A path arrives at a place (its number and address) from another. Whether the state there changed.
+    /// A path arrives at a place (its number and address) from another; `repeats`: from the branch right behind it. Whether the state
+    /// there changed.
     pub(crate) fn arrive(
         &mut self,
-        from: u32,
+        (from, repeats): (u32, bool),
         (to, at): (u32, u64),
         state: &State,
         later: bool,
         nodes: &mut Nodes,
     ) -> bool {
         let paths = self.arrived.entry(to).or_default();
-        paths.insert(from, state.clone());
-        let mut all = paths.values();
-        let Some(mut next) = all.next().cloned() else { return false };
-        all.for_each(|other| next.meet(other, at, later, nodes));
+        paths.insert((repeats, from), state.clone());
+        let mut all = paths.iter();
+        let Some(mut next) = all.next().map(|(_, first)| first.clone()) else { return false };
+        // Those that repeat come last.
+        all.for_each(|((repeats, _), other)| next.meet(other, at, later, *repeats, nodes));
         let Some((before, rounds)) = self.known.get_mut(&to) else {
             self.known.insert(to, (next, 1));
             return true;
         };
         if *rounds > MOST_CHANGES {
-            next.meet(before, at, later, nodes);
+            next.meet(before, at, later, false, nodes);
         }
         if next == *before {
             return false;

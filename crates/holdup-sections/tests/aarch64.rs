@@ -54,7 +54,7 @@ const RET: u32 = 0xd65f_03c0;
 const ISB: u32 = 0xd503_3fdf;
 const NOP: u32 = 0xd503_201f;
 
-/// `cbnz` of a register of 32 bits over so many instructions.
+/// `cbnz` of a register of 32 bits over a number of instructions.
 const fn cbnz(register: u32, over: i32) -> u32 {
     0x3500_0000 | (over as u32 & 0x7_ffff) << 5 | register
 }
@@ -206,9 +206,12 @@ fn call_of_a_helper() {
     let all = places(helper.len() + user.len());
     assert_eq!(roles(&map, &all[11..], &with(0, 0, 0)), "WWWHHH.WW", "{map:#x?}");
     assert_eq!(roles(&map, &all[11..], &with(0, 1, 0)), "WWWWHH.WW", "{map:#x?}");
-    // In the helper the return address decides, which is in x30, as long as the exchange is not done.
-    assert_eq!(roles(&map, &all[..11], &with(30, all[14], 0)), "WWWWW.WWW..", "{map:#x?}");
-    assert_eq!(roles(&map, &all[..11], &with(30, 0x1000, 0)), "...........", "{map:#x?}");
+    // In the helper the return address decides, which is in x30, and behind the exchange its result.
+    assert_eq!(roles(&map, &all[..11], &with(30, all[14], 0)), "WWWWWHWWW.H", "the lock was free: {map:#x?}");
+    let mut taken = with(30, all[14], 0);
+    taken.general[0] = 1;
+    assert_eq!(roles(&map, &all[..11], &taken), "WWWWWWWWW.W", "{map:#x?}");
+    assert_eq!(roles(&map, &all[..11], &with(30, 0x1000, 0)), "...........", "called from elsewhere: {map:#x?}");
 }
 
 /// Numbers between instructions are no instructions: what loads them says where they are.

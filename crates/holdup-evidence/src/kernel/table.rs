@@ -196,7 +196,7 @@ fn entries(table: &Table, numbers: &[u16]) -> Vec<Entry> {
 mod tests {
     use super::*;
     use holdup_model::SectionMap;
-    use holdup_model::sections::{CalleeRange, Section, SectionRange, SectionSource};
+    use holdup_model::sections::{CalleeRange, ReturnAddress, Section, SectionRange, SectionSource};
 
     fn map() -> SectionMap {
         let section = |name: &str| Section { name: name.to_owned(), function: None, source: SectionSource::Note };
@@ -216,7 +216,7 @@ mod tests {
                 return_address_bytes: 8,
                 by_frame_pointer: false,
                 saved: [0; 6],
-                in_register: false,
+                return_address: ReturnAddress::Stack,
                 frame_bytes: 0,
             }],
             ..SectionMap::default()

@@ -10,7 +10,7 @@ use gimli::Register;
 use holdup_model::sections::Machine;
 
 /// Every architecture whose binaries are analysed.
-pub(crate) static ALL: &[&dyn Architecture] = &[&x86_64::X86_64, &aarch64::Aarch64];
+pub(crate) static ALL: &[&dyn Architecture] = &[&x86_64::Rules, &aarch64::Rules];
 
 /// One instruction: where control goes from it, and its own form.
 #[derive(Debug, Clone, Copy)]
@@ -60,6 +60,8 @@ pub(crate) struct Helper {
     pub(crate) form: Form,
     /// The pieces of its code (begin, end) that run before the operation is done.
     pub(crate) before: Vec<(u64, u64)>,
+    /// Those that run then, up to the return.
+    pub(crate) after: Vec<(u64, u64)>,
 }
 
 impl Instruction {
@@ -226,7 +228,7 @@ pub(crate) trait Architecture: Sync {
     fn instructions<'a>(&self, code: &'a [u8], at: u64) -> Instructions<'a>;
     /// Whether an instruction only marks where control may arrive.
     fn is_landing_pad(&self, instruction: &Instruction) -> bool;
-    /// Whether it tells the CPU that the program waits in a loop.
+    /// Whether it lets the CPU know that the program waits in a loop.
     fn is_pause(&self, instruction: &Instruction) -> bool;
     /// Whether it is an atomic operation that can take a lock.
     fn may_acquire(&self, instruction: &Instruction) -> bool;

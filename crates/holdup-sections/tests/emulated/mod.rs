@@ -5,8 +5,11 @@
 use crate::world::Stepped;
 use holdup_sections::lookup::Registers;
 use holdup_testkit::ignore;
+use object::{Object, ObjectSymbol};
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
+use std::ops::Range;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -16,6 +19,12 @@ use std::process::{Child, Command, Stdio};
 pub struct Emulated {
     child: RefCell<Child>,
     line: RefCell<UnixStream>,
+    /// Code that was read.
+    code: RefCell<BTreeMap<u64, u32>>,
+    /// What is asked again and again while it stands.
+    stopped: RefCell<Option<(u64, Registers)>>,
+    /// The code of libgcc's helpers for atomic operations.
+    helpers: Vec<Range<u64>>,
 }
 
 /// Instructions between an exclusive load and its store, at most.
@@ -36,7 +45,12 @@ impl Emulated {
             }
             std::thread::sleep(std::time::Duration::from_millis(5));
         };
-        Emulated { child: RefCell::new(child), line: RefCell::new(line) }
+        let elf = std::fs::read(program).expect("readable");
+        let file = object::File::parse(&*elf).expect("an ELF file");
+        let of_libgcc = file.symbols().filter(|symbol| symbol.name().is_ok_and(|name| name.starts_with("__aarch64_")));
+        let helpers = of_libgcc.map(|symbol| symbol.address()..symbol.address() + symbol.size().max(48)).collect();
+        let (child, line) = (RefCell::new(child), RefCell::new(line));
+        Emulated { child, line, code: RefCell::default(), stopped: RefCell::default(), helpers }
     }
 
     /// Sends an order and gives the answer.
@@ -64,6 +78,7 @@ impl Emulated {
 
     /// Continues to one of these addresses; false when the program ended.
     fn go_to_one_of(&self, places: &[u64]) -> bool {
+        self.stopped.take();
         for at in places {
             assert_eq!(self.ask(&format!("Z0,{at:x},4")), "OK");
         }
@@ -82,7 +97,8 @@ impl Emulated {
     }
 
     fn instruction(&self, ip: u64) -> u32 {
-        self.read(ip).unwrap_or(0) as u32
+        let read = || self.read(ip).unwrap_or(0) as u32;
+        *self.code.borrow_mut().entry(ip).or_insert_with(read)
     }
 
     /// Where control can go from an exclusive load without stopping before its store.
@@ -111,6 +127,9 @@ fn is_exclusive(word: u32) -> bool {
 
 impl Stepped for Emulated {
     fn registers(&self) -> (u64, Registers) {
+        if let Some(known) = *self.stopped.borrow() {
+            return known;
+        }
         let all = self.ask("g");
         let number = |at: usize, bytes: usize| {
             let hexadecimal = &all[2 * at..2 * (at + bytes)];
@@ -121,12 +140,23 @@ impl Stepped for Emulated {
             *value = number(8 * place, 8);
         }
         registers.flags = number(8 * 33, 4);
+        *self.stopped.borrow_mut() = Some((number(8 * 32, 8), registers));
         (number(8 * 32, 8), registers)
     }
 
     fn read(&self, at: u64) -> Option<u64> {
         let answer = self.ask(&format!("m{at:x},8"));
         u64::from_str_radix(&answer, 16).ok().filter(|_| answer.len() == 16).map(u64::swap_bytes)
+    }
+
+    fn read_all(&self, places: &[u64]) -> Vec<u64> {
+        let (first, last) = (places.iter().min().copied().unwrap_or(0), places.iter().max().copied().unwrap_or(0));
+        let answer = self.ask(&format!("m{first:x},{:x}", last + 8 - first));
+        let value = |at: &u64| {
+            let begin = 2 * (at - first) as usize;
+            u64::from_str_radix(&answer[begin..begin + 16], 16).map_or(0, u64::swap_bytes)
+        };
+        places.iter().map(value).collect()
     }
 
     fn write(&self, at: u64, bytes: &[u8]) {
@@ -140,7 +170,13 @@ impl Stepped for Emulated {
         if is_exclusive(word) && word & 0x0040_0000 != 0 {
             return self.go_to_one_of(&self.behind_pair(ip));
         }
+        self.stopped.take();
         self.ask("s").starts_with('T')
+    }
+
+    fn asked_by(&self, ip: u64, registers: &Registers) -> u64 {
+        let is_helper = self.helpers.iter().any(|helper| helper.contains(&ip));
+        if is_helper { registers.general[30] - 4 } else { ip }
     }
 
     fn atomic(&self, ip: u64, registers: &Registers) -> Option<u64> {

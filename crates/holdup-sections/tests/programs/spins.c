@@ -13,7 +13,7 @@ static struct {
     uint64_t counts[4];
 } shared;
 
-static void __attribute__((noinline)) take(uint32_t *lock)
+void __attribute__((noipa)) take(uint32_t *lock)
 {
     while (__atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE))
         PAUSE();

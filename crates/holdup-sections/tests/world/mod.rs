@@ -13,11 +13,19 @@ pub trait Stepped {
     fn registers(&self) -> (u64, Registers);
     /// 8 bytes of its memory.
     fn read(&self, at: u64) -> Option<u64>;
+    /// 8 bytes of each of these places.
+    fn read_all(&self, places: &[u64]) -> Vec<u64> {
+        places.iter().map(|at| self.read(*at).unwrap_or(0)).collect()
+    }
     fn write(&self, at: u64, bytes: &[u8]);
     /// Executes one instruction, or several that cannot be stopped between; false when the program ended.
     fn step(&self) -> bool;
     /// The place that an instruction works on, when it is an atomic operation or the begin of one.
     fn atomic(&self, ip: u64, registers: &Registers) -> Option<u64>;
+    /// The instruction of the program that an atomic operation is for: the call of a helper.
+    fn asked_by(&self, ip: u64, _: &Registers) -> u64 {
+        ip
+    }
 }
 
 /// A lock word of the program, and who has it.
@@ -106,11 +114,12 @@ impl<'t> World<'t> {
     fn attempts_in_vain(&self, ip: u64, registers: &Registers, values: &[u64]) -> bool {
         let Some(at) = self.task.atomic(ip, registers) else { return false };
         let theirs = |(word, value): (&Word, &u64)| word.at == at && !word.ours && value & word.bits != 0;
+        let ip = self.task.asked_by(ip, registers);
         !self.gives_up.contains(&(ip - self.bias)) && self.words.iter().zip(values).any(theirs)
     }
 
     fn values(&self) -> Vec<u64> {
-        self.words.iter().map(|word| self.task.read(word.at).unwrap_or(0)).collect()
+        self.task.read_all(&self.words.iter().map(|word| word.at).collect::<Vec<u64>>())
     }
 
     pub fn run(&mut self, steps: u64) -> Tally {

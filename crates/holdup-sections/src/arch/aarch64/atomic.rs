@@ -95,7 +95,7 @@ pub(super) fn exclusive(code: &[Instruction], at: u64) -> Option<(Atomic, usize)
         return None;
     }
     let (old, _, bytes, _) = load(load_of)?;
-    let mut pair = Pair { old, base: place(load_of.operands[1])?.base, expected: None, derived: None };
+    let mut pair = Pair { old, base: place(load_of.operands[1])?.base, expected: None, derived: None, is_lost: false };
     let mut changed = 1u64 << old;
     let (mut out, mut by_flags) = (None, false);
     for (number, own) in rest.iter().enumerate().take(MOST_BETWEEN) {
@@ -104,6 +104,7 @@ pub(super) fn exclusive(code: &[Instruction], at: u64) -> Option<(Atomic, usize)
             if place(own.operands[2])?.base != pair.base || wide != bytes || status == ZERO {
                 return None;
             }
+            let old = if pair.is_lost { ZERO } else { old };
             let mut atomic = Atomic::new(pair.operation(value)?, pair.base, bytes, old);
             atomic.changed |= changed | 1 << status;
             atomic.changes_flags = by_flags;
@@ -123,11 +124,11 @@ pub(super) fn exclusive(code: &[Instruction], at: u64) -> Option<(Atomic, usize)
         }
         match own.opcode {
             Opcode::Bcc(NOT_EQUAL) if by_flags && out.is_none() => out = Some(to(own.operands[0], ip)?),
-            Opcode::CBNZ if register(own.operands[0])?.0 == old && out.is_none() => {
+            Opcode::CBNZ if register(own.operands[0])?.0 == old && out.is_none() && !pair.is_lost => {
                 pair.expected = Some(Source::Number(0));
                 out = Some(to(own.operands[1], ip)?);
             }
-            Opcode::SUBS if register(own.operands[0])?.0 == ZERO && pair.expected.is_none() => {
+            Opcode::SUBS if register(own.operands[0])?.0 == ZERO && pair.expected.is_none() && !pair.is_lost => {
                 pair.expected = Some(compared_with(own, old)?);
                 by_flags = true;
             }
@@ -144,6 +145,8 @@ struct Pair {
     expected: Option<Source>,
     /// A register with what was computed from the old value.
     derived: Option<(usize, Operation)>,
+    /// Whether the register of the old value was overwritten.
+    is_lost: bool,
 }
 
 impl Pair {
@@ -160,9 +163,10 @@ impl Pair {
     fn derive(&mut self, own: &Instruction) -> Option<u64> {
         let (to, _) = register(own.operands[0])?;
         let from = register(own.operands[1])?.0;
-        if to >= SP || to == self.base || to == self.old {
+        if to >= SP || to == self.base || self.is_lost {
             return None;
         }
+        self.is_lost = to == self.old;
         let by = source(own.operands[2]);
         let (from, by) = match by {
             Source::Register(number) if number == self.old => (number, Source::Register(from)),
@@ -218,9 +222,12 @@ fn to(operand: Operand, ip: u64) -> Option<u64> {
 /// Instructions of a helper, at most.
 pub(super) const HELPER_INSTRUCTIONS: usize = 20;
 
-/// The operation of a helper whose code begins here, and the pieces of its code that run before the operation is done (bytes
-/// from its begin): it loads a flag, does the operation by one instruction, or else by an exclusive pair.
-pub(super) fn helper(code: &[Instruction]) -> Option<(Atomic, Vec<(u64, u64)>)> {
+/// Pieces of a helper's code, in bytes from its begin.
+type Pieces = Vec<(u64, u64)>;
+
+/// The operation of a helper whose code begins here, and the pieces of its code that run before the operation is done and after it.
+/// It loads a flag, does the operation by one instruction, or else by an exclusive pair.
+pub(super) fn helper(code: &[Instruction]) -> Option<(Atomic, Pieces, Pieces)> {
     let pads = code.iter().take_while(|own| super::is_pad(own)).count();
     let [page, flag, branch, ..] = *code.get(pads..)? else { return None };
     let is_flag = page.opcode == Opcode::ADRP && flag.opcode == Opcode::LDRB && branch.opcode == Opcode::CBZ;
@@ -235,7 +242,7 @@ pub(super) fn helper(code: &[Instruction]) -> Option<(Atomic, Vec<(u64, u64)>)> 
     let begin = pads + 2;
     let other = to(branch.operands[1], 4 * begin as u64)?;
     let other = usize::try_from(other / 4).ok().filter(|other| *other > one)?;
-    let has_ret = code.get(one + 1..other)?.iter().any(|own| own.opcode == Opcode::RET);
+    let has_ret = code.get(one + 1)?.opcode == Opcode::RET;
     let store = code.iter().skip(other).position(|own| exclusive_store(own).is_some())? + other;
     let (_, _, bytes) = exclusive_store(&code[store])?;
     let same = place(code[store].operands[2])?.base == atomic.base && bytes == atomic.bytes;
@@ -246,5 +253,12 @@ pub(super) fn helper(code: &[Instruction]) -> Option<(Atomic, Vec<(u64, u64)>)> 
     atomic.changed |= 1 << 15 | 1 << 16 | 1 << 17 | 1 << 30;
     atomic.changes_flags = true;
     let bytes = |number: usize| 4 * number as u64;
-    Some((atomic, vec![(0, bytes(one + 1)), (bytes(other), bytes(store + 1))]))
+    // Behind the branch on the status of the store only barriers may stand before the return.
+    let rest = code.get(store + 2..)?;
+    let tail = rest.iter().take_while(|own| matches!(own.opcode, Opcode::DMB(_))).count() + store + 2;
+    let mut after = vec![(bytes(one + 1), bytes(one + 2))];
+    if code.get(tail).is_some_and(|own| own.opcode == Opcode::RET) {
+        after.push((bytes(store + 2), bytes(tail + 1)));
+    }
+    Some((atomic, vec![(0, bytes(one + 1)), (bytes(other), bytes(store + 1))], after))
 }

@@ -12,7 +12,7 @@ pub(super) const ZERO: usize = 32;
 pub(crate) enum Source {
     Number(u64),
     Register(usize),
-    /// Shifted left by so many bits, or its lowest bytes alone.
+    /// Shifted left by these bits.
     Shifted(usize, u8),
     Other,
 }

@@ -18,7 +18,7 @@ use std::collections::BTreeSet;
 use yaxpeax_arch::{Decoder as _, U8Reader};
 use yaxpeax_arm::armv8::a64::{InstDecoder, Opcode, Operand};
 
-pub(super) struct Aarch64;
+pub(super) struct Rules;
 
 /// An instruction, or several that are one operation.
 #[derive(Debug, Clone, Copy)]
@@ -61,7 +61,7 @@ static ABI: Abi = Abi {
     },
 };
 
-impl Architecture for Aarch64 {
+impl Architecture for Rules {
     fn id(&self) -> &'static str {
         "aarch64"
     }
@@ -233,9 +233,10 @@ impl Architecture for Aarch64 {
 
     fn helper(&self, code: &[u8], at: u64) -> Option<Helper> {
         let words = inner_of(code, at, atomic::HELPER_INSTRUCTIONS);
-        let (atomic, before) = atomic::helper(&words)?;
-        let before = before.into_iter().map(|(begin, end)| (at + begin, at + end)).collect();
-        Some(Helper { form: Form::Arm(Own { inner: *words.first()?, atomic: Some(atomic) }), before })
+        let (atomic, before, after) = atomic::helper(&words)?;
+        let placed = |pieces: Vec<(u64, u64)>| pieces.into_iter().map(|(begin, end)| (at + begin, at + end)).collect();
+        let form = Form::Arm(Own { inner: *words.first()?, atomic: Some(atomic) });
+        Some(Helper { form, before: placed(before), after: placed(after) })
     }
 }
 

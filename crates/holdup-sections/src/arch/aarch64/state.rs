@@ -87,10 +87,8 @@ pub(super) fn step(state: &mut State, instruction: &Instruction, own: &Own, late
             OTHERS.iter().for_each(|number| unknown(state, *number, at, later, nodes));
         }
         Flow::SystemCall => unknown(state, 0, at, later, nodes),
-        Flow::Next | Flow::Helper(_) => {
-            if !known(state, at, own, nodes) && !moved(state, at, own, later, nodes) {
-                forget(state, at, own, later, nodes);
-            }
+        Flow::Next if !known(state, at, own, nodes) && !moved(state, at, own, later, nodes) => {
+            forget(state, at, own, later, nodes);
         }
         _ => {}
     }

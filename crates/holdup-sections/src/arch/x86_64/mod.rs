@@ -12,7 +12,7 @@ use holdup_model::sections::Machine;
 use iced_x86::{ConditionCode, Decoder, DecoderOptions, FlowControl, Mnemonic, OpKind, Register};
 use std::sync::LazyLock;
 
-pub(super) struct X86_64;
+pub(super) struct Rules;
 
 /// Numbers of registers, as instructions encode them.
 const RAX: usize = 0;
@@ -52,7 +52,7 @@ static ABI: Abi = Abi {
     },
 };
 
-impl Architecture for X86_64 {
+impl Architecture for Rules {
     fn id(&self) -> &'static str {
         "x86-64"
     }
