@@ -9,7 +9,9 @@
 //!    only at the task's own instruction pointer: of a caller's registers at its call nothing is known.
 //! 3. Its callee entry, if it has one: the return address is read at the stack pointer plus its offset (or the frame
 //!    pointer plus its offset, when no frame below it was left out), the stack pointer is set behind it, and the search
-//!    continues with the return address minus 1, which lies in the call instruction; at most [`DEEPEST`] times.
+//!    continues with the return address minus 1, which lies in the call instruction; at most [`DEEPEST`] times. On arm64 the return
+//!    address may be in x30 yet; of a helper that is done the search continues with the return address itself, at which the task's
+//!    registers are those that it has.
 
 use holdup_model::sections::{
     CalleeRange, Condition, LockWord, Machine, ReturnAddress, SectionMap, SectionRange, SectionRole, WordBase,

@@ -25,8 +25,7 @@ fn assemble(mut analysis: Analysis<'_>, wanted: &Wanted) -> SectionMap {
     map.notes = analysis.program.image.notes.clone();
     let product = is_postgres(&analysis.program);
     if wanted.shipped && !product {
-        let why =
-            "the binary is no product that holdup knows: sections that are declared or named, or wait with `pause`";
+        let why = "the binary is no product that holdup knows: sections that are declared or named, or wait with `pause` or `isb`";
         map.notes.push(why.to_owned());
     }
     let all = std::mem::take(&mut analysis.found);

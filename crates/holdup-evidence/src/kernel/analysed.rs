@@ -344,6 +344,17 @@ mod tests {
         assert_eq!(known.bias(&Area { offset: 0x1000, ..file }), None);
     }
 
+    #[test]
+    fn a_file_for_another_architecture_is_refused() {
+        let mut bytes = std::fs::read("/bin/cat").expect("cat is there");
+        let question = (true, Vec::new());
+        assert!(analyse(&bytes, &question).is_ok());
+        // The machine in the head of the file (elf(5)): EM_AARCH64.
+        bytes[18] = 183;
+        let why = analyse(&bytes, &question).expect_err("its registers are others");
+        assert!(why.contains("Aarch64") && why.contains("x86-64"), "{why}");
+    }
+
     /// A program of a watched user may have the build id of a server: its analysis is not that of the server.
     #[test]
     fn of_a_program_that_another_user_can_write_nothing_is_kept() {

@@ -87,8 +87,8 @@ pub(super) fn single(own: &Instruction) -> Option<Atomic> {
 /// Instructions between an exclusive load and its store, at most.
 pub(super) const MOST_BETWEEN: usize = 8;
 
-/// The operation of an exclusive load with the instructions behind it up to the store, and how many those are. `next` is the
-/// address of the first instruction in `code`, which begins with the load.
+/// The operation of an exclusive load, with which the code begins, and the instructions behind it up to the store, and how many those
+/// are. `at` is the address of the load.
 pub(super) fn exclusive(code: &[Instruction], at: u64) -> Option<(Atomic, usize)> {
     let (load_of, rest) = code.split_first()?;
     if !is_exclusive_load(load_of.opcode) {

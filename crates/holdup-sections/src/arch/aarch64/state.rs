@@ -271,9 +271,14 @@ fn forget(state: &mut State, at: u64, own: &Own, later: bool, nodes: &mut Nodes)
             _ => {}
         }
     }
-    let written = &own.inner.operands[..super::access::written(own.inner.opcode)];
-    for (number, _) in written.iter().filter_map(|operand| register(*operand)) {
-        unknown(state, number, at, later, nodes);
+    for operand in &own.inner.operands[..super::access::written(own.inner.opcode)] {
+        match *operand {
+            // Two registers behind each other (`casp`).
+            Operand::RegisterPair(_, first) => {
+                (0..2).for_each(|more| unknown(state, usize::from(first) + more, at, later, nodes));
+            }
+            other => register(other).into_iter().for_each(|(number, _)| unknown(state, number, at, later, nodes)),
+        }
     }
     if let Some(place) = super::access::other_store(own) {
         let to = address(state, &place, at, nodes);
