@@ -351,7 +351,7 @@ mod tests {
         assert!(analyse(&bytes, &question).is_ok());
         // The machine in the head of the file (elf(5)): EM_AARCH64.
         bytes[18] = 183;
-        let why = analyse(&bytes, &question).expect_err("its registers are others");
+        let why = analyse(&bytes, &question).err().expect("its registers are others");
         assert!(why.contains("Aarch64") && why.contains("x86-64"), "{why}");
     }
 
