@@ -73,6 +73,39 @@ need_prometheus() {
     need_packages_at_rest prometheus prometheus-node-exporter
 }
 
+# A compiler for AArch64 with its C library, and QEMU, which executes programs for it.
+need_arm64() {
+    need_packages gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user
+}
+
+# The PostgreSQL servers of Debian's packages for two architectures, of all suites, of which nothing runs: HOLDUP_POSTGRES_SERVERS
+# names them from then on.
+need_unpacked_servers() {
+    site=$(debian_site)
+    for arch in amd64 arm64; do
+        at=${HOLDUP_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/holdup}/servers-$arch
+        mkdir -p "$at/lists/partial" "$at/archives/partial"
+        for suite in bookworm trixie sid experimental; do echo "deb $site $suite main"; done >"$at/sources"
+        options="-o Dir::Etc::SourceList=$at/sources -o Dir::Etc::SourceParts=- -o Dir::State::Lists=$at/lists
+            -o Dir::State::status=/dev/null -o Dir::Cache=$at -o APT::Architecture=$arch -o APT::Architectures=$arch
+            -o Acquire::Languages=none -o Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false -o APT::Sandbox::User=root"
+        # shellcheck disable=SC2086 # a list of words on purpose
+        apt-get $options -q update >&2 || say "servers for $arch cannot be had: the tests that read them will say so"
+        # shellcheck disable=SC2086
+        for package in $(apt-cache $options pkgnames postgresql- | grep -xE 'postgresql-[0-9]+' | sort); do
+            inside=./usr/lib/postgresql/${package#postgresql-}/bin/postgres
+            server=$at/$package/$inside
+            if [ ! -e "$server" ] && (cd "$at/archives" && apt-get $options -q download "$package" >&2); then
+                mkdir -p "$at/$package"
+                dpkg-deb --fsys-tarfile "$at/archives/$package"_*.deb | tar -x -C "$at/$package" "$inside"
+                rm -f "$at/archives/$package"_*.deb
+            fi
+            [ ! -e "$server" ] || HOLDUP_POSTGRES_SERVERS=${HOLDUP_POSTGRES_SERVERS:+$HOLDUP_POSTGRES_SERVERS:}$server
+        done
+    done
+    export HOLDUP_POSTGRES_SERVERS
+}
+
 # The original tools that holdup's engines are compared with.
 need_peers() {
     need_packages rt-tests sockperf iperf3

@@ -5,6 +5,51 @@
 
 use serde::{Deserialize, Serialize};
 
+/// The architecture of a binary, and how a map numbers its registers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Machine {
+    /// Registers as instructions encode them: rax 0, rcx 1, rdx 2, rbx 3, rsp 4, rbp 5, rsi 6, rdi 7, r8 8 … r15 15; 16 is rflags.
+    #[default]
+    X86_64,
+    /// x0 0 … x30 30, sp 31; 32 is PSTATE, with the flags N, Z, C and V in bits 31 to 28.
+    Aarch64,
+}
+
+impl Machine {
+    /// The number of the flags.
+    pub fn flags(self) -> u8 {
+        match self {
+            Machine::X86_64 => 16,
+            Machine::Aarch64 => 32,
+        }
+    }
+
+    /// The number of the stack pointer.
+    pub fn stack(self) -> u8 {
+        match self {
+            Machine::X86_64 => 4,
+            Machine::Aarch64 => 31,
+        }
+    }
+
+    /// The number of the frame pointer.
+    pub fn frame(self) -> u8 {
+        match self {
+            Machine::X86_64 => 5,
+            Machine::Aarch64 => 29,
+        }
+    }
+
+    /// The registers of [`CalleeRange::saved`].
+    pub fn saved(self) -> [u8; 6] {
+        match self {
+            Machine::X86_64 => [15, 14, 13, 12, 5, 3],
+            Machine::Aarch64 => [24, 23, 22, 21, 20, 19],
+        }
+    }
+}
+
 /// What a task does whose next instruction lies in a range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -16,11 +61,9 @@ pub enum SectionRole {
 }
 
 /// When a range's role is true, for the few instructions between an atomic operation and the branch on its result.
-/// Registers are numbered as x86-64 encodes them: rax 0, rcx 1, rdx 2, rbx 3, rsp 4, rbp 5, rsi 6, rdi 7, r8 8 … r15 15;
-/// 16 is rflags.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Condition {
-    /// The register.
+    /// The register, as [`Machine`] numbers them.
     pub register: u8,
     /// The bits of it that count.
     pub mask: u64,
@@ -31,9 +74,6 @@ pub struct Condition {
 }
 
 impl Condition {
-    /// The number of rflags.
-    pub const FLAGS: u8 = 16;
-
     /// Whether it holds for a register's value.
     pub fn holds(&self, register: u64) -> bool {
         (register & self.mask == self.value) != self.differs
@@ -74,7 +114,7 @@ pub struct LockWord {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WordBase {
-    /// A register, by its number (x86-64: 4 is rsp).
+    /// A register, by its number.
     Register(u8),
     /// Nothing: the offset is an address of the file.
     File,
@@ -83,21 +123,45 @@ pub enum WordBase {
 }
 
 /// Instructions of a function that can run inside a section, called from it: whether the task is inside is shown by the
-/// return address, which lies at `rsp + return_address_bytes`.
+/// return address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct CalleeRange {
     /// First address.
     pub begin: u64,
     /// First address behind it.
     pub end: u64,
-    /// Where the return address lies, from the stack pointer (or, with `by_frame_pointer`, from rbp), bytes.
+    /// Where the return address lies, from the stack pointer (or, with `by_frame_pointer`, from the frame pointer), bytes.
     pub return_address_bytes: i32,
-    /// Whether the offset is from rbp.
+    /// Whether the offset is from the frame pointer.
     pub by_frame_pointer: bool,
-    /// Where the caller's r15, r14, r13, r12, rbp and rbx are kept: that many times 8 bytes below the place behind the return
-    /// address; 0 for those that are still in the register.
+    /// Where the caller's registers ([`Machine::saved`]) are kept: that many times 8 bytes below the caller's stack pointer; 0 for
+    /// those that are still in the register, [`CalleeRange::ELSEWHERE`] for those further away.
     #[serde(default)]
     pub saved: [u8; 6],
+    /// Where the return address is.
+    #[serde(default)]
+    pub return_address: ReturnAddress,
+    /// Bytes from the stack pointer to the caller's (arm64); on x86-64 that is the place behind the return address.
+    #[serde(default)]
+    pub frame_bytes: i32,
+}
+
+/// Where the return address of a function is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReturnAddress {
+    /// On the stack.
+    #[default]
+    Stack,
+    /// In x30 (arm64).
+    Register,
+    /// In x30, and nothing is left to do but to return: what is true there is true already.
+    Done,
+}
+
+impl CalleeRange {
+    /// In [`CalleeRange::saved`].
+    pub const ELSEWHERE: u8 = u8::MAX;
 }
 
 /// Where control that comes from some instructions of a holder gives the lock back.
@@ -124,7 +188,7 @@ pub enum SectionSource {
     Shipped,
     /// Static analysis of a function that the user named.
     Named,
-    /// Static analysis of a function that waits in a loop with the instruction `pause`, or that calls `pthread_spin_lock`.
+    /// Static analysis of a function that waits in a loop with an instruction for that (`pause`, `isb`), or that calls `pthread_spin_lock`.
     Spinning,
 }
 
@@ -145,6 +209,9 @@ pub struct Section {
 pub struct SectionMap {
     /// The binary's build id, hexadecimal. A map is only ever used for a binary with the same.
     pub build_id: String,
+    /// What it is for.
+    #[serde(default)]
+    pub machine: Machine,
     /// The sections that the ranges refer to.
     pub sections: Vec<Section>,
     /// Sorted by begin.

@@ -1,5 +1,6 @@
 //! The whole analysis: every function that takes a lock, and those that get one from a function that they call.
 
+use crate::arch::{Change, Flow, Instruction};
 use crate::atomic::{Attempt, Word};
 use crate::calls::CallSummaries;
 use crate::decide::{Decision, decide};
@@ -8,9 +9,8 @@ use crate::function::{Function, Index};
 use crate::note::Kind;
 use crate::program::Program;
 use crate::shipped::postgres;
-use crate::values::{RSP, State};
+use crate::values::State;
 use holdup_model::sections::{Condition, LockWord, SectionRole};
-use iced_x86::{FlowControl, Instruction, Mnemonic};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// A piece of a section: from `begin` to before `end`.
@@ -149,7 +149,7 @@ impl<'a> Analysis<'a> {
             match self.section(&mut function, one, &taken, &cut(&one.word)) {
                 Ok(section) => found.push(section),
                 Err(why) => {
-                    let at = function.step(one.place).instruction.ip();
+                    let at = function.step(one.place).instruction.ip;
                     self.give_up(entry, format!("the lock taken at {at:#x}: {why}"));
                 }
             }
@@ -162,13 +162,17 @@ impl<'a> Analysis<'a> {
         let mut all = Vec::new();
         for place in 0..function.steps.len() as Index {
             let instruction = function.step(place).instruction;
-            if crate::program::may_acquire(&instruction) {
+            if function.arch.may_acquire(&instruction) {
                 let Some(state) = function.state(place) else { continue };
-                let Some(attempt) = crate::atomic::attempt(&instruction, &state, &mut function.nodes) else { continue };
+                let access = function.arch.access(&instruction, &state, &mut function.nodes);
+                let attempt = access.and_then(|access| crate::atomic::attempt(&access, &function.nodes));
+                let Some(attempt) = attempt else { continue };
                 match decide(function, place, state, &attempt) {
                     Ok(decision) => all.push(Taken::here(place, attempt.word, decision)),
+                    // Bits that are set are a lock only where a branch looks at what they were.
+                    Err(_) if access.is_some_and(|access| matches!(access.change, Change::Set { .. })) => {}
                     Err(why) => {
-                        self.give_up(function.entry, format!("the atomic operation at {:#x}: {why}", instruction.ip()));
+                        self.give_up(function.entry, format!("the atomic operation at {:#x}: {why}", instruction.ip));
                     }
                 }
             } else if self.is_taking_call(&instruction)
@@ -176,7 +180,7 @@ impl<'a> Analysis<'a> {
                 && let Some(word) = self.view().acquires(function, place, &state)
             {
                 let mut after = state;
-                after.step(&instruction, false, &mut function.nodes);
+                function.arch.step(&instruction, &mut after, false, &mut function.nodes);
                 let next = function.step(place).next.clone();
                 let success = next.into_iter().map(|to| (place, to, after.clone())).collect();
                 let decision = Decision { success, ..Decision::default() };
@@ -199,7 +203,7 @@ impl<'a> Analysis<'a> {
     /// Whether a call takes a lock for its caller.
     fn is_taking_call(&self, call: &Instruction) -> bool {
         let gives = |callee| self.known.gives.contains_key(&callee);
-        call.flow_control() == FlowControl::Call && self.program.callee(call).is_some_and(gives)
+        matches!(call.flow, Flow::Call(_)) && self.program.callee(call).is_some_and(gives)
             || self.program.spin_lock(call).is_some()
     }
 
@@ -238,7 +242,7 @@ impl<'a> Analysis<'a> {
         let entry = function.index(function.entry);
         let free = flood::without(function, entry.into_iter().chain(held.free_from.iter().copied()), cut);
         let waits = self.waits(function, one, one.attempts(all));
-        let pauses = waits.iter().any(|at| function.step(*at).instruction.mnemonic() == Mnemonic::Pause);
+        let pauses = waits.iter().any(|at| function.arch.is_pause(&function.step(*at).instruction));
         let spins = pauses || one.by_import.is_some() || one.by_call.is_some_and(|f| self.known.spinning.contains(&f));
         if !held.returned_at.is_empty() {
             self.returns_with_it(function, one, &held, &free)?;
@@ -288,8 +292,8 @@ impl<'a> Analysis<'a> {
         held: &Held,
         free: &BTreeSet<Index>,
     ) -> Result<(), String> {
-        let (place, rax) = held.returned_at[0];
-        let at = function.step(place).instruction.ip();
+        let (place, result) = held.returned_at[0];
+        let at = function.step(place).instruction.ip;
         if held.returned_at.iter().any(|(place, _)| free.contains(place)) {
             // Where a release of the same word is known, the way that misses it is one that a condition, the same as that
             // of the acquire, forbids; instructions that are also reached without the lock are left out anyway.
@@ -298,7 +302,7 @@ impl<'a> Analysis<'a> {
             }
             return Ok(());
         }
-        let given = crate::calls::ReturnedLock::of(function, &one.word, rax);
+        let given = crate::calls::ReturnedLock::of(function, &one.word, result);
         let Some(given) = given else { return Err(format!("the function returns at {at:#x} before a release")) };
         if !given.is_result() && !held.free_from.is_empty() {
             return Err(format!("the function returns at {at:#x} with it, and elsewhere releases it"));
@@ -349,20 +353,23 @@ impl<'a> Analysis<'a> {
         if !postgres::WAITS_FROM_ENTRY.contains(&self.program.name(own.1).as_str()) {
             return None;
         }
-        let name = function.state(own.0)?.registers[postgres::NAME_ARGUMENT];
+        let register = function.arch.abi().arguments[postgres::NAME_ARGUMENT];
+        let name = function.state(own.0)?.registers[register];
         if name.symbol.is_some() {
             return None;
         }
-        self.program.image.identifier(name.offset).map(str::to_owned)
+        let name = self.program.image.identifier(name.offset)?;
+        (!postgres::INLINED.contains(&name)).then(|| name.to_owned())
     }
 
     /// The stack pointer's distance from the return address at every instruction of a function, bytes.
     pub(crate) fn stack_depths(&mut self, entry: u64) -> BTreeMap<u64, i64> {
         let Ok(mut function) = Function::read(&mut self.program, entry) else { return BTreeMap::new() };
         let mut depths = BTreeMap::new();
+        let stack = function.arch.abi().stack;
         function.visit(|instruction, state, nodes| {
-            if let Some(offset) = nodes.stack(state.registers[RSP]) {
-                depths.insert(instruction.ip(), offset.wrapping_neg());
+            if let Some(offset) = nodes.stack(state.registers[stack]) {
+                depths.insert(instruction.ip, offset.wrapping_neg());
             }
         });
         depths
@@ -378,13 +385,14 @@ fn leading_to(function: &mut Function, point: Index, word: &Word) -> Vec<(Index,
     let mut all = Vec::new();
     for place in 0..function.steps.len() as Index {
         let instruction = function.step(place).instruction;
-        if !crate::program::may_acquire(&instruction) {
+        if !function.arch.may_acquire(&instruction) {
             continue;
         }
         let Some(state) = function.state(place) else { continue };
-        let tests = match crate::atomic::attempt(&instruction, &state, &mut function.nodes) {
+        let Some(access) = function.arch.access(&instruction, &state, &mut function.nodes) else { continue };
+        let tests = match crate::atomic::attempt(&access, &function.nodes) {
             Some(attempt) => attempt.tests,
-            None => crate::atomic::default_tests(&instruction),
+            None => crate::atomic::default_tests(&access, None),
         };
         let Ok(mut decision) = decide(function, place, state, &Attempt { word: *word, tests }) else { continue };
         decision.success.retain(|(_, to, _)| leads_straight(function, *to, point));
@@ -403,7 +411,7 @@ fn leads_straight(function: &Function, from: Index, point: Index) -> bool {
         }
         let step = function.step(at);
         match step.next[..] {
-            [next] if step.instruction.flow_control() != FlowControl::Call => at = next,
+            [next] if !matches!(step.instruction.flow, Flow::Call(_) | Flow::SystemCall) => at = next,
             _ => return false,
         }
     }
@@ -412,11 +420,12 @@ fn leads_straight(function: &Function, from: Index, point: Index) -> bool {
 
 /// How the lock's address shows, at every instruction of holders and waiters.
 fn words(function: &mut Function, one: &Taken, held: &Held, waits: &BTreeSet<Index>) -> BTreeMap<Index, LockWord> {
-    let mut words = held.words(&one.word, &mut function.nodes);
+    let abi = function.arch.abi();
+    let mut words = held.words(&one.word, abi, &function.nodes);
     for at in waits.iter().chain(one.decision.undecided.keys()).chain(held.perhaps.keys()) {
         if !held.at.contains(at)
             && let Some(state) = function.state(*at)
-            && let Some(word) = crate::word::shown(&one.word, &state, &mut function.nodes)
+            && let Some(word) = crate::word::shown(&one.word, &state, abi, &function.nodes)
         {
             words.insert(*at, word);
         }
@@ -430,7 +439,7 @@ fn pieces(function: &mut Function, one: &Taken, held: &Held, waits: &BTreeSet<In
     let function = &*function;
     let piece = |at: Index, role, when| {
         let instruction = &function.step(at).instruction;
-        Piece { begin: instruction.ip(), end: instruction.next_ip(), role, when, word: words.get(&at).copied() }
+        Piece { begin: instruction.ip, end: instruction.next_ip(), role, when, word: words.get(&at).copied() }
     };
     let failing_waits = one.decision.failure.iter().any(|(_, to, _)| waits.contains(to));
     for (&at, conditions) in &one.decision.undecided {
@@ -458,18 +467,18 @@ fn pieces(function: &mut Function, one: &Taken, held: &Held, waits: &BTreeSet<In
         }
     }
     if held.returned_at.is_empty() {
-        found.released_at = held.released_at.iter().map(|at| function.step(*at).instruction.ip()).collect();
+        found.released_at = held.released_at.iter().map(|at| function.step(*at).instruction.ip).collect();
         found.released_at.sort_unstable();
     }
     found.pieces.extend(held.at.iter().map(|at| piece(*at, SectionRole::Holder, None)));
     found.pieces.extend(waits.difference(&held.at).map(|at| piece(*at, SectionRole::Waiter, None)));
-    found.calls.extend(one.by_import.map(|_| function.step(one.place).instruction.ip()));
+    found.calls.extend(one.by_import.map(|_| function.step(one.place).instruction.ip));
     for at in held.at.union(waits) {
         let step = function.step(*at);
-        if matches!(step.instruction.flow_control(), FlowControl::Call | FlowControl::IndirectCall)
+        if (step.instruction.is_call() || matches!(step.instruction.flow, Flow::Helper(_)))
             && step.exit == crate::function::Exit::Stays
         {
-            found.calls.push(step.instruction.ip());
+            found.calls.push(step.instruction.ip);
         }
     }
 }

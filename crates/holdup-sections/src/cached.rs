@@ -73,7 +73,8 @@ impl CachedAnalysis {
     /// What an analysis cannot have found.
     fn fault(&self) -> Option<&'static str> {
         let (map, callees) = (&self.map, &self.callees);
-        let known = |condition: &Condition| condition.register <= Condition::FLAGS;
+        let flags = map.machine.flags();
+        let known = |condition: &Condition| condition.register <= flags;
         let sound = |all: &[CalleeRange]| {
             all.is_sorted_by_key(|callee| callee.begin) && all.iter().all(|callee| callee.begin < callee.end)
         };
@@ -87,7 +88,7 @@ impl CachedAnalysis {
         if !map.ranges.iter().filter_map(|r| r.when.as_ref()).all(known) {
             return Some("a condition is of no register");
         }
-        let is_register = |base| !matches!(base, WordBase::Register(16..));
+        let is_register = |base| !matches!(base, WordBase::Register(number) if number >= flags);
         if !map.ranges.iter().filter_map(|r| r.word).all(|word| is_register(word.base)) {
             return Some("a lock is at no register");
         }
@@ -101,7 +102,7 @@ impl CachedAnalysis {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use holdup_model::sections::{LockWord, Section, SectionRange, SectionRole, SectionSource};
+    use holdup_model::sections::{LockWord, Machine, ReturnAddress, Section, SectionRange, SectionRole, SectionSource};
     use proptest::prelude::*;
 
     fn sample() -> CachedAnalysis {
@@ -115,7 +116,15 @@ mod tests {
             when,
             word: Some(LockWord { base: WordBase::Register(4), offset: -8, load: Some(64) }),
         };
-        let callee = CalleeRange { begin: 7, end: 8, return_address_bytes: -8, by_frame_pointer: true, saved: [0; 6] };
+        let callee = CalleeRange {
+            begin: 7,
+            end: 8,
+            return_address_bytes: -8,
+            by_frame_pointer: true,
+            saved: [0; 6],
+            return_address: ReturnAddress::Stack,
+            frame_bytes: 0,
+        };
         CachedAnalysis {
             build_id: "00ff".to_owned(),
             is_program: true,
@@ -123,6 +132,7 @@ mod tests {
             segments: vec![(0x1000, 0x1000, 0x200)],
             map: SectionMap {
                 build_id: "00ff".to_owned(),
+                machine: Machine::X86_64,
                 sections: vec![section],
                 ranges: vec![range(0x1000, None), range(0x1009, when)],
                 callees: vec![callee],

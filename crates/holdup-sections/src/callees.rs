@@ -1,12 +1,12 @@
 //! Functions that run inside sections because they are called from there, and where their return address lies.
 
 use crate::analysis::Analysis;
-use crate::frames::Frame;
+use crate::arch::{Abi, Flow, Instruction};
+use crate::frames::{Frame, Row};
 use crate::image::{Image, Symbol};
-use crate::program::{Program, target};
+use crate::program::Program;
 use crate::shipped::postgres;
-use holdup_model::sections::CalleeRange;
-use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic};
+use holdup_model::sections::{CalleeRange, ReturnAddress};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Calls are followed so deep.
@@ -47,9 +47,11 @@ impl<'p, 'a> Walk<'p, 'a> {
     }
 
     fn call(&mut self, instruction: &Instruction, depth: u32) {
-        if let Some(name) = self.program.import(instruction) {
+        if let Flow::Helper(to) = instruction.flow {
+            self.stubs.insert(to);
+        } else if let Some(name) = self.program.import(instruction) {
             self.inside.imports.insert(name.to_owned());
-            self.stubs.extend(target(instruction));
+            self.stubs.extend(instruction.target());
         } else if let Some(callee) = self.program.callee(instruction) {
             self.open.push((callee, depth));
         } else {
@@ -87,13 +89,11 @@ impl<'p, 'a> Walk<'p, 'a> {
 /// The calls, and jumps to other functions, in a function's own piece: what was moved away as unlikely is not followed.
 fn calls_of(program: &Program<'_>, function: u64) -> Vec<Instruction> {
     let image = &program.image;
-    let leaves = |instruction: &Instruction| match instruction.flow_control() {
-        FlowControl::Call | FlowControl::IndirectCall => !program.never_returns(instruction),
-        FlowControl::UnconditionalBranch => {
-            target(instruction).is_some_and(|to| image.fragment(to) != image.fragment(function) && !program.is_part(to))
-        }
-        FlowControl::IndirectBranch => instruction.is_ip_rel_memory_operand(),
-        _ => false,
+    let leaves = |instruction: &Instruction| match instruction.flow {
+        Flow::Jump(to) => image.fragment(to) != image.fragment(function) && !program.is_part(to),
+        Flow::JumpSlot(_) => true,
+        Flow::Helper(_) => true,
+        _ => instruction.is_call() && !program.never_returns(instruction),
     };
     image.instructions(function).into_iter().flatten().filter(leaves).collect()
 }
@@ -102,7 +102,7 @@ fn calls_of(program: &Program<'_>, function: u64) -> Vec<Instruction> {
 pub(crate) fn gather(analysis: &mut Analysis<'_>, calls: &BTreeSet<u64>) -> Inside {
     let mut walk = Walk::new(&analysis.program);
     for at in calls {
-        if let Some(instruction) = decode(&analysis.program.image, *at) {
+        if let Some(instruction) = analysis.program.image.instruction(*at) {
             walk.call(&instruction, DEEPEST);
         }
     }
@@ -116,8 +116,7 @@ pub(crate) fn gather(analysis: &mut Analysis<'_>, calls: &BTreeSet<u64>) -> Insi
             Some(held) => inside.ranges.extend(ranges.iter().flat_map(|range| clipped(range, held))),
         }
     }
-    inside.ranges.extend(stubs.into_iter().map(stub));
-    finish(inside)
+    finish(inside, &stubs, &analysis.program.image)
 }
 
 /// The same for functions of a library, by name.
@@ -140,8 +139,7 @@ pub(crate) fn of_library(analysis: &mut Analysis<'_>, names: &[&str]) -> Inside 
     for function in functions.into_keys() {
         inside.ranges.extend(ranges(analysis, function));
     }
-    inside.ranges.extend(stubs.into_iter().map(stub));
-    finish(inside)
+    finish(inside, &stubs, &analysis.program.image)
 }
 
 /// The code that a symbol stands for: of one that is chosen when the program starts, every function whose address the
@@ -151,10 +149,10 @@ fn entries(program: &Program<'_>, symbol: &Symbol) -> Vec<u64> {
         return vec![symbol.address];
     }
     let image = &program.image;
-    let is_address = |i: &Instruction| i.mnemonic() == Mnemonic::Lea && i.is_ip_rel_memory_operand();
-    let taken = image.instructions(symbol.address).into_iter().flatten().filter(is_address);
+    let taken =
+        image.instructions(symbol.address).map_or(Vec::new(), |instructions| image.arch.addresses(instructions));
     let begins = |at: &u64| image.fragment_at(*at).is_some_and(|f| f.begin == *at);
-    let found: BTreeSet<u64> = taken.map(|i| i.ip_rel_memory_address()).filter(begins).collect();
+    let found: BTreeSet<u64> = taken.into_iter().filter(begins).collect();
     found.into_iter().collect()
 }
 
@@ -162,11 +160,11 @@ fn entries(program: &Program<'_>, symbol: &Symbol) -> Vec<u64> {
 fn ranges(analysis: &mut Analysis<'_>, function: u64) -> Vec<CalleeRange> {
     let image = &analysis.program.image;
     let Some(fragment) = image.fragment_at(function) else { return Vec::new() };
-    let (begin, end) = (fragment.begin, fragment.end);
+    let (begin, end, abi) = (fragment.begin, fragment.end, image.arch.abi());
     let rows = image.frames.rows(begin);
     let by_base = rows.iter().any(|row| matches!(row.frame, Frame::Base(_)));
-    // Where a frame pointer is kept, following pushes and pops gives the same from the stack pointer, which every caller
-    // up the stack has too.
+    // Where a frame pointer is kept, following the stack pointer gives the same from that one, which every caller up the
+    // stack has too.
     let depths = if by_base { analysis.stack_depths(begin) } else { BTreeMap::new() };
     let mut ranges = Vec::new();
     for row in rows {
@@ -175,29 +173,17 @@ fn ranges(analysis: &mut Analysis<'_>, function: u64) -> Vec<CalleeRange> {
         if from >= to {
             continue;
         }
-        let plain = |bytes: i64, by_frame_pointer| {
-            let bytes = i32::try_from(bytes.checked_sub(8)?).ok().filter(|bytes| *bytes >= 0)?;
-            Some(CalleeRange { begin: from, end: to, return_address_bytes: bytes, by_frame_pointer, saved: row.saved })
-        };
         match row.frame {
-            Frame::Stack(bytes) => ranges.extend(plain(bytes, false)),
+            Frame::Stack(bytes) => ranges.extend(range(&row, abi, bytes, false, from, to)),
             Frame::Other => {}
             Frame::Base(bytes) => {
                 let known: Vec<(u64, i64)> = depths.range(from..to).map(|(at, depth)| (*at, *depth)).collect();
                 if known.is_empty() {
-                    ranges.extend(plain(bytes, true));
+                    ranges.extend(range(&row, abi, bytes, true, from, to));
                 }
                 for (i, (at, depth)) in known.iter().enumerate() {
                     let next = known.get(i + 1).map_or(to, |next| next.0);
-                    if let Some(return_address_bytes) = i32::try_from(*depth).ok().filter(|depth| *depth >= 0) {
-                        ranges.push(CalleeRange {
-                            begin: *at,
-                            end: next,
-                            return_address_bytes,
-                            by_frame_pointer: false,
-                            saved: row.saved,
-                        });
-                    }
+                    ranges.extend(range(&row, abi, depth.saturating_add(abi.call_bytes), false, *at, next));
                 }
             }
         }
@@ -205,11 +191,37 @@ fn ranges(analysis: &mut Analysis<'_>, function: u64) -> Vec<CalleeRange> {
     ranges
 }
 
-/// A stub jumps on with the return address on top of the stack.
-fn stub(at: u64) -> CalleeRange {
-    // `endbr64`, `bnd jmp`, or `jmp` with a 32-bit offset: none is longer than this before the jump is done.
-    let end = at.saturating_add(6);
-    CalleeRange { begin: at, end, return_address_bytes: 0, by_frame_pointer: false, saved: [0; 6] }
+/// Instructions of a row; `bytes`: from the stack pointer or frame pointer to the canonical frame address.
+fn range(row: &Row, abi: &Abi, bytes: i64, by_frame_pointer: bool, begin: u64, end: u64) -> Option<CalleeRange> {
+    let small = |bytes: i64| i32::try_from(bytes).ok().filter(|bytes| *bytes >= 0);
+    let plain = CalleeRange { begin, end, by_frame_pointer, saved: row.saved, ..stub(begin, 0, abi) };
+    if abi.call_bytes > 0 {
+        let return_address_bytes = small(bytes.checked_sub(abi.call_bytes)?)?;
+        return Some(CalleeRange { return_address_bytes, ..plain });
+    }
+    let frame_bytes = small(bytes)?;
+    Some(match row.return_address {
+        Some(from_frame) => {
+            let return_address_bytes = small(bytes.checked_add(from_frame)?)?;
+            CalleeRange { return_address_bytes, frame_bytes, return_address: ReturnAddress::Stack, ..plain }
+        }
+        None => CalleeRange { frame_bytes, ..plain },
+    })
+}
+
+/// Code that has the return address as at its entry, as stubs have that jump on.
+fn stub(at: u64, bytes: u64, abi: &Abi) -> CalleeRange {
+    let end = at.saturating_add(bytes);
+    let return_address = if abi.call_bytes == 0 { ReturnAddress::Register } else { ReturnAddress::Stack };
+    CalleeRange {
+        begin: at,
+        end,
+        return_address_bytes: 0,
+        by_frame_pointer: false,
+        saved: [0; 6],
+        return_address,
+        frame_bytes: 0,
+    }
 }
 
 /// What of a range lies in pieces that are sorted.
@@ -218,13 +230,19 @@ fn clipped(range: &CalleeRange, pieces: &BTreeSet<(u64, u64)>) -> Vec<CalleeRang
     inside.filter(|(begin, end)| begin < end).map(|(begin, end)| CalleeRange { begin, end, ..*range }).collect()
 }
 
-fn decode(image: &Image<'_>, at: u64) -> Option<Instruction> {
-    let code = image.code(at)?;
-    Some(Decoder::with_ip(64, &code[..code.len().min(16)], at, DecoderOptions::NONE).decode())
-}
-
-/// Sorts, and joins neighbours that say the same.
-fn finish(mut inside: Inside) -> Inside {
+/// Adds stubs and helpers, sorts, and joins neighbours that say the same.
+fn finish(mut inside: Inside, stubs: &BTreeSet<u64>, image: &Image<'_>) -> Inside {
+    let abi = image.arch.abi();
+    for at in stubs {
+        match image.helpers.get(at) {
+            Some(helper) => {
+                inside.ranges.extend(helper.before.iter().map(|(begin, end)| stub(*begin, end - begin, abi)));
+                let done = |range| CalleeRange { return_address: ReturnAddress::Done, ..range };
+                inside.ranges.extend(helper.after.iter().map(|(begin, end)| done(stub(*begin, end - begin, abi))));
+            }
+            None => inside.ranges.push(stub(*at, abi.stub_bytes, abi)),
+        }
+    }
     inside.ranges.sort_unstable();
     let mut joined: Vec<CalleeRange> = Vec::with_capacity(inside.ranges.len());
     for range in inside.ranges {

@@ -1,13 +1,13 @@
 //! What called functions do to locks: some take one for their caller, some release their caller's.
 
+use crate::arch::{Abi, Access, Change, Flow, Instruction};
 use crate::atomic::{Effect, Word, effect};
 use crate::flood::Calls;
 use crate::function::{Function, Index};
 use crate::note::{Kind, Point};
-use crate::program::{Program, target};
+use crate::program::Program;
 use crate::shipped::{self, postgres};
-use crate::values::{Node, RAX, RDI, RSP, State, Value, mask};
-use iced_x86::{FlowControl, Instruction, Mnemonic, OpKind};
+use crate::values::{Node, State, Value, mask};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The lock that a function returns with.
@@ -31,17 +31,19 @@ enum LockAddress {
 }
 
 impl ReturnedLock {
-    /// What a function that returns `rax` gives its caller, when it holds `word` then.
-    pub(crate) fn of(function: &Function, word: &Word, rax: Value) -> Option<Self> {
+    /// What a function that returns `result` gives its caller, when it holds `word` then.
+    pub(crate) fn of(function: &Function, word: &Word, result: Value) -> Option<Self> {
         let Word::Memory { address, bits, bytes } = *word else {
             let Word::Declared(lock) = *word else { return None };
             return Some(ReturnedLock { place: LockAddress::Declared(lock), bits: 0, bytes: 0 });
         };
         let place = match function.nodes.entry(address) {
-            Some((register, offset)) if usize::from(register) != RSP => LockAddress::Argument(register, offset),
+            Some((register, offset)) if usize::from(register) != function.arch.abi().stack => {
+                LockAddress::Argument(register, offset)
+            }
             _ if address.symbol.is_none() => LockAddress::Fixed(address.offset),
-            _ if address.symbol.is_some() && address.symbol == rax.symbol => {
-                LockAddress::Result(address.offset.wrapping_sub(rax.offset))
+            _ if address.symbol.is_some() && address.symbol == result.symbol => {
+                LockAddress::Result(address.offset.wrapping_sub(result.offset))
             }
             _ => return None,
         };
@@ -142,23 +144,24 @@ impl CallSummaries {
                 None => program.image.identifier(value.offset).map(str::to_owned),
                 Some(_) => None,
             };
-            if instruction.flow_control() == FlowControl::Call {
+            if let Flow::Call(_) = instruction.flow {
                 let Some(callee) = program.callee(&instruction) else { continue };
                 if program.name(callee) == postgres::REPORT_ENDS
                     && let Some(state) = function.state(place)
                 {
-                    reports.extend(name_at(state.registers[2]));
+                    reports.extend(name_at(state.registers[function.arch.abi().arguments[2]]));
                 }
-            } else if instruction.mnemonic() == Mnemonic::Mov
-                && instruction.op0_kind() == OpKind::Memory
-                && instruction.op1_kind() == OpKind::Register
-                && instruction.op1_register().size() == 8
+            } else if function.arch.may_write(&instruction)
                 && let Some(state) = function.state(place)
-                && let Some(value) = state.operand(&instruction, 1, &mut function.nodes)
-                && let address = state.address(&instruction, &mut function.nodes)
-                && function.nodes.stack(address).is_some()
             {
-                delays.extend(name_at(value));
+                for access in accesses(function, &instruction, &state).into_iter().flatten() {
+                    if let Access { bytes: 8, change: Change::Store { value: Some(value), is_number: false }, .. } =
+                        access
+                        && function.nodes.stack(access.address).is_some()
+                    {
+                        delays.extend(name_at(value));
+                    }
+                }
             }
         }
         if let (true, 1, Some(name)) = (takes, delays.len(), delays.first()) {
@@ -195,9 +198,15 @@ impl CallSummaries {
         let free = crate::flood::without(called, held.free_from.iter().copied(), &BTreeSet::new());
         ranges.extend(held.at.difference(&free).map(|at| {
             let instruction = &called.step(*at).instruction;
-            (instruction.ip(), instruction.next_ip())
+            (instruction.ip, instruction.next_ip())
         }));
     }
+}
+
+/// The one or two writes of an instruction.
+pub(crate) fn accesses(function: &mut Function, instruction: &Instruction, state: &State) -> [Option<Access>; 2] {
+    let (arch, nodes) = (function.arch, &mut function.nodes);
+    [arch.access(instruction, state, nodes), arch.second_access(instruction, state, nodes)]
 }
 
 /// Larger called functions are not searched for a release.
@@ -205,15 +214,12 @@ const MOST_CALLED: usize = 3000;
 
 fn is_store(function: &mut Function, at: Index) -> bool {
     let instruction = function.step(at).instruction;
-    if instruction.op_count() == 0
-        || instruction.op0_kind() != OpKind::Memory
-        || matches!(instruction.mnemonic(), Mnemonic::Cmp | Mnemonic::Test | Mnemonic::Nop)
-    {
+    if !function.arch.may_write(&instruction) {
         return false;
     }
     let Some(state) = function.state(at) else { return false };
-    let address = state.address(&instruction, &mut function.nodes);
-    function.nodes.stack(address).is_none()
+    let all = accesses(function, &instruction, &state);
+    all.into_iter().flatten().any(|access| function.nodes.stack(access.address).is_none())
 }
 
 /// Called functions that do nothing to locks.
@@ -239,8 +245,7 @@ fn translate(caller: &Function, called: &mut Function, state: &State, word: &Wor
 
 fn seen_by(caller: &Function, called: &mut Function, state: &State, value: Value, depth: u32) -> Option<Value> {
     let Some(symbol) = value.symbol else { return Some(value) };
-    // psABI: arguments are in rdi, rsi, rdx, rcx, r8, r9.
-    for register in [7usize, 6, 2, 1, 8, 9] {
+    for &register in caller.arch.abi().arguments {
         let argument = state.registers[register];
         if argument.symbol == Some(symbol) {
             let entry = called.nodes.symbol(Node::Entry(register as u8));
@@ -259,9 +264,9 @@ fn seen_by(caller: &Function, called: &mut Function, state: &State, value: Value
 }
 
 /// The lock that is the first argument of a call.
-pub(crate) fn spin_lock(state: &State) -> Word {
+pub(crate) fn spin_lock(state: &State, abi: &Abi) -> Word {
     Word::Memory {
-        address: state.registers[RDI],
+        address: state.registers[abi.arguments[0]],
         bits: mask(shipped::SPIN_LOCK_BYTES),
         bytes: shipped::SPIN_LOCK_BYTES,
     }
@@ -285,7 +290,8 @@ impl View<'_, '_> {
         for at in stores.iter().copied() {
             let Some(state) = called.state(at) else { continue };
             let instruction = called.step(at).instruction;
-            if effect(&instruction, &word, &state, &mut called.nodes) == Effect::Releases {
+            let all = accesses(called, &instruction, &state);
+            if all.iter().flatten().any(|access| effect(access, &word, &called.nodes) == Effect::Releases) {
                 return true;
             }
         }
@@ -295,7 +301,7 @@ impl View<'_, '_> {
         // The function is taken out while those that it calls are looked at.
         let Some(Some(mut taken)) = self.known.stores.insert(callee, None) else { return false };
         let calls: Vec<Index> = (0..taken.0.steps.len() as Index)
-            .filter(|at| taken.0.step(*at).instruction.flow_control() == FlowControl::Call)
+            .filter(|at| matches!(taken.0.step(*at).instruction.flow, Flow::Call(_) | Flow::SystemCall))
             .take(64)
             .collect();
         let mut yes = false;
@@ -324,20 +330,18 @@ impl Calls for View<'_, '_> {
         let instruction = function.step(at).instruction;
         let is_tail = function.step(at).exit == crate::function::Exit::TailCall;
         if self.program.import(&instruction) == Some(shipped::SPIN_UNLOCK) {
-            return spin_lock(state).alike(word);
+            return spin_lock(state, function.arch.abi()).alike(word);
         }
-        (instruction.flow_control() == FlowControl::Call || is_tail)
+        (matches!(instruction.flow, Flow::Call(_)) || is_tail)
             && self.gives_back(function, &instruction, state, word, 1)
     }
 
     fn acquires(&mut self, function: &mut Function, at: Index, state: &State) -> Option<Word> {
         let instruction = function.step(at).instruction;
         if self.program.spin_lock(&instruction).is_some() {
-            return Some(spin_lock(state));
+            return Some(spin_lock(state, function.arch.abi()));
         }
-        if instruction.flow_control() != FlowControl::Call {
-            return None;
-        }
+        let Flow::Call(_) = instruction.flow else { return None };
         let given = *self.known.gives.get(&self.program.callee(&instruction)?)?;
         let address = match given.place {
             LockAddress::Declared(lock) => return Some(Word::Declared(lock)),
@@ -345,8 +349,8 @@ impl Calls for View<'_, '_> {
             LockAddress::Argument(register, offset) => state.registers[usize::from(register)].plus(offset),
             LockAddress::Result(offset) => {
                 let mut after = state.clone();
-                after.step(&instruction, false, &mut function.nodes);
-                after.registers[RAX].plus(offset)
+                function.arch.step(&instruction, &mut after, false, &mut function.nodes);
+                after.registers[function.arch.abi().result].plus(offset)
             }
         };
         Some(Word::Memory { address, bits: given.bits, bytes: given.bytes })
@@ -362,9 +366,9 @@ impl Calls for View<'_, '_> {
 /// Where a function leads that is nothing but a jump, to one without a symbol.
 fn passed_on(program: &Program<'_>, caller: &str) -> Option<u64> {
     let symbol = program.image.symbols.get(caller)?.first()?;
-    let mut instructions = program.image.instructions(symbol.address)?.into_iter();
-    let first = instructions.find(|instruction| instruction.mnemonic() != Mnemonic::Endbr64)?;
-    let entry = (first.mnemonic() == Mnemonic::Jmp).then(|| target(&first)).flatten()?;
+    let mut instructions = program.image.instructions(symbol.address)?;
+    let first = instructions.find(|instruction| !program.image.arch.is_landing_pad(instruction))?;
+    let Flow::Jump(entry) = first.flow else { return None };
     let fragment = program.image.fragment_at(entry)?;
     (fragment.begin == entry && fragment.name.is_none()).then_some(entry)
 }

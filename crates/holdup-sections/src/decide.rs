@@ -1,16 +1,11 @@
 //! From an atomic operation to the branch on its result: the side on which the lock is held, and the conditions before it.
 
-use crate::atomic::{Attempt, Test, old_value};
+use crate::arch::{Abi, Architecture, BranchOn, Change, Comparison, Flag, Flow, Instruction};
+use crate::atomic::{Attempt, Test};
 use crate::function::{Exit, Function, Index};
-use crate::values::{RAX, State, Value, mask, number, width};
+use crate::values::{State, Value, mask};
 use holdup_model::sections::Condition;
-use iced_x86::{ConditionCode, Instruction, Mnemonic, OpKind};
 use std::collections::BTreeMap;
-
-/// The zero flag and the carry flag in rflags (Intel SDM volume 1, 3.4.3).
-const ZERO_FLAG: u64 = 1 << 6;
-/// See [`ZERO_FLAG`].
-const CARRY_FLAG: u64 = 1;
 
 /// The outcome of an attempt to take a lock.
 #[derive(Debug, Default)]
@@ -28,7 +23,7 @@ pub(crate) struct Decision {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Sign {
     test: usize,
-    /// The register, or rflags.
+    /// The register, or the flags.
     register: u8,
     mask: u64,
     /// Whether the test is true where the masked bits are zero; else where they are not.
@@ -36,6 +31,16 @@ struct Sign {
 }
 
 impl Sign {
+    /// By a flag, which is clear where the test is true (`when_clear`), or set.
+    fn of_flag(test: usize, flag: Flag, when_clear: bool, arch: &dyn Architecture) -> Self {
+        Sign { test, register: arch.machine().flags(), mask: mask_of(flag, arch.abi()), when_zero: when_clear }
+    }
+
+    /// Whether these bits of its register are zero or not as all of it: it is 0 or 1.
+    fn shows_in(&self, bits: u64) -> bool {
+        bits & 1 == 1 && bits & !self.mask == 0
+    }
+
     fn condition(self) -> Condition {
         // A condition on one flag is written with the value that it has.
         let one_bit = self.mask.count_ones() == 1;
@@ -54,7 +59,7 @@ struct Path {
     at: Index,
     state: State,
     flags: Option<Sign>,
-    /// Registers that hold the outcome of a test as a byte.
+    /// Registers that hold the outcome of a test.
     signs: Vec<Sign>,
     /// Tests that are not decided yet.
     open: Vec<usize>,
@@ -71,31 +76,52 @@ pub(crate) fn decide(
     attempt: &Attempt,
 ) -> Result<Decision, String> {
     let operation = function.step(site).instruction;
-    let expected = state.registers[RAX];
-    state.step(&operation, false, &mut function.nodes);
-    let after = old_value(&operation).map(|register| state.registers[register]);
-    let old: Vec<Value> = match operation.mnemonic() {
-        Mnemonic::Cmpxchg => after.into_iter().chain([expected]).collect(),
-        _ => after.into_iter().collect(),
+    let access = function.arch.access(&operation, &state, &mut function.nodes);
+    function.arch.step(&operation, &mut state, false, &mut function.nodes);
+    let after = access.and_then(|access| access.old).map(|register| state.registers[register]);
+    let expected = match access.map(|access| access.change) {
+        Some(Change::CompareAndSwap { expected, .. }) => Some(expected),
+        _ => None,
     };
-    let flags = attempt.tests.iter().position(|test| !matches!(test, Test::OldBits(_))).map(|test| {
-        let zero = attempt.tests[test] == Test::ZeroFlag;
-        let mask = if zero { ZERO_FLAG } else { CARRY_FLAG };
-        Sign { test, register: Condition::FLAGS, mask, when_zero: !zero }
-    });
-    let mut walk = Walk { function, attempt, old, decision: Decision::default(), paths: Vec::new() };
+    let old: Vec<Value> = after.into_iter().chain(expected.filter(|expected| expected.symbol.is_some())).collect();
+    let (mut flags, mut signs) = (None, Vec::new());
+    for (number, test) in attempt.tests.iter().enumerate() {
+        match test {
+            Test::ZeroFlag => flags = Some(Sign::of_flag(number, Flag::Zero, false, function.arch)),
+            Test::NoCarry => flags = Some(Sign::of_flag(number, Flag::Carry, true, function.arch)),
+            Test::Status => signs.extend(access.and_then(|access| access.status).map(|register| Sign {
+                test: number,
+                register: register as u8,
+                mask: mask(STATUS_BYTES),
+                when_zero: true,
+            })),
+            Test::OldBits(_) | Test::Expected => {}
+        }
+    }
+    let elsewhere = access.and_then(|access| access.fails_to).and_then(|to| function.index(to));
+    let swapped = after.zip(expected);
+    let mut walk = Walk { function, attempt, old, swapped, decision: Decision::default(), paths: Vec::new() };
     let open: Vec<usize> = (0..attempt.tests.len()).collect();
-    for next in walk.function.step(site).next.clone() {
-        walk.paths.push(Path { at: next, state: state.clone(), flags, signs: Vec::new(), open: open.clone() });
+    for at in walk.function.step(site).next.clone() {
+        if Some(at) == elsewhere {
+            walk.decision.failure.push((site, at, state.clone()));
+        } else {
+            walk.paths.push(Path { at, state: state.clone(), flags, signs: signs.clone(), open: open.clone() });
+        }
     }
     walk.run(site)
 }
+
+/// Bytes of the register that says whether an exclusive store was made.
+const STATUS_BYTES: usize = 4;
 
 struct Walk<'f, 'a> {
     function: &'f mut Function,
     attempt: &'a Attempt,
     /// What the word held before, under all its names.
     old: Vec<Value>,
+    /// What a compare-and-swap left in the register of the old value, and what it wanted there.
+    swapped: Option<(Value, Value)>,
     decision: Decision,
     paths: Vec<Path>,
 }
@@ -126,21 +152,27 @@ impl Walk<'_, '_> {
         let (instruction, next, exit) = (step.instruction, step.next.clone(), step.exit);
         match exit {
             Exit::Returns | Exit::TailCall | Exit::Unknown => return Err("its result leaves the function".to_owned()),
+            Exit::NotKnown => return Err(format!("the instruction at {:#x} is not known", instruction.ip)),
             Exit::Ends => return Ok(()),
             Exit::Stays => {}
         }
-        if instruction.is_jcc_short_or_near() {
-            self.branch(&path, &instruction, &next);
+        let arch = self.function.arch;
+        let is_operation = arch.may_acquire(&instruction);
+        if let Flow::Branch(to) = instruction.flow
+            && !is_operation
+        {
+            self.branch(&path, arch.branch_on(&instruction), to, &next);
             return Ok(());
         }
-        let sign = self.sign(&path, &instruction);
-        let sign_of_byte = sign_of_byte(&path, &instruction);
+        let sign = arch.comparison(&instruction).and_then(|comparison| self.sign(&path, comparison));
+        let sign = sign.or_else(|| self.sign_of_swap(&path, &instruction));
+        let sign_of_copy = self.sign_of_copy(&path, &instruction);
         let before = path.state.registers;
-        path.state.step(&instruction, false, &mut self.function.nodes);
+        arch.step(&instruction, &mut path.state, false, &mut self.function.nodes);
         let after = &path.state.registers;
         path.signs.retain(|sign| before[usize::from(sign.register)].same(after[usize::from(sign.register)]));
-        path.signs.extend(sign_of_byte);
-        if sign.is_some() || instruction.rflags_modified() != 0 || instruction.is_call_near() {
+        path.signs.extend(sign_of_copy);
+        if sign.is_some() || arch.changes_flags(&instruction) {
             path.flags = sign;
         }
         for to in next {
@@ -174,8 +206,8 @@ impl Walk<'_, '_> {
 
     fn sign_of(&self, path: &Path, test: usize) -> Option<Sign> {
         let by_flags = path.flags.filter(|sign| sign.test == test);
-        let by_byte = || path.signs.iter().find(|sign| sign.test == test).copied();
-        by_flags.or_else(by_byte).or_else(|| {
+        let by_register = || path.signs.iter().find(|sign| sign.test == test).copied();
+        by_flags.or_else(by_register).or_else(|| {
             let Test::OldBits(bits) = self.attempt.tests[test] else { return None };
             let register = path.state.registers.iter().position(|value| self.is_old(*value))?;
             Some(Sign { test, register: register as u8, mask: bits, when_zero: true })
@@ -186,65 +218,68 @@ impl Walk<'_, '_> {
         self.old.iter().any(|old| old.same(value))
     }
 
-    /// What the flags say behind an instruction.
-    fn sign(&self, path: &Path, instruction: &Instruction) -> Option<Sign> {
-        use Mnemonic::{And, Bt, Cmp, Test as TestBits};
-        if !matches!(instruction.mnemonic(), And | Bt | Cmp | TestBits) || instruction.op0_kind() != OpKind::Register {
-            return None;
+    /// What the flags say behind a comparison.
+    fn sign(&self, path: &Path, comparison: Comparison) -> Option<Sign> {
+        let Comparison { register, bits, flag } = comparison;
+        // The zero flag is set where the bits are zero, the carry flag where the bit is set.
+        let when_clear = |yes: bool| if flag == Flag::Zero { !yes } else { yes };
+        let arch = self.function.arch;
+        let of_flag = |test, true_when_zero| Sign::of_flag(test, flag, when_clear(true_when_zero), arch);
+        if let Some(copy) = path.signs.iter().find(|sign| usize::from(sign.register) == register) {
+            return copy.shows_in(bits).then(|| of_flag(copy.test, copy.when_zero));
         }
-        let register = number(instruction.op0_register())?;
-        let wide = mask(width(instruction, 0));
-        let same = instruction.op1_kind() == OpKind::Register;
-        if same && instruction.op1_register() != instruction.op0_register() {
-            return None;
-        }
-        let number = if same { wide } else { instruction.try_immediate(1).ok()? & wide };
-        let (bits, flag) = match instruction.mnemonic() {
-            Cmp if !same && number == 0 => (wide, ZERO_FLAG),
-            Cmp => return None,
-            Bt if !same => (1u64 << (number & 63), CARRY_FLAG),
-            Bt => return None,
-            _ => (number, ZERO_FLAG),
-        };
-        // ZF is set where the bits are zero, CF where the bit is set.
-        let when_clear = |yes: bool| if flag == ZERO_FLAG { !yes } else { yes };
-        let flags = |test, true_when_zero| Sign {
-            test,
-            register: Condition::FLAGS,
-            mask: flag,
-            when_zero: when_clear(true_when_zero),
-        };
-        if let Some(byte) = path.signs.iter().find(|sign| usize::from(sign.register) == register) {
-            return (bits & 0xff == 0xff && width(instruction, 0) == 1 || bits == 1)
-                .then(|| flags(byte.test, byte.when_zero));
-        }
-        if !self.is_old(path.state.registers[register]) {
-            return None;
-        }
-        let test = path.open.iter().copied().find(|test| self.attempt.tests[*test] == Test::OldBits(bits))?;
-        Some(flags(test, true))
+        Some(of_flag(self.test_of(path, register, bits)?, true))
     }
 
-    fn branch(&mut self, path: &Path, instruction: &Instruction, next: &[Index]) {
-        let taken = self.function.index(instruction.near_branch_target()).filter(|to| next.contains(to));
-        let flag = match instruction.condition_code() {
-            ConditionCode::e | ConditionCode::ne => Some(ZERO_FLAG),
-            ConditionCode::b | ConditionCode::ae => Some(CARRY_FLAG),
-            _ => None,
-        };
-        let sign = path.flags.filter(|sign| Some(sign.mask) == flag && path.open.contains(&sign.test));
-        let Some(sign) = sign else {
+    /// The test that these bits of a register decide by being zero: those of the old value.
+    fn test_of(&self, path: &Path, register: usize, bits: u64) -> Option<usize> {
+        let value = path.state.registers[register];
+        // Bits that are zero anyway change nothing: a byte is tested in a register of 32 bits.
+        let open = if value.symbol.is_some() { !value.zero } else { u64::MAX };
+        let fits = |test: &usize| matches!(self.attempt.tests[*test], Test::OldBits(tested) if tested == bits || tested & open == bits & open);
+        self.is_old(value).then(|| path.open.iter().copied().find(fits)).flatten()
+    }
+
+    /// What the flags say behind a comparison of the old value with the expected one.
+    fn sign_of_swap(&mut self, path: &Path, instruction: &Instruction) -> Option<Sign> {
+        let test = path.open.iter().copied().find(|test| self.attempt.tests[*test] == Test::Expected)?;
+        let arch = self.function.arch;
+        let (a, b) = arch.compared(instruction, &path.state, &mut self.function.nodes)?;
+        let (old, expected) = self.swapped?;
+        let is_it = a.same(old) && b.same(expected) || a.same(expected) && b.same(old);
+        is_it.then(|| Sign::of_flag(test, Flag::Zero, false, arch))
+    }
+
+    /// The test that a branch decides, and whether the branch is taken where it is true.
+    fn decided(&self, path: &Path, on: BranchOn) -> Option<(usize, bool)> {
+        match on {
+            BranchOn::Flag { flag, taken_when_set } => {
+                let mask = mask_of(flag, self.function.arch.abi());
+                let sign = path.flags.filter(|sign| sign.mask == mask && path.open.contains(&sign.test))?;
+                Some((sign.test, taken_when_set != sign.when_zero))
+            }
+            BranchOn::Register { register, bits, taken_when_zero } => {
+                let is_it = |sign: &&Sign| usize::from(sign.register) == register && path.open.contains(&sign.test);
+                let copy = path.signs.iter().find(is_it).filter(|sign| sign.shows_in(bits));
+                let by_copy = copy.map(|sign| (sign.test, taken_when_zero == sign.when_zero));
+                by_copy.or_else(|| Some((self.test_of(path, register, bits)?, taken_when_zero)))
+            }
+        }
+    }
+
+    fn branch(&mut self, path: &Path, on: Option<BranchOn>, target: u64, next: &[Index]) {
+        let taken = self.function.index(target).filter(|to| next.contains(to));
+        let Some((test, taken_when_true)) = on.and_then(|on| self.decided(path, on)) else {
             self.paths.extend(next.iter().map(|to| Path { at: *to, ..path.clone() }));
             return;
         };
-        let taken_when_clear = matches!(instruction.condition_code(), ConditionCode::ne | ConditionCode::ae);
         for &to in next {
-            let is_success = (taken_when_clear == sign.when_zero) == (taken == Some(to));
+            let is_success = taken_when_true == (taken == Some(to));
             if !is_success {
                 self.decision.failure.push((path.at, to, path.state.clone()));
                 continue;
             }
-            let open: Vec<usize> = path.open.iter().copied().filter(|test| *test != sign.test).collect();
+            let open: Vec<usize> = path.open.iter().copied().filter(|open| *open != test).collect();
             if open.is_empty() {
                 self.decision.success.push((path.at, to, path.state.clone()));
             } else {
@@ -252,17 +287,22 @@ impl Walk<'_, '_> {
             }
         }
     }
+
+    /// What an instruction puts into a register that copies a flag.
+    fn sign_of_copy(&self, path: &Path, instruction: &Instruction) -> Option<Sign> {
+        let (sign, copy) = (path.flags?, self.function.arch.flag_copy(instruction)?);
+        if sign.mask != mask_of(copy.flag, self.function.arch.abi()) {
+            return None;
+        }
+        // The register is zero where the flag is clear, or the other way round.
+        let when_zero = sign.when_zero == copy.when_set;
+        Some(Sign { register: copy.register as u8, mask: copy.mask, when_zero, ..sign })
+    }
 }
 
-/// What a `setcc` puts into a register.
-fn sign_of_byte(path: &Path, instruction: &Instruction) -> Option<Sign> {
-    let sign = path.flags?;
-    let set_when_flag_is_set = match (instruction.mnemonic(), sign.mask) {
-        (Mnemonic::Sete, ZERO_FLAG) | (Mnemonic::Setb, CARRY_FLAG) => true,
-        (Mnemonic::Setne, ZERO_FLAG) | (Mnemonic::Setae, CARRY_FLAG) => false,
-        _ => return None,
-    };
-    let register = number(instruction.op0_register())?;
-    // The byte is zero where the flag is clear, or the other way round.
-    Some(Sign { register: register as u8, mask: 0xff, when_zero: sign.when_zero == set_when_flag_is_set, ..sign })
+fn mask_of(flag: Flag, abi: &Abi) -> u64 {
+    match flag {
+        Flag::Zero => abi.zero_flag,
+        Flag::Carry => abi.carry_flag,
+    }
 }

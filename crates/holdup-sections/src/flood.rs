@@ -1,11 +1,12 @@
 //! From an acquire to the releases of the same lock, along every path; and from a failed attempt to the next.
 
-use crate::atomic::{Attempt, Effect, Test, Word, attempt, effect};
+use crate::arch::{Abi, Access, BranchOn, Change, Comparison, Flag, Flow};
+use crate::atomic::{Attempt, Effect, Test, Word, attempt, default_tests, effect};
+use crate::calls::accesses;
 use crate::decide::decide;
 use crate::function::{Exit, Function, Index};
-use crate::values::{JoinedStates, Nodes, RAX, State, Value, number};
+use crate::values::{JoinedStates, Nodes, State, Value};
 use holdup_model::sections::{Condition, LockWord};
-use iced_x86::{ConditionCode, Mnemonic, OpKind};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a called function does to a lock that its caller holds or wants.
@@ -34,7 +35,7 @@ pub(crate) struct Held {
     pub(crate) released_by_call: BTreeSet<Index>,
     /// Instructions that give it back, or declared points from which on it is not held.
     pub(crate) released_at: BTreeSet<Index>,
-    /// Where the function returns with it, and what rax is there.
+    /// Where the function returns with it, and what it returns there.
     pub(crate) returned_at: Vec<(Index, Value)>,
 }
 
@@ -84,8 +85,8 @@ pub(crate) fn held(
 
 impl Held {
     /// How the lock's address shows where it is held.
-    pub(crate) fn words(&self, word: &Word, nodes: &mut Nodes) -> BTreeMap<Index, LockWord> {
-        let shown = |at: &Index| Some((*at, crate::word::shown(word, self.states.get(*at)?, nodes)?));
+    pub(crate) fn words(&self, word: &Word, abi: &Abi, nodes: &Nodes) -> BTreeMap<Index, LockWord> {
+        let shown = |at: &Index| Some((*at, crate::word::shown(word, self.states.get(*at)?, abi, nodes)?));
         self.at.iter().filter_map(shown).collect()
     }
 }
@@ -100,31 +101,34 @@ impl Flood<'_> {
         calls: &mut dyn Calls,
     ) -> Result<bool, String> {
         let instruction = function.step(at).instruction;
-        if calls.declared(instruction.ip(), self.word) == Effect::Releases {
+        if calls.declared(instruction.ip, self.word) == Effect::Releases {
             // From this instruction on it is not held.
             self.states.remove(at);
             self.held.free_from.insert(at);
             self.held.released_at.insert(at);
             return Ok(true);
         }
-        match effect(&instruction, self.word, state, &mut function.nodes) {
-            Effect::Releases if instruction.mnemonic() == Mnemonic::Cmpxchg => {
+        let [access, second] = accesses(function, &instruction, state);
+        let of = |access| effect(access, self.word, &function.nodes);
+        let effect = [access, second].iter().flatten().map(of).max().unwrap_or(Effect::None);
+        match (effect, access) {
+            (Effect::Releases, Some(access)) if may_fail(&access) => {
                 self.held.released_at.insert(at);
-                self.exchange(function, at, state)?;
+                self.exchange(function, at, state, &access)?;
                 return Ok(true);
             }
             // What may release another lock of the kind ends the section too: a section that is too short is better than one that is too long.
-            Effect::Releases | Effect::MayRelease => {
+            (Effect::Releases | Effect::MayRelease, _) => {
                 self.held.released_at.insert(at);
                 self.held.free_from.extend(&function.step(at).next);
                 return Ok(true);
             }
-            Effect::None => {}
+            (Effect::None, _) => {}
         }
-        if attempt(&instruction, state, &mut function.nodes).is_some_and(|a| a.word.same(self.word))
+        if access.and_then(|access| attempt(&access, &function.nodes)).is_some_and(|a| a.word.overlaps(self.word))
             || calls.acquires(function, at, state).is_some_and(|other| other.same(self.word))
         {
-            return Err(format!("it is taken again at {:#x} before a release", instruction.ip()));
+            return Err(format!("it is taken again at {:#x} before a release", instruction.ip));
         }
         let by_call = calls.releases(function, at, state, self.word);
         if by_call {
@@ -137,19 +141,16 @@ impl Flood<'_> {
 
     fn advance(&mut self, function: &mut Function, at: Index, mut state: State) -> Result<(), String> {
         let (instruction, exit) = (function.step(at).instruction, function.step(at).exit);
-        let ip = instruction.ip();
+        let ip = instruction.ip;
         match exit {
-            Exit::Returns => self.held.returned_at.push((at, state.registers[RAX])),
+            Exit::Returns => self.held.returned_at.push((at, state.registers[function.arch.abi().result])),
             Exit::TailCall => return Err(format!("another function is entered at {ip:#x} before a release")),
             Exit::Unknown => return Err(format!("the jump at {ip:#x} leads to an unknown place")),
+            Exit::NotKnown => return Err(format!("the instruction at {ip:#x} is not known")),
             Exit::Stays | Exit::Ends => {}
         }
-        if let Some(to) = impossible(function, at, &state, self.word)
-            && let [branch] = function.step(at).next[..]
-        {
-            self.never.insert((branch, to));
-        }
-        state.step(&instruction, true, &mut function.nodes);
+        self.never.extend(impossible(function, at, &state, self.word));
+        function.arch.step(&instruction, &mut state, true, &mut function.nodes);
         for next in function.step(at).next.clone() {
             if !self.never.contains(&(at, next)) {
                 self.arrive(function, (at, next), &state);
@@ -158,10 +159,11 @@ impl Flood<'_> {
         Ok(())
     }
 
-    /// A compare-and-swap that gives the lock back where it succeeds.
-    fn exchange(&mut self, function: &mut Function, at: Index, state: &State) -> Result<(), String> {
-        let ip = function.step(at).instruction.ip();
-        let release = Attempt { word: *self.word, tests: vec![Test::ZeroFlag] };
+    /// An operation that gives the lock back where it succeeds.
+    fn exchange(&mut self, function: &mut Function, at: Index, state: &State, access: &Access) -> Result<(), String> {
+        let ip = function.step(at).instruction.ip;
+        let tests = if is_swap(access) { default_tests(access, None) } else { vec![Test::Status] };
+        let release = Attempt { word: *self.word, tests };
         let decision = decide(function, at, state.clone(), &release)
             .map_err(|why| format!("whether {ip:#x} releases it: {why}"))?;
         for (place, conditions) in decision.undecided {
@@ -176,36 +178,44 @@ impl Flood<'_> {
     }
 
     fn arrive(&mut self, function: &mut Function, (from, to): (Index, Index), state: &State) {
-        let ip = function.step(to).instruction.ip();
+        let ip = function.step(to).instruction.ip;
+        let from = (from, function.repeats(from, to));
         if self.states.arrive(from, (to, ip), state, true, &mut function.nodes) {
             self.waiting.insert(to);
         }
     }
 }
 
-/// The branch of a test of the lock's own address for null that is never taken: no lock lies at null.
-fn impossible(function: &Function, at: Index, state: &State, word: &Word) -> Option<Index> {
+fn is_swap(access: &Access) -> bool {
+    matches!(access.change, Change::CompareAndSwap { .. })
+}
+
+/// Whether an operation may leave memory as it is.
+fn may_fail(access: &Access) -> bool {
+    is_swap(access) || access.status.is_some()
+}
+
+/// The way of a branch on the lock's own address being null, which is never taken: no lock lies at null.
+fn impossible(function: &Function, at: Index, state: &State, word: &Word) -> Option<(Index, Index)> {
     let Word::Memory { address, .. } = word else { return None };
-    let test = &function.step(at).instruction;
-    let compares = match test.mnemonic() {
-        Mnemonic::Test => test.op0_register() == test.op1_register(),
-        Mnemonic::Cmp => test.try_immediate(1).is_ok_and(|number| number == 0),
-        _ => false,
+    let (instruction, arch) = (&function.step(at).instruction, function.arch);
+    let (register, branch, taken_when_null) = match (arch.comparison(instruction), arch.branch_on(instruction)) {
+        (_, Some(BranchOn::Register { register, bits: u64::MAX, taken_when_zero })) => (register, at, taken_when_zero),
+        (Some(Comparison { register, bits: u64::MAX, flag: Flag::Zero }), _) => {
+            let [branch] = function.step(at).next[..] else { return None };
+            let on = arch.branch_on(&function.step(branch).instruction)?;
+            let BranchOn::Flag { flag: Flag::Zero, taken_when_set } = on else { return None };
+            (register, branch, taken_when_set)
+        }
+        _ => return None,
     };
-    if !compares || test.op0_kind() != OpKind::Register || test.op0_register().size() != 8 {
-        return None;
-    }
-    let value = state.registers[number(test.op0_register())?];
-    let [branch] = function.step(at).next[..] else { return None };
+    let value = state.registers[register];
     let near =
         value.symbol.is_some() && value.symbol == address.symbol && address.offset.wrapping_sub(value.offset) < 1 << 16;
     let jump = &function.step(branch).instruction;
-    let when_null = match jump.condition_code() {
-        ConditionCode::e => jump.near_branch_target(),
-        ConditionCode::ne => jump.next_ip(),
-        _ => return None,
-    };
-    near.then(|| function.index(when_null)).flatten()
+    let Flow::Branch(target) = jump.flow else { return None };
+    let when_null = if taken_when_null { target } else { jump.next_ip() };
+    Some((branch, near.then(|| function.index(when_null)).flatten()?))
 }
 
 /// Instructions that can be reached without the lock: from the entry, and from where it is given back, but not over the

@@ -1,15 +1,18 @@
 //! Call frame information: pieces of functions, and where the return address lies at each instruction.
 //!
-//! DWARF 5 section 6.4, System V psABI for x86-64 (registers 6 = rbp, 7 = rsp; the canonical frame address is the stack
-//! pointer before the call, so that the return address lies 8 bytes below it).
+//! DWARF 5 section 6.4. The canonical frame address is the stack pointer before the call. On x86-64 the return address lies 8
+//! bytes below it; on AArch64 a call leaves it in x30.
 
+use crate::arch::Unwind;
 use gimli::{BaseAddresses, CfaRule, EhFrame, EndianSlice, LittleEndian, UnwindContext, UnwindSection};
+use holdup_model::sections::CalleeRange;
 use std::collections::BTreeMap;
 
 type Slice<'a> = EndianSlice<'a, LittleEndian>;
 
 /// The `.eh_frame` section of a file.
 pub(crate) struct Frames<'a> {
+    registers: &'static Unwind,
     section: EhFrame<Slice<'a>>,
     bases: BaseAddresses,
     /// Begin of a piece of code → its end, and the offset of its description in the section.
@@ -22,26 +25,18 @@ pub(crate) struct Row {
     pub(crate) begin: u64,
     pub(crate) end: u64,
     pub(crate) frame: Frame,
+    /// Where the return address is, from the canonical frame address; `None` while it is in its register.
+    pub(crate) return_address: Option<i64>,
     /// As [`holdup_model::sections::CalleeRange::saved`] has it.
     pub(crate) saved: [u8; 6],
 }
 
-/// rbx is 3, rbp is 6.
-const SAVED: [gimli::Register; 6] = [
-    gimli::X86_64::R15,
-    gimli::X86_64::R14,
-    gimli::X86_64::R13,
-    gimli::X86_64::R12,
-    gimli::X86_64::RBP,
-    gimli::X86_64::RBX,
-];
-
 /// Where the canonical frame address is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Frame {
-    /// At rsp plus bytes.
+    /// At the stack pointer plus bytes.
     Stack(i64),
-    /// At rbp plus bytes.
+    /// At the frame pointer plus bytes.
     Base(i64),
     /// By an expression or another register.
     Other,
@@ -52,10 +47,11 @@ const MOST_ROWS: usize = 20_000;
 
 impl<'a> Frames<'a> {
     /// Reads the section (address and bytes) up to the first damage.
-    pub(crate) fn read(section: Option<(u64, &'a [u8])>, text: u64) -> Self {
+    pub(crate) fn read(section: Option<(u64, &'a [u8])>, text: u64, registers: &'static Unwind) -> Self {
         let (address, bytes) = section.unwrap_or((0, &[]));
         let mut frame = EhFrame::new(bytes, LittleEndian);
         frame.set_address_size(8);
+        frame.set_vendor(registers.vendor);
         let bases = BaseAddresses::default().set_eh_frame(address).set_text(text);
         let mut found = BTreeMap::new();
         let mut common = BTreeMap::new();
@@ -77,7 +73,7 @@ impl<'a> Frames<'a> {
                 found.insert(begin, (end, description.offset()));
             }
         }
-        Frames { section: frame, bases, found }
+        Frames { registers, section: frame, bases, found }
     }
     pub(crate) fn is_empty(&self) -> bool {
         self.found.is_empty()
@@ -100,18 +96,23 @@ impl<'a> Frames<'a> {
         let mut context = UnwindContext::new();
         let Ok(mut table) = description.rows(&self.section, &self.bases, &mut context) else { return rows };
         while let Ok(Some(row)) = table.next_row() {
+            let Unwind { stack, frame, saved, return_address, .. } = *self.registers;
             let frame = match row.cfa() {
-                CfaRule::RegisterAndOffset { register: gimli::X86_64::RSP, offset } => Frame::Stack(*offset),
-                CfaRule::RegisterAndOffset { register: gimli::X86_64::RBP, offset } => Frame::Base(*offset),
+                CfaRule::RegisterAndOffset { register, offset } if *register == stack => Frame::Stack(*offset),
+                CfaRule::RegisterAndOffset { register, offset } if *register == frame => Frame::Base(*offset),
                 _ => Frame::Other,
             };
-            let saved = SAVED.map(|register| match row.register(register) {
+            let saved = saved.map(|register| match row.register(register) {
                 Some(gimli::RegisterRule::Offset(bytes)) if bytes % 8 == 0 => {
-                    u8::try_from(bytes / -8).unwrap_or_default()
+                    u8::try_from(bytes / -8).unwrap_or(CalleeRange::ELSEWHERE)
                 }
                 _ => 0,
             });
-            rows.push(Row { begin: row.start_address(), end: row.end_address(), frame, saved });
+            let return_address = match row.register(return_address) {
+                Some(gimli::RegisterRule::Offset(bytes)) => Some(bytes),
+                _ => None,
+            };
+            rows.push(Row { begin: row.start_address(), end: row.end_address(), frame, return_address, saved });
             if rows.len() >= MOST_ROWS {
                 break;
             }

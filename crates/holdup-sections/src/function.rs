@@ -1,10 +1,9 @@
 //! One function's control flow, with the parts of it that the compiler moved elsewhere.
 
-use crate::image::Image;
-use crate::program::{Program, target};
+use crate::arch::{Architecture, Flow, Instruction};
+use crate::program::Program;
 use crate::shipped::postgres;
-use crate::values::{JoinedStates, Nodes, State, number};
-use iced_x86::{FlowControl, Instruction, Mnemonic, OpKind, Register};
+use crate::values::{JoinedStates, Nodes, State};
 use std::collections::BTreeMap;
 
 /// Number of an instruction in its function.
@@ -23,6 +22,8 @@ pub(crate) enum Exit {
     Unknown,
     /// To nowhere: a call that never returns, a trap.
     Ends,
+    /// The bytes are no instruction that is known.
+    NotKnown,
 }
 
 /// An instruction with what follows.
@@ -32,6 +33,7 @@ pub(crate) struct Step {
     pub(crate) exit: Exit,
 }
 pub(crate) struct Function {
+    pub(crate) arch: &'static dyn Architecture,
     pub(crate) entry: u64,
     /// Sorted by address.
     pub(crate) steps: Vec<Step>,
@@ -52,18 +54,20 @@ impl Function {
     /// Follows the control flow from an entry.
     pub(crate) fn read(program: &mut Program<'_>, entry: u64) -> Result<Self, String> {
         let steps = Reader::new(program, entry).read()?;
+        let arch = program.image.arch;
         let mut function = Function {
+            arch,
             entry,
             steps,
             states: JoinedStates::default(),
             blocks: BTreeMap::new(),
-            nodes: Nodes::default(),
+            nodes: Nodes::new(arch.abi()),
         };
         function.find_states()?;
         Ok(function)
     }
     pub(crate) fn index(&self, at: u64) -> Option<Index> {
-        self.steps.binary_search_by_key(&at, |step| step.instruction.ip()).ok().map(|index| index as Index)
+        self.steps.binary_search_by_key(&at, |step| step.instruction.ip).ok().map(|index| index as Index)
     }
     pub(crate) fn step(&self, index: Index) -> &Step {
         &self.steps[index as usize]
@@ -74,8 +78,8 @@ impl Function {
         let leaders = self.leaders(entry);
         let mut nodes = std::mem::take(&mut self.nodes);
         let mut states = JoinedStates::default();
-        let first = State::entry(&mut nodes);
-        states.arrive(Index::MAX, (entry, self.entry), &first, false, &mut nodes);
+        let first = State::entry(self.arch.abi(), &mut nodes);
+        states.arrive((Index::MAX, false), (entry, self.entry), &first, false, &mut nodes);
         let mut waiting = std::collections::BTreeSet::from([entry]);
         let mut rounds = 0;
         while let Some(begin) = waiting.pop_first() {
@@ -88,7 +92,7 @@ impl Function {
             loop {
                 self.blocks.insert(at, begin);
                 let step = &self.steps[at as usize];
-                state.step(&step.instruction, false, &mut nodes);
+                self.arch.step(&step.instruction, &mut state, false, &mut nodes);
                 if let [next] = step.next[..]
                     && leaders.binary_search(&next).is_err()
                 {
@@ -96,8 +100,9 @@ impl Function {
                     continue;
                 }
                 for &next in &step.next {
-                    let ip = self.steps[next as usize].instruction.ip();
-                    let changed = states.arrive(at, (next, ip), &state, false, &mut nodes);
+                    let ip = self.steps[next as usize].instruction.ip;
+                    let from = (at, self.repeats(at, next));
+                    let changed = states.arrive(from, (next, ip), &state, false, &mut nodes);
                     if changed {
                         waiting.insert(next);
                     }
@@ -108,6 +113,13 @@ impl Function {
         self.states = states;
         self.nodes = nodes;
         Ok(())
+    }
+
+    /// Whether a branch leads back to the instruction right before it.
+    pub(crate) fn repeats(&self, branch: Index, to: Index) -> bool {
+        let Some(step) = self.steps.get(branch as usize) else { return false };
+        let to = &self.step(to).instruction;
+        to.next_ip() == step.instruction.ip && step.instruction.flow == Flow::Branch(to.ip)
     }
 
     /// The first instructions of basic blocks, sorted.
@@ -130,7 +142,7 @@ impl Function {
         let mut state = self.states.get(at)?.clone();
         while at != index {
             let step = &self.steps[at as usize];
-            state.step(&step.instruction, false, &mut self.nodes);
+            self.arch.step(&step.instruction, &mut state, false, &mut self.nodes);
             at = *step.next.first()?;
         }
         Some(state)
@@ -147,7 +159,7 @@ impl Function {
             while self.blocks.get(&at) == Some(&begin) {
                 let step = &self.steps[at as usize];
                 see(&step.instruction, &state, &self.nodes);
-                state.step(&step.instruction, false, &mut self.nodes);
+                self.arch.step(&step.instruction, &mut state, false, &mut self.nodes);
                 match step.next[..] {
                     [next] if next != begin => at = next,
                     _ => break,
@@ -188,23 +200,21 @@ impl<'p, 'a> Reader<'p, 'a> {
     fn straight(&mut self, begin: u64, mut level: Option<u64>) -> Result<(), String> {
         let image = &self.program.image;
         let Some(end) = image.fragment_at(begin).map(|fragment| fragment.end) else { return Ok(()) };
-        let mut first_argument = None;
+        let (mut first_argument, arch) = (None, image.arch);
         for instruction in image.instructions(begin).into_iter().flatten() {
-            let at = instruction.ip();
+            let at = instruction.ip;
             if self.found.contains_key(&at) {
                 return Ok(());
             }
             if self.found.len() >= MOST_INSTRUCTIONS {
                 return Err(format!("it has more than {MOST_INSTRUCTIONS} instructions"));
             }
-            if instruction.mnemonic() == Mnemonic::Mov && number(instruction.op0_register()) == Some(7) {
-                let fixed = instruction.op1_kind() == OpKind::Immediate32;
-                first_argument = if fixed { instruction.try_immediate(1).ok() } else { None };
+            if let Some(number) = arch.first_argument(&instruction) {
+                first_argument = number;
             }
             let behind = instruction.next_ip();
             let (mut next, exit) = self.leads(&instruction, level);
-            let is_call = matches!(instruction.flow_control(), FlowControl::Call | FlowControl::IndirectCall);
-            if is_call && self.is_named(&instruction, postgres::REPORT_BEGINS) {
+            if instruction.is_call() && self.is_named(&instruction, postgres::REPORT_BEGINS) {
                 level = first_argument;
             }
             // A fall through the end of the code is no way that a program takes.
@@ -223,9 +233,9 @@ impl<'p, 'a> Reader<'p, 'a> {
     /// Where control goes from an instruction.
     fn leads(&mut self, instruction: &Instruction, level: Option<u64>) -> (Vec<u64>, Exit) {
         let behind = instruction.next_ip();
-        match instruction.flow_control() {
-            FlowControl::Next | FlowControl::XbeginXabortXend => (vec![behind], Exit::Stays),
-            FlowControl::Call | FlowControl::IndirectCall => {
+        match instruction.flow {
+            Flow::Next | Flow::Helper(_) => (vec![behind], Exit::Stays),
+            Flow::Call(_) | Flow::CallSlot(_) | Flow::CallUnknown | Flow::SystemCall => {
                 let final_report = level.is_some_and(|level| level >= postgres::LEAST_FINAL_LEVEL)
                     && self.is_named(instruction, &[postgres::REPORT_ENDS]);
                 if final_report || self.program.never_returns(instruction) || self.is_dead_end(instruction) {
@@ -234,22 +244,17 @@ impl<'p, 'a> Reader<'p, 'a> {
                     (vec![behind], Exit::Stays)
                 }
             }
-            FlowControl::ConditionalBranch => match target(instruction) {
-                Some(to) if self.is_inside(to) => (vec![behind, to], Exit::Stays),
-                Some(_) => (vec![behind], Exit::TailCall),
-                None => (vec![behind], Exit::Unknown),
-            },
-            FlowControl::UnconditionalBranch => match target(instruction) {
-                Some(to) if self.is_inside(to) => (vec![to], Exit::Stays),
-                _ => (Vec::new(), Exit::TailCall),
-            },
-            FlowControl::IndirectBranch => match self.table(instruction) {
+            Flow::Branch(to) if self.is_inside(to) => (vec![behind, to], Exit::Stays),
+            Flow::Branch(_) => (vec![behind], Exit::TailCall),
+            Flow::Jump(to) if self.is_inside(to) => (vec![to], Exit::Stays),
+            Flow::Jump(_) | Flow::JumpSlot(_) => (Vec::new(), Exit::TailCall),
+            Flow::JumpUnknown => match self.table(instruction) {
                 Some(targets) => (targets, Exit::Stays),
-                None if instruction.is_ip_rel_memory_operand() => (Vec::new(), Exit::TailCall),
                 None => (Vec::new(), Exit::Unknown),
             },
-            FlowControl::Return => (Vec::new(), Exit::Returns),
-            FlowControl::Interrupt | FlowControl::Exception => (Vec::new(), Exit::Ends),
+            Flow::Return => (Vec::new(), Exit::Returns),
+            Flow::Ends => (Vec::new(), Exit::Ends),
+            Flow::NotKnown => (Vec::new(), Exit::NotKnown),
         }
     }
 
@@ -271,49 +276,23 @@ impl<'p, 'a> Reader<'p, 'a> {
         !returns(self.program, at, 3)
     }
 
-    /// The targets of a jump through a table of 32-bit offsets, as GCC and Clang make them for position-independent code:
-    /// `lea table, T; movslq (T, index, 4), X; add T, X; jmp *X`.
+    /// The targets of a jump through a table.
     fn table(&self, jump: &Instruction) -> Option<Vec<u64>> {
-        if jump.op0_kind() != OpKind::Register {
-            return None;
-        }
-        let before: Vec<&Instruction> = {
-            let mut at = jump.ip();
-            let mut list = Vec::new();
-            for (_, (instruction, ..)) in self.found.range(..jump.ip()).rev().take(24) {
-                if instruction.next_ip() != at {
-                    break;
-                }
-                at = instruction.ip();
-                list.push(instruction);
+        let mut at = jump.ip;
+        let mut before = Vec::new();
+        for (_, (instruction, ..)) in self.found.range(..jump.ip).rev().take(24) {
+            if instruction.next_ip() != at {
+                break;
             }
-            list
-        };
-        let load = before.iter().position(|i| i.mnemonic() == Mnemonic::Movsxd && i.op1_kind() == OpKind::Memory)?;
-        let base = before[load].memory_base();
-        let table = before.iter().skip(load).find_map(|i| {
-            (i.mnemonic() == Mnemonic::Lea && i.op0_register() == base && i.is_ip_rel_memory_operand())
-                .then(|| i.ip_rel_memory_address())
-        })?;
-        let most = before.iter().skip(load).find_map(|i| {
-            let is_bound = i.mnemonic() == Mnemonic::Cmp && i.op0_register() != Register::None;
-            if is_bound { i.try_immediate(1).ok() } else { None }
-        });
-        let most = most.map_or(1024, |most| most.saturating_add(1).min(1024));
-        let targets = entries(&self.program.image, table, most, |to| self.is_inside(to));
+            at = instruction.ip;
+            before.push(instruction);
+        }
+        let image = &self.program.image;
+        let mut targets = image.arch.jump_table(image, jump, &before, &|to| self.is_inside(to));
+        targets.sort_unstable();
+        targets.dedup();
         (!targets.is_empty()).then_some(targets)
     }
-}
-
-fn entries(image: &Image<'_>, table: u64, most: u64, inside: impl Fn(u64) -> bool) -> Vec<u64> {
-    let mut targets: Vec<u64> = (0..most)
-        .map_while(|entry| image.number(table.wrapping_add(4 * entry)))
-        .map(|offset| table.wrapping_add_signed(i64::from(offset)))
-        .take_while(|to| inside(*to))
-        .collect();
-    targets.sort_unstable();
-    targets.dedup();
-    targets
 }
 
 /// Whether a function ever returns, followed through calls up to a depth; true where that is not known.
@@ -334,36 +313,35 @@ fn comes_back(program: &mut Program<'_>, entry: u64, depth: u32) -> bool {
     while let Some(begin) = waiting.pop() {
         let Some(instructions) = program.image.instructions(begin) else { return true };
         for instruction in instructions {
-            if !seen.insert(instruction.ip()) {
+            if !seen.insert(instruction.ip) {
                 break;
             }
             // Long functions come back: this only looks for small ones that end the program.
             if seen.len() > 400 {
                 return true;
             }
-            match instruction.flow_control() {
-                FlowControl::Return | FlowControl::IndirectBranch => return true,
-                FlowControl::Call if program.never_returns(&instruction) => break,
-                FlowControl::Call => {
+            match instruction.flow {
+                Flow::Return | Flow::JumpSlot(_) | Flow::JumpUnknown => return true,
+                Flow::Call(_) | Flow::CallSlot(_) if program.never_returns(&instruction) => break,
+                Flow::Call(_) => {
                     if let Some(callee) = program.callee(&instruction)
                         && !returns(program, callee, depth - 1)
                     {
                         break;
                     }
                 }
-                FlowControl::IndirectCall if program.never_returns(&instruction) => break,
-                FlowControl::UnconditionalBranch | FlowControl::ConditionalBranch => {
-                    let Some(to) = target(&instruction) else { return true };
+                Flow::Jump(to) | Flow::Branch(to) => {
                     let inside = program.image.fragment(to) == program.image.fragment(entry) || program.is_part(to);
                     if !inside {
                         return true;
                     }
                     waiting.push(to);
-                    if instruction.flow_control() == FlowControl::UnconditionalBranch {
+                    if instruction.flow == Flow::Jump(to) {
                         break;
                     }
                 }
-                FlowControl::Exception | FlowControl::Interrupt => break,
+                Flow::Ends => break,
+                Flow::NotKnown => return true,
                 _ => {}
             }
         }

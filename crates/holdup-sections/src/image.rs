@@ -1,17 +1,21 @@
 //! The parts of an ELF file for the analysis: code, pieces of functions, names, imports, declared points.
 
+use crate::arch::{self, Architecture, Flow, Helper, Instruction, Instructions};
 use crate::frames::Frames;
 use crate::note::{self, Point};
 use holdup_model::Problem;
-use iced_x86::{Decoder, DecoderOptions};
 use object::ObjectSymbolTable;
-use object::elf::{R_X86_64_GLOB_DAT, R_X86_64_JUMP_SLOT};
+use object::elf::RelocationType;
 use object::read::elf::ElfFile64;
 use object::{
-    Architecture, LittleEndian, Object, ObjectSection, ObjectSegment, ObjectSymbol, RelocationFlags, RelocationTarget,
-    SegmentFlags, SymbolKind,
+    LittleEndian, Object, ObjectSection, ObjectSegment, ObjectSymbol, RelocationFlags, RelocationTarget, SegmentFlags,
+    SymbolKind,
 };
 use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// No instruction is longer, bytes, also where several are one operation.
+const LONGEST: usize = 64;
 
 /// Bytes of the file at their link-time address.
 struct Loaded<'a> {
@@ -31,6 +35,7 @@ pub(crate) struct Fragment {
 
 /// The parts of the file.
 pub(crate) struct Image<'a> {
+    pub(crate) arch: &'static dyn Architecture,
     pub(crate) build_id: String,
     loaded: Vec<Loaded<'a>>,
     /// Sorted by begin, without overlap.
@@ -39,6 +44,8 @@ pub(crate) struct Image<'a> {
     pub(crate) symbols: BTreeMap<String, Vec<Symbol>>,
     /// Slots of the global offset table that hold an imported function's address.
     pub(crate) slots: BTreeMap<u64, String>,
+    /// Functions that do one atomic operation, by address.
+    pub(crate) helpers: Rc<BTreeMap<u64, Helper>>,
     pub(crate) frames: Frames<'a>,
     pub(crate) points: Vec<Point>,
     pub(crate) notes: Vec<String>,
@@ -54,17 +61,21 @@ pub(crate) struct Symbol {
 }
 
 impl<'a> Image<'a> {
-    /// Reads an ELF file of x86-64.
+    /// Reads an ELF file.
     ///
     /// # Errors
     /// When it is not one, or has neither section headers nor functions.
     pub(crate) fn read(elf: &'a [u8]) -> Result<Self, Problem> {
         let cannot = |why: String| Problem::host("section map", why);
+        if let Some(other) = other_machine(elf) {
+            return Err(cannot(other));
+        }
         let file = ElfFile64::<LittleEndian>::parse(elf)
             .map_err(|why| cannot(format!("the file is not a 64-bit little-endian ELF file: {why}")))?;
-        if file.architecture() != Architecture::X86_64 {
-            return Err(cannot(format!("the binary is for {:?}, and only x86-64 is analysed", file.architecture())));
-        }
+        let machine = file.elf_header().e_machine.get(LittleEndian);
+        let Some(arch) = arch::ALL.iter().find(|arch| arch.elf() == machine).copied() else {
+            return Err(cannot(format!("the file is not for {}", known_machines())));
+        };
         let build_id = file.build_id().ok().flatten().unwrap_or_default();
         let build_id = build_id.iter().take(64).map(|byte| format!("{byte:02x}")).collect();
         let loaded = loaded(&file);
@@ -72,17 +83,20 @@ impl<'a> Image<'a> {
             return Err(cannot("the file has no code".to_owned()));
         }
         let mut notes = Vec::new();
-        let frames = Frames::read(section(&file, ".eh_frame"), section(&file, ".text").map_or(0, |(at, _)| at));
+        let text = section(&file, ".text").map_or(0, |(at, _)| at);
+        let frames = Frames::read(section(&file, ".eh_frame"), text, &arch.abi().unwind);
         if frames.is_empty() {
             notes.push("no unwind information (.eh_frame): callees cannot be followed".to_owned());
         }
         let (symbols, names) = symbols(&file);
         let mut image = Image {
+            arch,
             build_id,
             loaded,
             fragments: Vec::new(),
             symbols,
-            slots: slots(&file),
+            slots: slots(&file, &arch.abi().slots),
+            helpers: Rc::default(),
             frames,
             points: Vec::new(),
             notes,
@@ -148,9 +162,11 @@ impl<'a> Image<'a> {
             .filter(|bytes| !bytes.is_empty())
     }
 
-    /// A 32-bit number at an address.
-    pub(crate) fn number(&self, at: u64) -> Option<i32> {
-        self.bytes(at, false)?.first_chunk().map(|four| i32::from_le_bytes(*four))
+    /// An unsigned number of some bytes at an address.
+    pub(crate) fn number(&self, at: u64, bytes: usize) -> Option<u64> {
+        let mut all = [0; 8];
+        all.get_mut(..bytes)?.copy_from_slice(self.bytes(at, false)?.get(..bytes)?);
+        Some(u64::from_le_bytes(all))
     }
 
     /// A name of the C language that stands as a string at an address.
@@ -169,11 +185,29 @@ impl<'a> Image<'a> {
         self.fragments.get(self.fragment(at)?)
     }
 
+    /// Looks for helpers at addresses that are sorted.
+    pub(crate) fn find_helpers(&mut self, called: impl Iterator<Item = u64>) {
+        let (mut last, mut helpers) = (None, BTreeMap::new());
+        for at in called.filter(|at| last.replace(*at) != Some(*at)) {
+            let helper = self.code(at).and_then(|code| self.arch.helper(code, at));
+            helpers.extend(helper.map(|helper| (at, helper)));
+        }
+        self.helpers = Rc::new(helpers);
+    }
+
     /// The instructions from an address to the end of its fragment.
-    pub(crate) fn instructions(&self, begin: u64) -> Option<Decoder<'a>> {
+    pub(crate) fn instructions(&self, begin: u64) -> Option<Instructions<'a>> {
         let (fragment, code) = (self.fragment_at(begin)?, self.code(begin)?);
         let length = usize::try_from(fragment.end - begin).unwrap_or(usize::MAX).min(code.len());
-        Some(Decoder::with_ip(64, &code[..length], begin, DecoderOptions::NONE))
+        let all = self.arch.instructions(&code[..length], begin);
+        let helpers = Rc::clone(&self.helpers);
+        Some(if helpers.is_empty() { all } else { Box::new(all.map(move |one| whole(&helpers, one))) })
+    }
+
+    /// The instruction at an address.
+    pub(crate) fn instruction(&self, at: u64) -> Option<Instruction> {
+        let code = self.code(at)?;
+        self.arch.instructions(&code[..code.len().min(LONGEST)], at).next().map(|one| whole(&self.helpers, one))
     }
 
     /// The fragment that an address lies in, by its number.
@@ -181,6 +215,50 @@ impl<'a> Image<'a> {
         let next = self.fragments.partition_point(|fragment| fragment.begin <= at);
         let number = next.checked_sub(1)?;
         (at < self.fragments.get(number)?.end).then_some(number)
+    }
+}
+
+/// A call of a helper is its operation.
+fn whole(helpers: &BTreeMap<u64, Helper>, instruction: Instruction) -> Instruction {
+    let helper = |to| helpers.get(&to).map(|helper| helper.form);
+    let known = match instruction.flow {
+        Flow::Call(to) => helper(to).map(|form| Instruction { flow: Flow::Helper(to), form, ..instruction }),
+        Flow::Jump(to) => helper(to).map(|form| Instruction { flow: Flow::Return, form, ..instruction }),
+        _ => None,
+    };
+    known.unwrap_or(instruction)
+}
+
+/// The architectures that are analysed, in a sentence.
+fn known_machines() -> String {
+    let names: Vec<&str> = arch::ALL.iter().map(|arch| arch.id()).collect();
+    names.join(" and ")
+}
+
+/// What an ELF file is for, where that is no architecture that is analysed: its head says so, however damaged the rest is.
+fn other_machine(elf: &[u8]) -> Option<String> {
+    let head = elf.strip_prefix(&object::elf::ELFMAG)?.get(..16)?;
+    let machine = [head[14], head[15]];
+    let machine =
+        if head[1] == object::elf::ELFDATA2MSB.0 { u16::from_be_bytes(machine) } else { u16::from_le_bytes(machine) };
+    let machine = object::elf::Machine(machine);
+    if arch::ALL.iter().any(|known| known.elf() == machine) {
+        return None;
+    }
+    Some(format!("the binary is for {}, and only {} are analysed", name(machine), known_machines()))
+}
+
+/// A machine's name as Debian has it, where it is in use.
+fn name(machine: object::elf::Machine) -> String {
+    use object::elf::*;
+    match machine {
+        EM_386 => "i386".to_owned(),
+        EM_ARM => "arm (32 bits)".to_owned(),
+        EM_S390 => "s390x".to_owned(),
+        EM_RISCV => "riscv64".to_owned(),
+        EM_PPC64 => "ppc64el".to_owned(),
+        EM_LOONGARCH => "loong64".to_owned(),
+        other => format!("machine number {}", other.0),
     }
 }
 
@@ -234,12 +312,12 @@ fn symbols(file: &ElfFile64<'_, LittleEndian>) -> Symbols {
     (by_name, names.into_iter().map(|(at, (bytes, name, _))| (at, (bytes, name))).collect())
 }
 
-fn slots(file: &ElfFile64<'_, LittleEndian>) -> BTreeMap<u64, String> {
+fn slots(file: &ElfFile64<'_, LittleEndian>, kinds: &[RelocationType]) -> BTreeMap<u64, String> {
     let Some(relocations) = file.dynamic_relocations() else { return BTreeMap::new() };
     relocations
-        .filter(|(_, relocation)| {
-            matches!(relocation.flags(), RelocationFlags::Elf { r_type: R_X86_64_JUMP_SLOT | R_X86_64_GLOB_DAT })
-        })
+        .filter(
+            |(_, relocation)| matches!(relocation.flags(), RelocationFlags::Elf { r_type } if kinds.contains(&r_type)),
+        )
         .filter_map(|(at, relocation)| {
             let RelocationTarget::Symbol(index) = relocation.target() else { return None };
             let symbol = file.dynamic_symbol_table()?.symbol_by_index(index).ok()?;

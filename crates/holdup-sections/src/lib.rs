@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod analysis;
+mod arch;
 mod atomic;
 pub mod cached;
 mod callees;
@@ -49,7 +50,7 @@ pub struct NamedFunction {
 /// The sections of a binary. Functions that are neither shipped nor named nor declare a point are not looked at. Of several ranges at one address the first whose condition holds gives the role.
 ///
 /// # Errors
-/// When the bytes are no ELF file for x86-64, or one without code or functions.
+/// When the bytes are no ELF file for a known architecture, or one without code or functions.
 pub fn map(elf: &[u8], wanted: &Wanted) -> Result<SectionMap, Problem> {
     let program = Program::scan(Image::read(elf)?);
     Ok(map::of(program, wanted))

@@ -9,9 +9,13 @@
 //!    only at the task's own instruction pointer: of a caller's registers at its call nothing is known.
 //! 3. Its callee entry, if it has one: the return address is read at the stack pointer plus its offset (or the frame
 //!    pointer plus its offset, when no frame below it was left out), the stack pointer is set behind it, and the search
-//!    continues with the return address minus 1, which lies in the call instruction; at most [`DEEPEST`] times.
+//!    continues with the return address minus 1, which lies in the call instruction; at most [`DEEPEST`] times. On arm64 the return
+//!    address may be in x30 yet; of a helper that is done the search continues with the return address itself, at which the task's
+//!    registers are those that it has.
 
-use holdup_model::sections::{CalleeRange, Condition, LockWord, SectionMap, SectionRange, SectionRole, WordBase};
+use holdup_model::sections::{
+    CalleeRange, Condition, LockWord, Machine, ReturnAddress, SectionMap, SectionRange, SectionRole, WordBase,
+};
 use std::collections::BTreeSet;
 
 /// Callees are followed up to this number of calls.
@@ -47,12 +51,16 @@ pub enum Kind {
     },
     /// A function's that may run inside one.
     Callee {
-        /// Where its return address lies, from rsp or rbp, bytes.
+        /// Where its return address lies, from the stack pointer or the frame pointer, bytes.
         return_address_bytes: i32,
-        /// Whether that is from rbp.
+        /// Whether that is from the frame pointer.
         by_frame_pointer: bool,
         /// Where its caller's registers are kept.
         saved: [u8; 6],
+        /// Where that is, if not there.
+        return_address: ReturnAddress,
+        /// Bytes to the caller's stack pointer (arm64).
+        frame_bytes: i32,
     },
 }
 
@@ -72,6 +80,8 @@ pub struct Loaded<'a> {
 pub struct Table {
     /// Sorted by begin; within one begin in the order in which they are asked.
     pub entries: Vec<Entry>,
+    /// Whose registers are meant.
+    pub machine: Machine,
 }
 
 impl Table {
@@ -88,7 +98,8 @@ impl Table {
             first_section = first_section.saturating_add(u16::try_from(sections).unwrap_or(u16::MAX));
         }
         entries.sort_by_key(|entry: &Entry| entry.begin);
-        Table { entries }
+        let machine = objects.iter().find_map(|object| Some(object.map?.machine)).unwrap_or_default();
+        Table { entries, machine }
     }
 
     /// The entries of the place that an address lies in.
@@ -121,9 +132,10 @@ fn flatten(ranges: &[SectionRange], callees: &[CalleeRange], bias: u64, first_se
         }
     }
     for callee in callees.iter().filter(|callee| callee.begin < callee.end) {
-        let CalleeRange { return_address_bytes, by_frame_pointer, saved, .. } = *callee;
+        let CalleeRange { return_address_bytes, by_frame_pointer, saved, return_address, frame_bytes, .. } = *callee;
+        let kind = Kind::Callee { return_address_bytes, by_frame_pointer, saved, return_address, frame_bytes };
         for here in &mut called[place(callee.begin)..place(callee.end)] {
-            here.get_or_insert(Kind::Callee { return_address_bytes, by_frame_pointer, saved });
+            here.get_or_insert(kind);
         }
     }
     let mut last: Option<(Vec<Kind>, u64, u64)> = None;
@@ -182,15 +194,18 @@ fn of_one_place(open: &[Kind], certain: &[Kind]) -> Vec<Kind> {
 /// The registers of a task that was switched out or sampled in user code.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Registers {
-    /// As x86-64 numbers them: rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8 … r15.
-    pub general: [u64; 16],
-    /// rflags.
+    /// As [`Machine`] numbers them; what it does not have is 0.
+    pub general: [u64; 32],
+    /// rflags, or PSTATE.
     pub flags: u64,
 }
 
 impl Registers {
-    fn value(&self, number: u8) -> u64 {
-        self.general.get(usize::from(number)).copied().unwrap_or(self.flags)
+    fn value(&self, number: u8, machine: Machine) -> u64 {
+        if number == machine.flags() {
+            return self.flags;
+        }
+        self.general.get(usize::from(number)).copied().unwrap_or_default()
     }
 }
 
@@ -205,50 +220,71 @@ pub struct Inside {
     pub word: Option<u64>,
 }
 
+/// Where the stack keeps the return address of code that signs it (pointer authentication), the signature is above these bits.
+const ADDRESS_BITS: u64 = (1 << 48) - 1;
+
+/// The register that a call leaves the return address in (arm64).
+const LINK: u8 = 30;
+
 /// The section that a task is in; `stack` reads 8 bytes of its memory.
 pub fn classify(table: &Table, ip: u64, registers: &Registers, stack: &dyn Fn(u64) -> Option<u64>) -> Option<Inside> {
     let mut at = ip;
-    let mut frame = Up { registers, stack, pointer: registers.value(4), saved: [None; 6], depth: 0 };
+    let machine = table.machine;
+    let value = |number| registers.value(number, machine);
+    let mut frame = Up { machine, registers, stack, pointer: value(machine.stack()), saved: [None; 6], is_own: true };
     // Known as long as every frame below kept it as its frame pointer.
-    let mut frame_pointer = Some(registers.value(5));
+    let mut frame_pointer = Some(value(machine.frame()));
     for depth in 0..=DEEPEST {
-        frame.depth = depth;
         let mut callee = None;
         for entry in table.at(at) {
             match entry.kind {
                 Kind::Range { section, role, when, word } => {
-                    if when.is_none_or(|when| depth == 0 && when.holds(registers.value(when.register))) {
+                    if when.is_none_or(|when| frame.is_own && when.holds(value(when.register))) {
                         let word = word.and_then(|word| frame.word(word, section));
                         return Some(Inside { section, role, word });
                     }
                 }
-                Kind::Callee { return_address_bytes, by_frame_pointer, saved } => {
-                    callee = Some((return_address_bytes, by_frame_pointer, saved));
+                Kind::Callee { return_address_bytes, by_frame_pointer, saved, return_address, frame_bytes } => {
+                    callee = Some((return_address_bytes, by_frame_pointer, saved, return_address, frame_bytes));
                 }
             }
         }
-        let (bytes, by_frame_pointer, saved) = callee?;
+        let (bytes, by_frame_pointer, saved, return_address, frame_bytes) = callee?;
+        let done = return_address == ReturnAddress::Done;
         let base = if by_frame_pointer { frame_pointer? } else { frame.pointer };
         let place = base.wrapping_add_signed(i64::from(bytes));
-        let return_address = stack(place)?;
+        let return_address = match (return_address, machine) {
+            // Up the stack nothing is in x30: a call has overwritten it.
+            (ReturnAddress::Register | ReturnAddress::Done, _) => (depth == 0).then(|| value(LINK))?,
+            (ReturnAddress::Stack, Machine::X86_64) => stack(place)?,
+            (ReturnAddress::Stack, Machine::Aarch64) => stack(place)? & ADDRESS_BITS,
+        };
+        // Of a function that is done, the caller has the same registers.
+        frame.is_own = done;
         frame_pointer = if by_frame_pointer { stack(base) } else { None };
-        frame.pointer = place.wrapping_add(8);
+        frame.pointer = match machine {
+            Machine::X86_64 => place.wrapping_add(8),
+            Machine::Aarch64 => base.wrapping_add_signed(i64::from(frame_bytes)),
+        };
         for (at, times) in frame.saved.iter_mut().zip(saved).filter(|(_, times)| *times > 0) {
-            *at = Some(frame.pointer.wrapping_sub(8 * u64::from(times)));
+            let place = frame.pointer.wrapping_sub(8 * u64::from(times));
+            *at = Some((times != CalleeRange::ELSEWHERE).then_some(place));
         }
-        at = return_address.wrapping_sub(1);
+        at = if done { return_address } else { return_address.wrapping_sub(1) };
     }
     None
 }
 
 /// A frame up the stack.
 struct Up<'a> {
+    machine: Machine,
     registers: &'a Registers,
     stack: &'a dyn Fn(u64) -> Option<u64>,
     pointer: u64,
-    /// Where its registers are kept, in the order of [`CalleeRange::saved`].
-    saved: [Option<u64>; 6],
-    depth: usize,
+    /// Where its registers are kept, in the order of [`CalleeRange::saved`]; of those that a callee saved too far away, nothing.
+    saved: [Option<Option<u64>>; 6],
+    /// Whether the registers are those of this frame.
+    is_own: bool,
 }
 
 impl Up<'_> {
@@ -256,11 +292,16 @@ impl Up<'_> {
         let base = match word.base {
             WordBase::Section => return Some(u64::from(section) + 1),
             WordBase::File => 0,
-            WordBase::Register(4) => self.pointer,
-            WordBase::Register(number) if self.depth == 0 => self.registers.value(number),
+            WordBase::Register(number) if number == self.machine.stack() => self.pointer,
             WordBase::Register(number) => {
-                let place = [15, 14, 13, 12, 5, 3].iter().position(|kept| *kept == number)?;
-                self.saved[place].map_or(Some(self.registers.value(number)), self.stack)?
+                let own = Some(self.registers.value(number, self.machine));
+                let place = self.machine.saved().iter().position(|kept| *kept == number);
+                match place.map(|place| self.saved[place]) {
+                    _ if self.is_own => own,
+                    Some(None) => own,
+                    Some(Some(at)) => (self.stack)(at?),
+                    None => None,
+                }?
             }
         };
         let at = base.wrapping_add_signed(word.offset);

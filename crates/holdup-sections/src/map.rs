@@ -21,12 +21,11 @@ pub(crate) fn of(program: Program<'_>, wanted: &Wanted) -> SectionMap {
 
 /// The wanted ones of the sections that were found.
 fn assemble(mut analysis: Analysis<'_>, wanted: &Wanted) -> SectionMap {
-    let mut map = SectionMap { build_id: analysis.program.image.build_id.clone(), ..SectionMap::default() };
+    let mut map = empty(&analysis);
     map.notes = analysis.program.image.notes.clone();
     let product = is_postgres(&analysis.program);
     if wanted.shipped && !product {
-        let why =
-            "the binary is no product that holdup knows: sections that are declared or named, or wait with `pause`";
+        let why = "the binary is no product that holdup knows: sections that are declared or named, or wait with `pause` or `isb`";
         map.notes.push(why.to_owned());
     }
     let all = std::mem::take(&mut analysis.found);
@@ -59,6 +58,11 @@ fn assemble(mut analysis: Analysis<'_>, wanted: &Wanted) -> SectionMap {
     map.imports = inside.imports.into_iter().collect();
     map.notes.extend(inside.notes);
     map
+}
+
+fn empty(analysis: &Analysis<'_>) -> SectionMap {
+    let image = &analysis.program.image;
+    SectionMap { build_id: image.build_id.clone(), machine: image.arch.machine(), ..SectionMap::default() }
 }
 
 /// Whether the binary is a PostgreSQL server.
@@ -161,7 +165,7 @@ fn joined(pieces: Vec<Piece>, section: u16) -> Vec<SectionRange> {
 
 /// The functions of a library that take a spin lock, of those that are asked for: all of their code is waiting.
 pub(crate) fn of_library(analysis: &mut Analysis<'_>, names: &[&str]) -> SectionMap {
-    let mut map = SectionMap { build_id: analysis.program.image.build_id.clone(), ..SectionMap::default() };
+    let mut map = empty(analysis);
     for name in shipped::SPIN_LOCKS.iter().filter(|name| names.contains(name)) {
         let Some(symbol) = analysis.program.image.symbols.get(*name).and_then(|symbols| symbols.first()).copied()
         else {
@@ -170,13 +174,13 @@ pub(crate) fn of_library(analysis: &mut Analysis<'_>, names: &[&str]) -> Section
         let Ok(mut function) = Function::read(&mut analysis.program, symbol.address) else { continue };
         let section = map.sections.len() as u16;
         let start = function.index(function.entry).and_then(|entry| function.state(entry));
-        let Some(lock) = start.map(|state| spin_lock(&state)) else { continue };
+        let Some(lock) = start.map(|state| spin_lock(&state, function.arch.abi())) else { continue };
         let mut pieces = Vec::new();
         for at in 0..function.steps.len() as Index {
             let Some(state) = function.state(at) else { continue };
-            let word = crate::word::shown(&lock, &state, &mut function.nodes);
+            let word = crate::word::shown(&lock, &state, function.arch.abi(), &function.nodes);
             let instruction = &function.step(at).instruction;
-            let (begin, end) = (instruction.ip(), instruction.next_ip());
+            let (begin, end) = (instruction.ip, instruction.next_ip());
             pieces.push(Piece { begin, end, role: SectionRole::Waiter, when: None, word });
         }
         let function = Some((*name).to_owned());

@@ -1,8 +1,8 @@
 //! The whole binary, scanned once: calls, jumps between functions, and atomic operations.
 
+use crate::arch::{Flow, Instruction};
 use crate::image::Image;
 use crate::shipped;
-use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A binary and what a scan of its code found.
@@ -24,43 +24,45 @@ pub(crate) struct Program<'a> {
 
 impl<'a> Program<'a> {
     /// Scans the code of an image.
-    pub(crate) fn scan(image: Image<'a>) -> Self {
+    pub(crate) fn scan(mut image: Image<'a>) -> Self {
         let (mut calls, mut jumps) = (Vec::new(), BTreeSet::new());
         let (mut atomic, mut spinning) = (BTreeSet::new(), BTreeSet::new());
-        let mut instruction = Instruction::default();
         for (number, fragment) in image.fragments.iter().enumerate() {
-            let Some(mut decoder) = image.instructions(fragment.begin) else { continue };
-            while decoder.can_decode() {
-                decoder.decode_out(&mut instruction);
-                match instruction.flow_control() {
-                    FlowControl::Call if is_near(&instruction) => {
-                        calls.push((instruction.near_branch_target(), instruction.ip()));
-                    }
-                    FlowControl::UnconditionalBranch | FlowControl::ConditionalBranch if is_near(&instruction) => {
-                        let target = instruction.near_branch_target();
-                        if !(fragment.begin..fragment.end).contains(&target)
-                            && let Some(other) = image.fragment(target)
+            for instruction in image.instructions(fragment.begin).into_iter().flatten() {
+                match instruction.flow {
+                    Flow::Call(to) => calls.push((to, instruction.ip)),
+                    Flow::Jump(to) | Flow::Branch(to) => {
+                        if image.arch.may_acquire(&instruction) {
+                            atomic.insert(number);
+                        }
+                        if !(fragment.begin..fragment.end).contains(&to)
+                            && let Some(other) = image.fragment(to)
                         {
                             jumps.insert((other, number));
                         }
                     }
-                    FlowControl::Next if may_acquire(&instruction) => {
+                    Flow::Next if image.arch.may_acquire(&instruction) => {
                         atomic.insert(number);
                     }
-                    FlowControl::Next if instruction.mnemonic() == Mnemonic::Pause => {
+                    Flow::Next if image.arch.is_pause(&instruction) => {
                         spinning.insert(number);
                     }
-                    FlowControl::IndirectCall if instruction.is_ip_rel_memory_operand() => {
-                        let slot = image.slots.get(&instruction.ip_rel_memory_address());
-                        if slot.is_some_and(|name| shipped::spin_lock(name).is_some()) {
-                            spinning.insert(number);
-                        }
+                    Flow::CallSlot(slot)
+                        if image.slots.get(&slot).is_some_and(|name| shipped::spin_lock(name).is_some()) =>
+                    {
+                        spinning.insert(number);
                     }
                     _ => {}
                 }
             }
         }
         calls.sort_unstable();
+        image.find_helpers(calls.iter().map(|call| call.0));
+        let of_helpers = calls.iter().filter(|call| image.helpers.contains_key(&call.0));
+        for at in of_helpers.map(|call| call.1) {
+            let may_acquire = image.instruction(at).is_some_and(|call| image.arch.may_acquire(&call));
+            atomic.extend(image.fragment(at).filter(|_| may_acquire));
+        }
         let (returns, stubs) = (BTreeMap::new(), BTreeMap::new());
         let mut program = Program { image, calls, jumps, atomic, spinning, returns, stubs };
         program.find_stubs();
@@ -84,42 +86,29 @@ impl<'a> Program<'a> {
 
     /// The imported function that a stub of the procedure linkage table jumps to.
     fn jump_through_slot(&self, at: u64) -> Option<&str> {
-        let code = self.image.code(at)?;
-        let mut decoder = Decoder::with_ip(64, &code[..code.len().min(24)], at, DecoderOptions::NONE);
-        for _ in 0..2 {
-            let instruction = decoder.decode();
-            match instruction.mnemonic() {
-                Mnemonic::Endbr64 => {}
-                Mnemonic::Jmp if instruction.is_ip_rel_memory_operand() => {
-                    return self.image.slots.get(&instruction.ip_rel_memory_address()).map(String::as_str);
-                }
-                _ => return None,
-            }
-        }
-        None
+        let slot = self.image.arch.stub(self.image.code(at)?, at)?;
+        self.image.slots.get(&slot).map(String::as_str)
     }
 
     /// The imported function that a call or a jump at the end of a function goes to, by its name.
     pub(crate) fn import(&self, call: &Instruction) -> Option<&str> {
-        if call.is_ip_rel_memory_operand() {
-            return self.image.slots.get(&call.ip_rel_memory_address()).map(String::as_str);
+        if let Flow::CallSlot(slot) | Flow::JumpSlot(slot) = call.flow {
+            return self.image.slots.get(&slot).map(String::as_str);
         }
-        let target = target(call)?;
-        let jumps = call.flow_control() == FlowControl::UnconditionalBranch;
+        let target = call.target()?;
         let known = self.stubs.get(&target).map(String::as_str);
         // A stub that is only jumped to is not among those that are called.
-        known.or_else(|| jumps.then(|| self.jump_through_slot(target)).flatten())
+        known.or_else(|| (call.flow == Flow::Jump(target)).then(|| self.jump_through_slot(target)).flatten())
     }
 
     /// The function of a library that a call takes a spin lock by.
     pub(crate) fn spin_lock(&self, call: &Instruction) -> Option<&'static str> {
-        let calls = matches!(call.flow_control(), FlowControl::Call | FlowControl::IndirectCall);
-        calls.then(|| self.import(call)).flatten().and_then(shipped::spin_lock)
+        call.is_call().then(|| self.import(call)).flatten().and_then(shipped::spin_lock)
     }
 
     /// The function of this binary that an instruction calls or jumps to.
     pub(crate) fn callee(&self, instruction: &Instruction) -> Option<u64> {
-        target(instruction).filter(|at| !self.stubs.contains_key(at) && self.image.fragment(*at).is_some())
+        instruction.target().filter(|at| !self.stubs.contains_key(at) && self.image.fragment(*at).is_some())
     }
 
     /// Calls of an address, by the address of the calling instruction.
@@ -168,28 +157,5 @@ impl<'a> Program<'a> {
         let named = |at| self.image.fragment_at(at)?.name.as_deref();
         let name = self.import(call).or_else(|| named(self.callee(call)?));
         name.is_some_and(|name| shipped::NEVER_RETURN.contains(&name))
-    }
-}
-
-/// Where a direct call or jump leads.
-pub(crate) fn target(instruction: &Instruction) -> Option<u64> {
-    is_near(instruction).then(|| instruction.near_branch_target())
-}
-
-fn is_near(instruction: &Instruction) -> bool {
-    instruction.op_count() > 0 && instruction.op0_kind() == OpKind::NearBranch64
-}
-
-/// Whether an instruction is an atomic operation that can take a lock.
-pub(crate) fn may_acquire(instruction: &Instruction) -> bool {
-    if instruction.op_count() < 2
-        || instruction.op0_kind() != OpKind::Memory && instruction.op1_kind() != OpKind::Memory
-    {
-        return false;
-    }
-    match instruction.mnemonic() {
-        Mnemonic::Xchg => true,
-        Mnemonic::Cmpxchg | Mnemonic::Bts => instruction.has_lock_prefix(),
-        _ => false,
     }
 }

@@ -1,13 +1,13 @@
-//! Ticket locks: `lock xadd` draws a number from one counter, and the task whose number another counter shows has the lock
+//! Ticket locks: an atomic addition draws a number from one counter, and the task whose number another counter shows has the lock
 //! (Mellor-Crummey and Scott 1991, section 2.2).
 
 use crate::analysis::Taken;
+use crate::arch::{Access, Change};
 use crate::atomic::{Attempt, Test, Word};
 use crate::decide::decide;
 use crate::flood;
 use crate::function::{Function, Index};
-use crate::values::{Node, Nodes, State, Value, number};
-use iced_x86::{Instruction, Mnemonic, OpKind};
+use crate::values::{Node, Nodes, Value};
 
 /// The two counters lie no further apart than this, bytes.
 const FARTHEST: u64 = 4096;
@@ -28,11 +28,9 @@ pub(crate) fn taken(function: &mut Function) -> Vec<Taken> {
     let mut all = Vec::new();
     for place in 0..function.steps.len() as Index {
         let instruction = function.step(place).instruction;
-        if instruction.mnemonic() != Mnemonic::Cmp {
-            continue;
-        }
         let Some(state) = function.state(place) else { continue };
-        let Some(word) = turn(&instruction, &state, &dispensers, &mut function.nodes) else { continue };
+        let Some(compared) = function.arch.compared(&instruction, &state, &mut function.nodes) else { continue };
+        let Some(word) = turn(compared, &dispensers, &function.nodes) else { continue };
         let attempt = Attempt { word, tests: vec![Test::ZeroFlag] };
         if let Ok(decision) = decide(function, place, state, &attempt) {
             all.push(Taken::here(place, word, decision));
@@ -51,26 +49,20 @@ fn dispensers(function: &mut Function) -> Vec<Dispenser> {
     let mut all = Vec::new();
     for place in 0..function.steps.len() as Index {
         let instruction = function.step(place).instruction;
-        if instruction.mnemonic() != Mnemonic::Xadd || !instruction.has_lock_prefix() {
+        if !function.arch.may_count(&instruction) {
             continue;
         }
-        let (Some(state), Some(register)) = (function.state(place), number(instruction.op1_register())) else {
-            continue;
-        };
-        let address = state.address(&instruction, &mut function.nodes);
-        let mut after = state;
-        after.step(&instruction, false, &mut function.nodes);
-        all.push(Dispenser { address, number: after.registers[register] });
+        let Some(mut state) = function.state(place) else { continue };
+        let access = function.arch.access(&instruction, &state, &mut function.nodes);
+        let Some(Access { address, change: Change::Count { .. }, old: Some(old), .. }) = access else { continue };
+        function.arch.step(&instruction, &mut state, false, &mut function.nodes);
+        all.push(Dispenser { address, number: state.registers[old] });
     }
     all
 }
 
 /// The counter that a drawn number is compared with.
-fn turn(compare: &Instruction, state: &State, dispensers: &[Dispenser], nodes: &mut Nodes) -> Option<Word> {
-    if compare.op0_kind() != OpKind::Register && compare.op1_kind() != OpKind::Register {
-        return None;
-    }
-    let (a, b) = (state.operand(compare, 0, nodes)?, state.operand(compare, 1, nodes)?);
+fn turn((a, b): (Value, Value), dispensers: &[Dispenser], nodes: &Nodes) -> Option<Word> {
     dispensers.iter().find_map(|dispenser| {
         let counter = match (a.same(dispenser.number), b.same(dispenser.number)) {
             (true, false) => b,

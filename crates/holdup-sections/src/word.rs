@@ -1,24 +1,21 @@
 //! How the address of a lock's word shows in the registers of a task.
 
+use crate::arch::Abi;
 use crate::atomic::Word;
-use crate::values::{Node, Nodes, RSP, State, Symbol, Value, mask};
+use crate::values::{Node, Nodes, State, Symbol, Value, mask};
 use holdup_model::sections::{LockWord, WordBase};
-
-/// rbx, rbp, r12 to r15: calls leave them as they are (System V psABI for x86-64, 3.2.1).
-const KEPT: &[usize] = &[3, 5, 12, 13, 14, 15];
-const OTHERS: &[usize] = &[0, 1, 2, 6, 7, 8, 9, 10, 11];
 
 /// The address of the word as a task in this state has it; `None` where no register leads there. What is reached by the stack
 /// pointer comes first, which is known of callers too; then what calls keep, which ways that meet have alike more often.
-pub(crate) fn shown(word: &Word, state: &State, nodes: &mut Nodes) -> Option<LockWord> {
+pub(crate) fn shown(word: &Word, state: &State, abi: &Abi, nodes: &Nodes) -> Option<LockWord> {
     let Word::Memory { address, .. } = *word else {
         return Some(LockWord { base: WordBase::Section, offset: 0, load: None });
     };
     let plain = |(base, offset)| LockWord { base, offset, load: None };
-    let known = reached(address, state, &[RSP]).map(plain).or_else(|| {
+    let known = reached(address, state, &[abi.stack]).map(plain).or_else(|| {
         let (offset, kept) = state.kept_on_stack(address, nodes)?;
         let load = Some(address.offset.wrapping_sub(kept.offset) as i64);
-        Some(LockWord { base: WordBase::Register(RSP as u8), offset, load })
+        Some(LockWord { base: WordBase::Register(abi.stack as u8), offset, load })
     });
     let pointer = match nodes.node(address.symbol.unwrap_or(Symbol::MAX)) {
         Some(Node::Load { base, offset, bytes: 8 }) => Some(Value { symbol: base, offset, zero: 0 }),
@@ -29,7 +26,7 @@ pub(crate) fn shown(word: &Word, state: &State, nodes: &mut Nodes) -> Option<Loc
         let by_pointer = || pointer.and_then(|pointer| reached(pointer, state, registers)).map(loaded);
         reached(address, state, registers).map(plain).or_else(by_pointer)
     };
-    known.or_else(|| by(KEPT)).or_else(|| by(OTHERS))
+    known.or_else(|| by(abi.kept)).or_else(|| by(abi.others))
 }
 
 /// An address as it is, or by one of these registers.

@@ -51,7 +51,56 @@ fn sample() -> Vec<u8> {
     source.build(|_| vec![7, 0, 0, 0, 20, 0, 0, 0, 1, 0, 0, 0, b'h', b'o', b'l', b'd', b'u', b'p', 0, 0]).0
 }
 
+/// A lock of AArch64: an exchange by one instruction, and one by an exclusive pair.
+const ARM: [u32; 14] = [
+    0x5280_0022,
+    0xb8a2_8003,
+    0x3500_0163,
+    0x9400_0000,
+    0x885f_fc03,
+    0x8804_7c02,
+    0x35ff_ffc4,
+    0x3500_00c3,
+    0x5800_0040,
+    0xb860_1003,
+    0x889f_fc1f,
+    0xd65f_03c0,
+    0xd503_3fdf,
+    0x17ff_fff4,
+];
+
+fn arm(words: &[u32]) -> Vec<u8> {
+    let code: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let functions = [("f".to_owned(), 0, code.len() as u64)];
+    elf::file_for(elf::AARCH64, &code, &functions, &[])
+}
+
 proptest! {
+    #[test]
+    fn changed_bytes_of_aarch64(changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8)) {
+        let mut bytes = arm(&ARM);
+        let full: Vec<usize> = (0..bytes.len()).filter(|at| *at < 128 || *at >= 0x1000).collect();
+        for (at, value) in changes {
+            let at = full[at.index(full.len())];
+            bytes[at] = value;
+        }
+        survives(&bytes);
+    }
+
+    /// Atomic operations, parts of pairs, jumps, calls, numbers that are loaded, and any word.
+    #[test]
+    fn tangled_aarch64(pieces in prop::collection::vec((0usize..18, any::<u32>()), 1..120)) {
+        let near = |by: u32, bits: u32| (by % 16).wrapping_sub(8) & bits;
+        let words: Vec<u32> = pieces.into_iter().map(|(kind, by)| match kind {
+            0..14 => ARM[kind],
+            14 => 0x1400_0000 | near(by, 0x3ff_ffff),
+            15 => 0x3500_0003 | near(by, 0x7_ffff) << 5,
+            16 => 0x5800_0000 | near(by, 0x7_ffff) << 5,
+            _ => by,
+        }).collect();
+        survives(&arm(&words));
+    }
+
     #[test]
     fn changed_bytes(changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8)) {
         let mut bytes = sample();
@@ -129,16 +178,39 @@ fn result_compared_with_memory() {
 }
 
 #[test]
-fn what_is_no_x86_64_file_has_a_reason() {
+fn what_is_no_file_for_a_known_architecture_has_a_reason() {
     let good = sample();
     assert!(map(&good, &wanted()).is_ok());
     let why = |bytes: &[u8]| map(bytes, &wanted()).expect_err("it is damaged").why;
     assert!(why(b"").contains("not a 64-bit"));
     assert!(why(b"#!/bin/sh\n").contains("not a 64-bit"));
-    let mut other = good.clone();
-    other[18] = 183;
-    assert!(why(&other).contains("only x86-64"), "{}", why(&other));
     let mut narrow = good.clone();
     narrow[4] = 1;
     assert!(why(&narrow).contains("not a 64-bit"));
+    // Big-endian, as s390x is.
+    let head = |class: u8, order: u8, machine: [u8; 2]| {
+        let mut other = good.clone();
+        (other[4], other[5]) = (class, order);
+        other[18..20].copy_from_slice(&machine);
+        why(&other)
+    };
+    let known = "and only x86-64 and aarch64 are analysed";
+    assert_eq!(head(2, 2, [0, 22]), format!("the binary is for s390x, {known}"));
+    assert_eq!(head(1, 1, [3, 0]), format!("the binary is for i386, {known}"));
+    assert_eq!(head(1, 1, [40, 0]), format!("the binary is for arm (32 bits), {known}"));
+    assert_eq!(head(2, 1, [9, 9]), format!("the binary is for machine number 2313, {known}"));
+    // AArch64 with big-endian data, and with pointers of 32 bits.
+    assert!(head(2, 2, [0, 183]).contains("not a 64-bit little-endian"));
+    assert!(head(1, 1, [183, 0]).contains("not a 64-bit little-endian"));
+}
+
+/// The bytes of one architecture as the other's: other instructions, and no panic.
+#[test]
+fn code_of_the_other_architecture() {
+    let mut wrong = sample();
+    wrong[18] = elf::AARCH64;
+    survives(&wrong);
+    let mut wrong = arm(&ARM);
+    wrong[18] = 62;
+    survives(&wrong);
 }

@@ -2,31 +2,15 @@
 
 mod elf;
 
-use elf::Source;
-use holdup_model::sections::{SectionMap, SectionRole};
-use holdup_sections::lookup::{Inside, Loaded, Registers, Table, classify};
-use holdup_sections::{NamedFunction, Wanted, map};
+use elf::{Source, named, roles};
+use holdup_model::sections::SectionMap;
+use holdup_sections::lookup::{Loaded, Registers, Table, classify};
+use holdup_sections::{Wanted, map};
 use iced_x86::code_asm::*;
 
 /// rflags with the zero flag, and with the carry flag.
 const ZERO: u64 = 0x40;
 const CARRY: u64 = 1;
-
-fn named(names: &[&str]) -> Wanted {
-    let functions = names.iter().map(|name| NamedFunction { name: (*name).to_owned(), lock: None }).collect();
-    Wanted { shipped: false, functions }
-}
-
-/// One letter per instruction: H holder, W waiter, a dot for neither.
-fn roles(map: &SectionMap, places: &[u64], registers: &Registers) -> String {
-    let table = Table::new(&[Loaded { map: Some(map), callees: &[], bias: 0 }]);
-    let letter = |at: &u64| match classify(&table, *at, registers, &|_| None) {
-        Some(Inside { role: SectionRole::Holder, .. }) => 'H',
-        Some(Inside { role: SectionRole::Waiter, .. }) => 'W',
-        None => '.',
-    };
-    places.iter().map(letter).collect()
-}
 
 /// The roles with registers as they are where the lock was taken, and where it was not.
 fn check(source: Source, names: &[&str], taken: Registers, failed: Registers, expected: [&str; 2]) -> SectionMap {

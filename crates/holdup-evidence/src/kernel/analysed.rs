@@ -314,6 +314,9 @@ fn build_id(head: &[u8]) -> Option<&[u8]> {
 fn analyse(bytes: &[u8], (is_program, functions): &Question) -> Result<Analysis, String> {
     let elf = object::File::parse(bytes).map_err(|e| e.to_string())?;
     let segments = segments(&elf);
+    if elf.architecture() != object::Architecture::X86_64 {
+        return Err(format!("it is for {:?}, and the BPF programs read the registers of x86-64", elf.architecture()));
+    }
     let (map, callees) = if *is_program {
         let named = functions.iter().map(|name| NamedFunction { name: name.clone(), lock: None }).collect();
         let wanted = Wanted { shipped: true, functions: named };
@@ -339,6 +342,17 @@ mod tests {
         let file = Area { path: None, start: 0x5555_0000_0000, end: 0, offset: 0x2f_4000, file: (0, 0, 0) };
         assert_eq!(known.bias(&file), Some(0x5555_0000_0000 - 0x2f_5000));
         assert_eq!(known.bias(&Area { offset: 0x1000, ..file }), None);
+    }
+
+    #[test]
+    fn a_file_for_another_architecture_is_refused() {
+        let mut bytes = std::fs::read("/bin/cat").expect("cat is there");
+        let question = (true, Vec::new());
+        assert!(analyse(&bytes, &question).is_ok());
+        // The machine in the head of the file (elf(5)): EM_AARCH64.
+        bytes[18] = 183;
+        let why = analyse(&bytes, &question).err().expect("its registers are others");
+        assert!(why.contains("Aarch64") && why.contains("x86-64"), "{why}");
     }
 
     /// A program of a watched user may have the build id of a server: its analysis is not that of the server.

@@ -152,7 +152,7 @@ fn meaning(kind: &Kind, numbers: &[u16]) -> Option<Meaning> {
                 }
             }
         }
-        Kind::Callee { return_address_bytes, by_frame_pointer, saved } => {
+        Kind::Callee { return_address_bytes, by_frame_pointer, saved, .. } => {
             let reg = if *by_frame_pointer { PT_REGS[RBP] } else { PT_REGS[RSP] };
             let word_at = saved.iter().rev().fold(0, |all, times| all << 8 | u64::from(*times));
             Meaning { value: i64::from(*return_address_bytes) as u64, word_at, held: CALLEE as u8, reg, ..NOTHING }
@@ -196,7 +196,7 @@ fn entries(table: &Table, numbers: &[u16]) -> Vec<Entry> {
 mod tests {
     use super::*;
     use holdup_model::SectionMap;
-    use holdup_model::sections::{CalleeRange, Section, SectionRange, SectionSource};
+    use holdup_model::sections::{CalleeRange, ReturnAddress, Section, SectionRange, SectionSource};
 
     fn map() -> SectionMap {
         let section = |name: &str| Section { name: name.to_owned(), function: None, source: SectionSource::Note };
@@ -216,6 +216,8 @@ mod tests {
                 return_address_bytes: 8,
                 by_frame_pointer: false,
                 saved: [0; 6],
+                return_address: ReturnAddress::Stack,
+                frame_bytes: 0,
             }],
             ..SectionMap::default()
         }

@@ -1,8 +1,8 @@
-//! PostgreSQL 15 to 18.
+//! PostgreSQL 15 to 19.
 //!
 //! Sources: `src/backend/storage/lmgr/s_lock.c`, `src/backend/storage/lmgr/lwlock.c`,
-//! `src/backend/storage/buffer/{freelist,bufmgr}.c`, `src/backend/utils/error/elog.c`, `src/include/utils/elog.h` of 15.18
-//! and 18.
+//! `src/backend/storage/buffer/{freelist,bufmgr}.c`, `src/backend/utils/error/elog.c`, `src/include/utils/elog.h` of 15.18,
+//! 18 and 19.
 
 /// By these symbols a binary is known as a PostgreSQL server.
 pub(crate) const SIGNS: &[&str] = &["s_lock", "perform_spin_delay", "PostgresMain"];
@@ -26,9 +26,13 @@ pub(crate) const REPORT_BEGINS: &[&str] = &["errstart", "errstart_cold"];
 pub(crate) const REPORT_ENDS: &str = "errfinish";
 pub(crate) const LEAST_FINAL_LEVEL: u64 = 21;
 
-/// `s_lock(lock, file, line, func)`: the number of the register with the name of the function whose source takes the lock,
-/// which distinguishes inlined copies.
-pub(crate) const NAME_ARGUMENT: usize = 1;
+/// `s_lock(lock, file, line, func)`: the argument with the name of the function whose source takes the lock, which
+/// distinguishes inlined copies.
+pub(crate) const NAME_ARGUMENT: usize = 3;
+
+/// Functions that are inlined where a spin lock is taken, and name themselves in that argument: since 19 `SpinLockAcquire` of spin.h is
+/// no macro.
+pub(crate) const INLINED: &[&str] = &["SpinLockAcquire"];
 
 /// Functions of error reports, which run at most once per report: what they call is not followed.
 pub(crate) const NOT_FOLLOWED: &[&str] = &[

@@ -1,17 +1,44 @@
 //! Small ELF files of assembled code.
 #![allow(dead_code, unreachable_pub, reason = "each of the tests uses what it needs")]
 
+use holdup_model::sections::SectionRole;
+use holdup_sections::lookup::{Inside, Loaded, Registers, Table, classify};
+use holdup_sections::{NamedFunction, SectionMap, Wanted};
 use iced_x86::BlockEncoderOptions;
 use iced_x86::code_asm::{CodeAssembler, CodeLabel};
 
 /// Where the code begins.
 pub const BASE: u64 = 0x40_1000;
 
+pub fn named(names: &[&str]) -> Wanted {
+    let functions = names.iter().map(|name| NamedFunction { name: (*name).to_owned(), lock: None }).collect();
+    Wanted { shipped: false, functions }
+}
+
+/// One letter per instruction: H holder, W waiter, a dot for neither.
+pub fn roles(map: &SectionMap, places: &[u64], registers: &Registers) -> String {
+    let table = Table::new(&[Loaded { map: Some(map), callees: &[], bias: 0 }]);
+    let letter = |at: &u64| match classify(&table, *at, registers, &|_| None) {
+        Some(Inside { role: SectionRole::Holder, .. }) => 'H',
+        Some(Inside { role: SectionRole::Waiter, .. }) => 'W',
+        None => '.',
+    };
+    places.iter().map(letter).collect()
+}
+
 /// A section header: name, type, flags, address, place, link, info, size of an entry.
 type Row = (u32, u32, u64, u64, usize, u32, u32, u64);
 
-/// A file with code, function symbols (name, offset, bytes) and the bytes of a note.
+/// A file for x86-64 with code, function symbols (name, offset, bytes) and the bytes of a note.
 pub fn file(code: &[u8], functions: &[(String, u64, u64)], note: &[u8]) -> Vec<u8> {
+    file_for(62, code, functions, note)
+}
+
+/// The number of AArch64 in the head of a file.
+pub const AARCH64: u8 = 183;
+
+/// The same for a machine by its number in the file's head.
+pub fn file_for(machine: u8, code: &[u8], functions: &[(String, u64, u64)], note: &[u8]) -> Vec<u8> {
     let (mut names, mut symbols) = (vec![0u8], vec![0u8; 24]);
     for (name, offset, bytes) in functions {
         symbols.extend((names.len() as u32).to_le_bytes());
@@ -57,7 +84,7 @@ pub fn file(code: &[u8], functions: &[(String, u64, u64)], note: &[u8]) -> Vec<u
         bytes.extend(entry.to_le_bytes());
     }
     let mut header = Vec::from(*b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0");
-    header.extend([2, 0, 62, 0, 1, 0, 0, 0]);
+    header.extend([2, 0, machine, 0, 1, 0, 0, 0]);
     for number in [BASE, 64, headers] {
         header.extend(number.to_le_bytes());
     }

@@ -49,7 +49,11 @@ __attribute__((noinline)) static uint64_t busy(uint64_t from, int turns)
 
 __attribute__((noinline)) static void pause_a_while(int *spins)
 {
+#ifdef __x86_64__
     __builtin_ia32_pause();
+#else
+    __asm__ volatile("isb" ::: "memory");
+#endif
     if (++*spins % 50 == 0) {
         struct timespec little = {0, 1000};
         nanosleep(&little, NULL);

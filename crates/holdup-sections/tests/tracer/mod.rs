@@ -62,10 +62,11 @@ impl Traced {
         let mut all: libc::user_regs_struct = unsafe { std::mem::zeroed() };
         // SAFETY: the child is stopped, and `all` is as large as the call writes.
         unsafe { libc::ptrace(libc::PTRACE_GETREGS, self.child.id() as libc::pid_t, 0, &raw mut all) };
-        let general = [
+        let mut general = [0; 32];
+        general[..16].copy_from_slice(&[
             all.rax, all.rcx, all.rdx, all.rbx, all.rsp, all.rbp, all.rsi, all.rdi, all.r8, all.r9, all.r10, all.r11,
             all.r12, all.r13, all.r14, all.r15,
-        ];
+        ]);
         (all.rip, Registers { general, flags: all.eflags })
     }
 
