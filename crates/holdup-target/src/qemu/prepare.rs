@@ -96,7 +96,7 @@ pub(super) fn prepared(
                 .clone()
                 .filter(|_| !wanted.is_empty())
                 .map(|dir| Modules { dir, wanted: wanted.iter().map(|m| (*m).to_owned()).collect() }),
-            extra: Vec::new(),
+            extra: configuration(&kernel).into_iter().collect(),
             facts: Vec::new(),
             template,
         },
@@ -131,6 +131,12 @@ fn console(kernel: &Kernel, devices: Devices, choice: &Choice) -> Result<(bool, 
 /// that are used then are in every distribution's.
 pub(super) fn has_built_in(config: Option<&Path>, name: &str) -> bool {
     option(config, name).as_deref() == Some("y")
+}
+
+/// The configuration in the guest, for a kernel that says its preemption model nowhere else.
+fn configuration(kernel: &Kernel) -> Option<(PathBuf, PathBuf)> {
+    let config = kernel.config.as_ref().filter(|config| !has_built_in(Some(config), "CONFIG_PREEMPT_DYNAMIC"))?;
+    Some((config.clone(), PathBuf::from(format!("/boot/config-{}", kernel.release))))
 }
 
 /// The value of an option of a kernel's configuration; `None` where it is not set, or the configuration is not known.

@@ -36,9 +36,11 @@ impl Target for Qemu {
     }
 
     fn probe(&self, _host: &Host) -> Availability {
-        let found = arch::of(GuestArch::Host).and_then(|arch| machine::probe(arch, Accelerator::Tcg));
-        match found {
+        let found = |arch| machine::probe(arch, Accelerator::Tcg);
+        match arch::of(GuestArch::Host).and_then(found) {
             Ok(_) => Availability::Ready,
+            // A plan may name another architecture than the host's.
+            Err(_) if arch::ALL.iter().any(|arch| !arch.is_hosts() && found(arch).is_ok()) => Availability::Ready,
             Err(problem) => Availability::Unavailable { reason: problem.why, remedy: problem.hint },
         }
     }
