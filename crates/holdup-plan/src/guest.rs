@@ -8,7 +8,7 @@ use crate::node::{Data, Entry};
 use crate::values::TextIs;
 use crate::words::{did_you_mean, shown};
 use holdup_model::catalogue::KnobWords;
-use holdup_model::guest::{Accelerator, BOOT_PREFIX, Devices, HOST, KERNEL};
+use holdup_model::guest::{Accelerator, BOOT_PREFIX, Devices, GuestArch, HOST, KERNEL};
 use holdup_model::{Guest, ParameterKind, Value};
 
 /// The keys of `[guest]`.
@@ -18,6 +18,8 @@ pub(crate) const GUEST_KEYS: &[&str] = &[
     "numa",
     "hugepages",
     "append",
+    "arch",
+    "program",
     "accel",
     "pin",
     "devices",
@@ -25,6 +27,8 @@ pub(crate) const GUEST_KEYS: &[&str] = &[
     "peer",
     "nic_options",
 ];
+
+const ARCHITECTURES: [GuestArch; 3] = [GuestArch::Host, GuestArch::Amd64, GuestArch::Arm64];
 
 /// The longest `nic_options`, bytes.
 const MOST_NIC_OPTIONS: usize = 500;
@@ -73,6 +77,8 @@ impl Checker<'_> {
             numa_nodes,
             hugepages: self.guest_count(keys, "hugepages", 0, i64::from(u32::MAX)),
             append: self.append(keys).unwrap_or_default(),
+            arch: ARCHITECTURES[self.word(keys, "arch", &ARCHITECTURES.map(GuestArch::word))],
+            program: self.program(keys).unwrap_or_default(),
             accel: [Accelerator::Auto, Accelerator::Kvm, Accelerator::Tcg]
                 [self.word(keys, "accel", &["auto", "kvm", "tcg"])],
             pin: self.pin(keys),
@@ -183,6 +189,14 @@ impl Checker<'_> {
         };
         self.complain(&entry.node.place, format!("append = {}", entry.node.written()), wrong);
         None
+    }
+
+    /// Whether there is such a file is the target's question.
+    fn program(&mut self, keys: &[Entry]) -> Option<String> {
+        let entry = find(keys, "program")?;
+        let typed = self.value("program", &entry.node, &ParameterKind::Text, TextIs::Plain)?;
+        let Value::Text(text) = typed.level.value else { return None };
+        Some(text.trim().to_owned())
     }
 
     /// Properties of QEMU's device. Which there are is QEMU's to say; here they are only kept from being anything else.

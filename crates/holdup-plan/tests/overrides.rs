@@ -199,8 +199,8 @@ fn guests_can_be_set() {
     check(
         Overrides { set: pairs(&[("guest.cpu", "3"), ("kernel", "host")]), ..qemu() },
         "--set guest.cpu=3: key `guest.cpu`: the plan has nothing of this name\n\
-         hint: did you mean `cpus`? known here: cpus, memory, numa, hugepages, append, accel, pin, devices, \
-         boot_timeout, peer, nic_options",
+         hint: did you mean `cpus`? known here: cpus, memory, numa, hugepages, append, arch, program, accel, \
+         pin, devices, boot_timeout, peer, nic_options",
     );
     check(
         Overrides { vary: pairs(&[("guest.cpus", "2,4")]), set: pairs(&[("kernel", "host")]), ..qemu() },

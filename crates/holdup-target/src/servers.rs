@@ -100,6 +100,13 @@ pub(crate) fn specs(plan: &Plan) -> Result<Vec<(String, ServerSpec)>, Problem> {
                 "{VERSION} chooses the version; {POSTGRES_SERVER} = {PACKAGED}{known} has its libraries used"
             )));
     }
+    if let (Some(guest), false) = (&plan.guest, builds.is_empty())
+        && !holdup_guest::arch::of(guest.arch)?.is_hosts()
+    {
+        let what = format!("{BUILD} and guest.arch = {}", guest.arch.word());
+        return Err(Problem::usage(what, "PostgreSQL is built for the architecture of this host")
+            .hint(format!("{POSTGRES_SERVER} = {PACKAGED}{known} has Debian's packages")));
+    }
     builds.into_iter().map(|build| ServerSpec::parse(known, &build).map(|spec| (build, spec))).collect()
 }
 

@@ -4,12 +4,13 @@ use crate::Repo;
 use regex::Regex;
 
 /// The catalogue folders, with the least number of members that each must have.
-pub const CATALOGUES: [(&str, usize); 13] = [
+pub const CATALOGUES: [(&str, usize); 14] = [
     ("crates/holdup-sections/src/arch", 2),
     ("crates/holdup-catalogue/src/workloads", 10),
     ("crates/holdup-workloads/src/workloads", 3),
     ("crates/holdup-locks/src/algorithms", 6),
     ("crates/holdup-evidence/src/collectors", 8),
+    ("crates/holdup-guest/src/arch", 2),
     ("crates/holdup-knobs/src/knobs", 4),
     ("crates/holdup-analysis/src/analyses", 3),
     ("crates/holdup-analysis/src/cases", 7),

@@ -4,11 +4,10 @@
 //! file, then the system's folders: /etc/ld.so.conf of the root, and the built-in ones, which is also what the cache of
 //! ldconfig has. Variants for newer CPUs (`glibc-hwcaps`) are left out, so that the image does not depend on the host's CPU.
 
-use super::elf::{Elf, Machine, is_elf};
+use super::elf::{self, Elf, Machine, is_elf};
 use super::roots::{Found, Roots, guest_path};
 use super::tree::Tree;
 use holdup_model::Problem;
-use object::ReadCache;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -301,20 +300,15 @@ impl Closure {
         if let Some(elf) = self.parsed.get(&found.source.path) {
             return Ok(Rc::clone(elf));
         }
-        let elf = read_elf(&found.source.path).map_err(|why| Problem::host(what, why))?;
+        let elf = elf::of_file(&found.source.path).map_err(|why| Problem::host(what, why))?;
         if elf.machine != self.machine {
             return Err(Problem::host(what, format!("it is for {}, the guest is {}", elf.machine, self.machine))
-                .hint("take the program built for the machine that holdup is built for"));
+                .hint("take the program built for the machine of the guest"));
         }
         let elf = Rc::new(elf);
         self.parsed.insert(found.source.path.clone(), Rc::clone(&elf));
         Ok(elf)
     }
-}
-
-pub(crate) fn read_elf(path: &Path) -> Result<Elf, String> {
-    let file = holdup_files::open_input(path).map_err(|e| e.to_string())?;
-    Elf::parse(&ReadCache::new(file))
 }
 
 fn head_of(found: &Found) -> Result<Vec<u8>, String> {
@@ -346,14 +340,8 @@ fn system_folders(roots: &Roots, machine: Machine) -> Result<Vec<PathBuf>, Probl
     let mut all = Vec::new();
     // An unpacked root has no useful configuration; the host's is for the host's files.
     configured(roots, Path::new("/etc/ld.so.conf"), 0, &mut all)?;
-    let triplet = match machine.to_string().as_str() {
-        "x86-64" => "x86_64-linux-gnu",
-        "arm64" => "aarch64-linux-gnu",
-        _ => "",
-    };
-    let places = ["/lib", "/usr/lib"];
-    if !triplet.is_empty() {
-        all.extend(places.iter().map(|place| Path::new(place).join(triplet)));
+    if let Some(arch) = crate::arch::of_elf(machine) {
+        all.extend(["/lib", "/usr/lib"].map(|place| Path::new(place).join(arch.triplet)));
     }
     all.extend(["/lib64", "/usr/lib64", "/lib", "/usr/lib", "/usr/local/lib"].map(PathBuf::from));
     let mut seen = BTreeSet::new();

@@ -5,7 +5,8 @@
 
 use object::elf::{self, FileHeader64};
 use object::read::elf::{Dyn as _, FileHeader as _, ProgramHeader as _, SectionHeader as _};
-use object::{LittleEndian as LE, ReadRef, StringTable};
+use object::{LittleEndian as LE, ReadCache, ReadRef, StringTable};
+use std::path::Path;
 
 /// Real files have about a dozen.
 const HEADERS_MAX: u16 = 1024;
@@ -67,6 +68,15 @@ pub fn modules_needed(module: &[u8]) -> Result<Vec<String>, String> {
     let named = info.split(|b| *b == 0).find_map(|entry| entry.strip_prefix(b"depends="));
     let names = String::from_utf8_lossy(named.unwrap_or_default()).into_owned();
     Ok(names.split(',').filter(|name| !name.is_empty()).take(NAMES_MAX).map(str::to_owned).collect())
+}
+
+/// The dependencies of the file at a path.
+///
+/// # Errors
+/// When it cannot be read, or [`Elf::parse`] fails.
+pub fn of_file(path: &Path) -> Result<Elf, String> {
+    let file = holdup_files::open_input(path).map_err(|e| e.to_string())?;
+    Elf::parse(&ReadCache::new(file))
 }
 
 /// Whether a file begins with the ELF magic number.

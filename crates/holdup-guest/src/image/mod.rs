@@ -131,8 +131,8 @@ fn plan(request: &ImageRequest) -> Result<(Tree, Option<PathBuf>, Vec<String>), 
         None => (Roots::host(), None),
     };
     let mut tree = Tree::base()?;
-    let host = Roots::host();
-    let machine = add_agent(&mut tree, &host, &request.agent)?;
+    let machine = add_agent(&mut tree, &Roots::host(), &request.agent)?;
+    let roots = roots.for_machine(machine);
     for (from, to) in &request.extra {
         add_extra(&mut tree, from, to)?;
     }
@@ -172,13 +172,13 @@ fn add_agent(tree: &mut Tree, host: &Roots, agent: &Path) -> Result<elf::Machine
     let whole = std::fs::canonicalize(agent).map_err(|e| Problem::host(what(), e.to_string()))?;
     let found = host.find(&whole)?.filter(|found| !found.is_folder);
     let Some(found) = found else { return Err(Problem::host(what(), "it is not a file")) };
-    let elf = closure::read_elf(&found.source.path).map_err(|why| Problem::host(what(), why))?;
+    let elf = elf::of_file(&found.source.path).map_err(|why| Problem::host(what(), why))?;
     if let Some(interpreter) = elf.interpreter {
         return Err(Problem::host(
             what(),
             format!("it needs {interpreter}, and a guest's first program must be static"),
         )
-        .hint("use the static build of holdup (target x86_64-unknown-linux-musl)"));
+        .hint("use what script/build builds"));
     }
     tree.put(Path::new("/init"), Kind::File(found.source), 0o755, 0)?;
     Ok(elf.machine)

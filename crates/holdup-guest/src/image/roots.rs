@@ -3,6 +3,7 @@
 //! The guest's folders are always merged (`/lib` is a link to `/usr/lib`, and so on), also if its sources are not: unpacked
 //! packages may have a file at either path.
 
+use super::elf::Machine;
 use holdup_model::Problem;
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -63,6 +64,16 @@ impl Roots {
     /// `root` first, then the host.
     pub(crate) fn below(root: &Path) -> Self {
         Roots(vec![root.to_owned(), PathBuf::from("/")])
+    }
+
+    /// With the libraries of a cross compiler before the host's, for programs of another architecture than the host's: Debian has
+    /// them below /usr/TRIPLET as if that were the root.
+    pub(crate) fn for_machine(mut self, machine: Machine) -> Self {
+        let foreign = crate::arch::of_elf(machine).filter(|arch| !arch.is_hosts());
+        let folder = foreign.map(|arch| Path::new("/usr").join(arch.triplet)).filter(|folder| folder.is_dir());
+        let host = self.0.len() - 1;
+        self.0.splice(host..host, folder);
+        self
     }
 
     pub(crate) fn each(&self) -> Vec<Roots> {

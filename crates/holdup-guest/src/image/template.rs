@@ -5,8 +5,8 @@
 //! the guest's files, so it is the guest's own program even if the host could not run it; otherwise it runs on the host.
 
 use super::cache::{failed, lock};
-use super::closure::{Closure, read_elf};
-use super::elf::Machine;
+use super::closure::Closure;
+use super::elf::{self, Machine};
 use super::postgres::Folders;
 use super::roots::{Roots, Source};
 use super::tree::{Kind, POSTGRES_ID, Tree};
@@ -237,7 +237,7 @@ fn machine_of(folders: &Folders, roots: &Roots) -> Result<Machine, Problem> {
     let path = folders.bin.join("postgres");
     let what = || format!("program {}", path.display());
     let found = roots.find(&path)?.ok_or_else(|| Problem::host(what(), "it is gone"))?;
-    Ok(read_elf(&found.source.path).map_err(|why| Problem::host(what(), why))?.machine)
+    Ok(elf::of_file(&found.source.path).map_err(|why| Problem::host(what(), why))?.machine)
 }
 
 /// Writes a tree as files. Devices become empty files, which are removed with the folder.

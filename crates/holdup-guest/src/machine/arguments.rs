@@ -25,41 +25,21 @@ pub struct Descriptors {
     pub link: Option<i32>,
 }
 
-/// The agent's device for frames: the value of `holdup.channel` on the kernel's command line.
-///
-/// `port:holdup.agent` is the virtio port of that name (found by `name` below /sys/class/virtio-ports); other values are serial
-/// ports below /dev, which the agent sets to raw.
-pub fn channel(arch: &str, virtio_console: bool) -> &'static str {
-    match (arch, virtio_console) {
-        (_, true) => "port:holdup.agent",
-        // QEMU's `virt` machine has one built-in port; the second is a PCI device of the 8250 driver.
-        ("aarch64", false) => "ttyS0",
-        (_, false) => "ttyS1",
-    }
-}
-
 /// The kernel's command line: the machine's needs, then the request's, which take precedence.
 ///
 /// Nothing in it affects scheduling:
 /// - `console=`: for panics. `quiet` limits it to warnings, because each byte is a VM exit; the whole log is in /dev/kmsg.
-/// - `panic=-1`: a panic restarts immediately, which ends QEMU (`-no-reboot`); `reboot=t` does so by a triple fault, without
-///   firmware.
-/// - `no_timer_check`: an emulated timer is late on a busy host, and the check would panic (`check_timer` in
-///   arch/x86/kernel/apic/io_apic.c).
-/// - `tsc=reliable`: on a busy host the clock watchdog would distrust the emulated TSC and switch to the HPET during a trial,
-///   where each read is a VM exit (`clocksource_watchdog` in kernel/time/clocksource.c).
-/// - `rdinit=/init`, `hugepages=` of the guest, and `holdup.channel=` ([`channel`]) for the agent.
+/// - the other words of the architecture.
+/// - `panic=-1`: a panic restarts immediately, which ends QEMU (`-no-reboot`).
+/// - `rdinit=/init`, `hugepages=` of the guest, and `holdup.channel=` ([`Architecture::channel`]) for the agent.
 /// - with a peer: [`Link::words`].
 ///
 /// # Errors
 /// When it is longer than the kernel accepts.
 pub fn command_line(request: &MachineRequest<'_>) -> Result<String, Problem> {
-    let mut words = match request.arch {
-        "aarch64" => vec!["console=ttyAMA0".to_owned()],
-        _ => ["console=ttyS0", "reboot=t", "no_timer_check", "tsc=reliable"].map(str::to_owned).to_vec(),
-    };
-    words.extend(["quiet", "panic=-1", "rdinit=/init"].map(str::to_owned));
-    words.push(format!("holdup.channel={}", channel(request.arch, request.virtio_console)));
+    let words = request.arch.kernel_words.iter().chain(&["quiet", "panic=-1", "rdinit=/init"]);
+    let mut words: Vec<String> = words.map(|word| (*word).to_owned()).collect();
+    words.push(format!("holdup.channel={}", request.arch.channel(request.virtio_console)));
     if let Some(pages) = request.guest.hugepages {
         words.push(format!("hugepages={pages}"));
     }
@@ -78,24 +58,6 @@ pub fn command_line(request: &MachineRequest<'_>) -> Result<String, Problem> {
     Ok(line)
 }
 
-/// QEMU's machine type.
-pub fn machine_type(arch: &str) -> &'static str {
-    match arch {
-        "aarch64" => "virt",
-        _ => "q35",
-    }
-}
-
-/// QEMU's CPU model: the host's under KVM, else all emulated features. On arm64 QEMU's own pointer authentication replaces the
-/// architecture's algorithm, which dominates emulation.
-pub fn cpu_model(arch: &str, accel: &str) -> &'static str {
-    match (accel, arch) {
-        ("kvm", _) => "host",
-        (_, "aarch64") => "max,pauth-impdef=on",
-        _ => "max",
-    }
-}
-
 /// QEMU's arguments. The CPUs start paused (`-S`) until QMP's `cont`, so that they can be pinned first.
 ///
 /// # Errors
@@ -109,11 +71,14 @@ pub fn arguments(
     check(guest)?;
     let mut all: Vec<OsString> = Vec::new();
     let mut add = |words: &[&str]| all.extend(words.iter().map(OsString::from));
-    let threads = if chosen.accel == "tcg" { "tcg,thread=multi" } else { chosen.accel };
+    let threads = match chosen.accel {
+        "tcg" if request.arch.has_parallel_emulation() => "tcg,thread=multi",
+        accel => accel,
+    };
     add(&["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-S"]);
     let name = if request.link.is_some_and(|l| l.end == LinkEnd::Server) { "holdup-peer" } else { "holdup-guest" };
-    add(&["-name", name, "-M", machine_type(request.arch), "-accel", threads]);
-    add(&["-cpu", cpu_model(request.arch, chosen.accel)]);
+    add(&["-name", name, "-M", request.arch.board, "-accel", threads]);
+    add(&["-cpu", request.arch.cpu_model(chosen.accel)]);
     add(&["-rtc", "base=utc,clock=host"]);
     let (cpus, nodes) = (guest.cpus, guest.numa_nodes);
     add(&["-smp", &format!("{cpus},sockets={nodes},cores={},threads=1", cpus / nodes)]);
@@ -131,13 +96,11 @@ pub fn arguments(
     }
     add(&["-chardev", &format!("socket,id=console,fd={}", descriptors.console), "-serial", "chardev:console"]);
     add(&["-chardev", &format!("socket,id=channel,fd={}", descriptors.channel)]);
-    match (request.virtio_console, request.arch) {
-        (true, _) => {
-            add(&["-device", "virtio-serial-pci,max_ports=2"]);
-            add(&["-device", &format!("virtserialport,chardev=channel,name={PORT}")]);
-        }
-        (false, "aarch64") => add(&["-device", "pci-serial,chardev=channel"]),
-        (false, _) => add(&["-serial", "chardev:channel"]),
+    if request.virtio_console {
+        add(&["-device", "virtio-serial-pci,max_ports=2"]);
+        add(&["-device", &format!("virtserialport,chardev=channel,name={PORT}")]);
+    } else {
+        add(&request.arch.serial_arguments);
     }
     add(&["-chardev", &format!("socket,id=monitor,fd={}", descriptors.monitor)]);
     add(&["-mon", "chardev=monitor,mode=control"]);

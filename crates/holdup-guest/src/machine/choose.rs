@@ -1,8 +1,8 @@
 //! Chooses QEMU and its accelerator: the host's CPUs (KVM) or emulated ones (TCG).
 
-use super::arguments::{cpu_model, machine_type};
 use super::qmp::Qmp;
 use super::spawn;
+use crate::arch::{Architecture, QemuPackages};
 use holdup_host::Host;
 use holdup_model::guest::{Accelerator, Guest};
 use holdup_model::{Problem, ProblemKind};
@@ -55,25 +55,24 @@ pub struct Chosen {
 /// Finds QEMU and, unless TCG is wanted, tries KVM: /dev/kvm, `KVM_CREATE_VM`, and QEMU with `-accel kvm`.
 ///
 /// # Errors
-/// When there is no QEMU for this architecture (with the package to install), or it does not start.
-pub fn probe(arch: &str, wanted: Accelerator) -> Result<Availability, Problem> {
-    if !matches!(arch, "x86_64" | "aarch64") {
-        let why = "guests are x86_64 or aarch64".to_owned();
-        return Err(Problem::usage(format!("the guest's architecture `{arch}`"), why));
-    }
+/// When there is no QEMU for the architecture (with the package to install), or it does not start.
+pub fn probe(arch: &Architecture, wanted: Accelerator) -> Result<Availability, Problem> {
     let folders = std::env::var_os("PATH").unwrap_or_default();
     let program = find_program(arch, std::env::split_paths(&folders)).ok_or_else(|| missing(arch))?;
     let qemu_version = version_of(&program)?;
     let kvm = match wanted {
         Accelerator::Tcg => Kvm::NotTried,
-        _ => try_kvm(arch, std::env::consts::ARCH, Path::new("/dev/kvm"), |_| starts_with(&program, arch, "kvm")),
+        _ => {
+            let start = |_: &Path| starts_with(&program, arch, "kvm");
+            try_kvm(arch.machine, std::env::consts::ARCH, Path::new("/dev/kvm"), start)
+        }
     };
     let host_cpus = holdup_host::machine(&Host::real()).cpus;
     Ok(Availability { program, qemu_version, kvm, host_cpus })
 }
 
 /// Chooses how to run a guest on this host.
-pub fn choose(guest: &Guest, arch: &str) -> Result<Chosen, Problem> {
+pub fn choose(guest: &Guest, arch: &Architecture) -> Result<Chosen, Problem> {
     decide(guest.accel, probe(arch, guest.accel)?)
 }
 
@@ -96,23 +95,20 @@ pub fn decide(wanted: Accelerator, there: Availability) -> Result<Chosen, Proble
     Ok(Chosen { accel, why, program, qemu_version, host_cpus })
 }
 
-fn find_program(arch: &str, folders: impl Iterator<Item = PathBuf>) -> Option<PathBuf> {
-    let in_path = folders.map(|f| f.join(format!("qemu-system-{arch}")));
+fn find_program(arch: &Architecture, folders: impl Iterator<Item = PathBuf>) -> Option<PathBuf> {
+    let in_path = folders.map(|f| f.join(format!("qemu-system-{}", arch.machine)));
     // Red Hat's distributions have theirs, for the host's architecture, outside of PATH.
-    let own = (arch == std::env::consts::ARCH).then(|| PathBuf::from("/usr/libexec/qemu-kvm"));
+    let own = arch.is_hosts().then(|| PathBuf::from("/usr/libexec/qemu-kvm"));
     in_path.chain(own).find(|p| p.is_file())
 }
 
-fn missing(arch: &str) -> Problem {
-    let (debian, fedora, alpine) = match arch {
-        "aarch64" => ("qemu-system-arm", "qemu-system-aarch64-core", "qemu-system-aarch64"),
-        _ => ("qemu-system-x86", "qemu-system-x86-core", "qemu-system-x86_64"),
-    };
+fn missing(arch: &Architecture) -> Problem {
+    let QemuPackages { debian, fedora, alpine } = arch.packages;
     let hint = format!(
         "install {debian} (Debian, Ubuntu), {fedora} (Fedora), qemu-kvm (RHEL, for its own architecture), {alpine} \
          (Alpine, Arch)"
     );
-    Problem::host(format!("qemu-system-{arch}"), "it is not in PATH").hint(hint)
+    Problem::host(format!("qemu-system-{}", arch.machine), "it is not in PATH").hint(hint)
 }
 
 fn version_of(program: &Path) -> Result<String, Problem> {
@@ -183,12 +179,12 @@ fn reason(error: &std::io::Error) -> String {
 
 /// Whether QEMU starts with an accelerator: a small machine, whose CPU stays paused, that `quit` ends. Without a CPU it would
 /// also start where KVM rejects the CPU's state (a nested host that refuses a register).
-fn starts_with(program: &Path, arch: &str, accel: &'static str) -> Result<(), String> {
+fn starts_with(program: &Path, arch: &Architecture, accel: &'static str) -> Result<(), String> {
     const LIMIT: Duration = Duration::from_secs(20);
     let (ours, theirs) = UnixStream::pair().map_err(|e| reason(&e))?;
     let monitor = format!("socket,id=monitor,fd={}", theirs.as_raw_fd());
-    let words = ["-nodefaults", "-no-user-config", "-display", "none", "-accel", accel, "-M", machine_type(arch)];
-    let small = ["-cpu", cpu_model(arch, accel), "-smp", "1", "-m", "64", "-S", "-chardev", monitor.as_str()];
+    let words = ["-nodefaults", "-no-user-config", "-display", "none", "-accel", accel, "-M", arch.board];
+    let small = ["-cpu", arch.cpu_model(accel), "-smp", "1", "-m", "64", "-S", "-chardev", monitor.as_str()];
     let words = words.into_iter().chain(small).chain(["-mon", "chardev=monitor,mode=control"]);
     let program = spawn::Program {
         file: program.to_owned(),
@@ -252,6 +248,10 @@ mod tests {
     use super::*;
     use holdup_host::fake::MemoryFs;
 
+    fn amd64() -> &'static Architecture {
+        crate::arch::find("amd64").unwrap()
+    }
+
     fn there(kvm: Kvm) -> Availability {
         Availability { program: "/bin/qemu".into(), qemu_version: "7.2.22".into(), kvm, host_cpus: 2 }
     }
@@ -300,12 +300,11 @@ mod tests {
 
     #[test]
     fn the_package_to_install_is_named() {
-        assert_eq!(find_program("x86_64", ["/nowhere".into()].into_iter()).filter(|p| p.starts_with("/nowhere")), None);
-        let problem = missing("aarch64");
+        assert_eq!(find_program(amd64(), ["/nowhere".into()].into_iter()).filter(|p| p.starts_with("/nowhere")), None);
+        let problem = missing(crate::arch::find("arm64").unwrap());
         assert_eq!(problem.to_string().lines().next(), Some("qemu-system-aarch64: it is not in PATH"));
         assert!(problem.hint.unwrap().contains("qemu-system-arm (Debian"));
-        assert!(missing("x86_64").hint.unwrap().contains("qemu-system-x86 (Debian"));
-        assert!(probe("riscv64", Accelerator::Tcg).is_err());
+        assert!(missing(amd64()).hint.unwrap().contains("qemu-system-x86 (Debian"));
     }
 
     #[test]
@@ -313,15 +312,15 @@ mod tests {
         let error = version_of(Path::new("/bin/true")).unwrap_err();
         assert_eq!(error.what, "/bin/true");
         assert!(error.why.starts_with("--version gives no version"), "{error}");
-        assert!(starts_with(Path::new("/bin/false"), "x86_64", "tcg").is_err());
+        assert!(starts_with(Path::new("/bin/false"), amd64(), "tcg").is_err());
     }
 
     #[test]
     #[ignore = "needs QEMU"]
     fn qemu_is_tried_with_an_accelerator() {
-        let program = probe("x86_64", Accelerator::Tcg).unwrap().program;
-        assert_eq!(starts_with(&program, "x86_64", "tcg"), Ok(()));
-        let why = starts_with(&program, "x86_64", "nothing").unwrap_err();
+        let program = probe(amd64(), Accelerator::Tcg).unwrap().program;
+        assert_eq!(starts_with(&program, amd64(), "tcg"), Ok(()));
+        let why = starts_with(&program, amd64(), "nothing").unwrap_err();
         assert!(why.contains("nothing"), "{why}");
     }
 

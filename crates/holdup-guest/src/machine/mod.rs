@@ -18,12 +18,13 @@ mod lost;
 mod qmp;
 mod spawn;
 
-pub use arguments::{Descriptors, PORT, arguments, channel, command_line, cpu_model, machine_type};
+pub use arguments::{Descriptors, PORT, arguments, command_line};
 pub use choose::{Availability, Chosen, Kvm, check_memory, choose, decide, probe};
 pub use console::{Console, KEPT_BYTES, Verdict};
 pub use link::{Link, Nic, check_link, link};
 pub use lost::{Cause, Ended, Lost};
 
+use crate::arch::Architecture;
 use holdup_host::Host;
 use holdup_model::environment::Fact;
 use holdup_model::frame::{MOST_PAYLOAD_BYTES, encode};
@@ -51,8 +52,8 @@ pub struct MachineRequest<'a> {
     pub guest: &'a Guest,
     /// The kernel's command line with `guest.append`; [`command_line`] lists what precedes it.
     pub command_line: &'a str,
-    /// `x86_64` or `aarch64`.
-    pub arch: &'a str,
+    /// Its architecture.
+    pub arch: &'static Architecture,
     /// Whether the kernel, or a module in the initramfs, has a virtio console driver.
     pub virtio_console: bool,
     /// QEMU's working directory; it writes nothing there.
@@ -417,13 +418,13 @@ fn facts(request: &MachineRequest<'_>, chosen: &Chosen) -> Vec<Fact> {
     let qemu = chosen.program.display().to_string();
     let mut all = vec![
         asked("accel", chosen.accel.to_owned()),
-        asked("arch", request.arch.to_owned()),
+        asked("arch", request.arch.machine.to_owned()),
         asked("cpus", guest.cpus.to_string()),
-        asked("cpu_model", cpu_model(request.arch, chosen.accel).to_owned()),
-        asked("machine", machine_type(request.arch).to_owned()),
+        asked("cpu_model", request.arch.cpu_model(chosen.accel).to_owned()),
+        asked("machine", request.arch.board.to_owned()),
         asked("memory_bytes", ((guest.memory_bytes >> 20) << 20).to_string()),
         asked("numa_nodes", guest.numa_nodes.to_string()),
-        asked("channel", channel(request.arch, request.virtio_console).to_owned()),
+        asked("channel", request.arch.channel(request.virtio_console).to_owned()),
         Fact::read("guest.host_cpus", chosen.host_cpus.to_string(), "sched_getaffinity(2)"),
         Fact::read("guest.qemu_version", chosen.qemu_version.as_str(), format!("{qemu} --version")),
     ];

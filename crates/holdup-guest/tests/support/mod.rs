@@ -1,6 +1,8 @@
 //! A kernel and a tiny initramfs for real boots under emulation.
 
+use holdup_guest::arch::Architecture;
 use holdup_guest::machine::{Chosen, Machine, MachineRequest, choose};
+use holdup_kernels::Cache;
 use holdup_model::guest::{Accelerator, Guest};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,55 +10,40 @@ use std::time::Duration;
 
 /// What a boot needs.
 pub(crate) struct Bench {
+    arch: &'static Architecture,
     kernel: PathBuf,
     folder: tempfile::TempDir,
     chosen: Chosen,
     init: Vec<u8>,
 }
 
-/// The bench, or why there is none.
-pub(crate) fn bench() -> Result<Bench, String> {
-    let kernel = kernel()?;
+/// The bench of an architecture, or why there is none.
+pub(crate) fn bench(arch: &'static Architecture) -> Result<Bench, String> {
+    let kernel = kernel(arch)?;
     let guest = Guest { accel: Accelerator::Tcg, ..Guest::default() };
-    let chosen = choose(&guest, "x86_64").map_err(|e| e.to_string())?;
+    let chosen = choose(&guest, arch).map_err(|e| e.to_string())?;
     let folder = tempfile::tempdir().map_err(|e| e.to_string())?;
     let init = folder.path().join("init");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/init.c");
-    let compiled = Command::new("cc").args(["-static", "-O1", "-o"]).arg(&init).arg(source).output();
-    let output = compiled.map_err(|e| format!("cc: {e}"))?;
+    let compiler = if arch.is_hosts() { "cc".to_owned() } else { format!("{}-gcc", arch.triplet) };
+    let compiled = Command::new(&compiler).args(["-static", "-O1", "-o"]).arg(&init).arg(source).output();
+    let output = compiled.map_err(|e| format!("{compiler}: {e}"))?;
     if !output.status.success() {
-        return Err(format!("cc -static: {}", String::from_utf8_lossy(&output.stderr)));
+        return Err(format!("{compiler} -static: {}", String::from_utf8_lossy(&output.stderr)));
     }
     let init = std::fs::read(init).map_err(|e| e.to_string())?;
-    Ok(Bench { kernel, folder, chosen, init })
+    Ok(Bench { arch, kernel, folder, chosen, init })
 }
 
-fn kernel() -> Result<PathBuf, String> {
-    if let Some(path) = std::env::var_os("HOLDUP_TEST_KERNEL") {
+/// The kernel that was added last to the cache.
+fn kernel(arch: &Architecture) -> Result<PathBuf, String> {
+    let named = std::env::var_os("HOLDUP_TEST_KERNEL").filter(|_| arch.is_hosts());
+    if let Some(path) = named {
         return Ok(path.into());
     }
-    let cache = match (std::env::var_os("XDG_CACHE_HOME"), std::env::var_os("HOME")) {
-        (Some(cache), _) => PathBuf::from(cache),
-        (None, Some(home)) => PathBuf::from(home).join(".cache"),
-        (None, None) => return Err("neither HOLDUP_TEST_KERNEL nor HOME is set".to_owned()),
-    };
-    let mut found = Vec::new();
-    find(&cache.join("holdup/kernels"), 6, &mut found);
-    found.sort();
-    let newest = found.pop().map(|(_, path)| path);
-    newest.ok_or_else(|| "HOLDUP_TEST_KERNEL names no vmlinuz, and the cache of holdup has none".to_owned())
-}
-
-fn find(folder: &Path, depth: u32, found: &mut Vec<(std::time::SystemTime, PathBuf)>) {
-    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-        let (path, name) = (entry.path(), entry.file_name());
-        let Ok(metadata) = entry.metadata() else { continue };
-        if metadata.is_dir() && depth > 0 {
-            find(&path, depth - 1, found);
-        } else if metadata.is_file() && name.to_string_lossy().starts_with("vmlinuz") {
-            found.push((metadata.modified().unwrap(), path));
-        }
-    }
+    let all = Cache::open(&Cache::default_root()).and_then(|cache| cache.list()).map_err(|e| e.to_string())?;
+    let newest = all.into_iter().filter(|e| e.kernel.arch == arch.machine).max_by_key(|e| e.fetched_unix_ns);
+    newest.map(|e| e.kernel.image).ok_or_else(|| format!("the cache of holdup has no kernel for {}", arch.machine))
 }
 
 /// How one guest of a test is made.
@@ -92,7 +79,7 @@ impl Bench {
             initramfs: &initramfs,
             guest: &boot.guest,
             command_line: "",
-            arch: "x86_64",
+            arch: self.arch,
             virtio_console: false,
             folder: self.folder.path(),
             silence: boot.silence,
@@ -113,7 +100,7 @@ impl Bench {
             initramfs: &initramfs,
             guest: &guest,
             command_line: &format!("holdup.try={}", boot.what),
-            arch: "x86_64",
+            arch: self.arch,
             virtio_console: false,
             folder: self.folder.path(),
             silence: boot.silence,

@@ -1,6 +1,6 @@
 //! The kernel: which one, how it preempts, how it was started.
 
-use super::{from_file, from_list_file, why};
+use super::{from_file, from_list_file, of_running_kernel, why};
 use crate::Host;
 use crate::kernel::{kernel_config, preemption};
 use holdup_model::Fact;
@@ -11,6 +11,9 @@ pub(super) fn collect(host: &Host, all: &mut Vec<Fact>) {
     let config = kernel_config(host, release.value.as_deref());
     all.push(from_file(host, "host.name", "/proc/sys/kernel/hostname"));
     all.push(release);
+    all.push(of_running_kernel(host, "kernel.machine", "uname(2)", || {
+        rustix::system::uname().machine().to_string_lossy().into_owned()
+    }));
     all.push(from_file(host, "kernel.version", "/proc/version"));
     all.push(from_file(host, "kernel.command_line", "/proc/cmdline"));
     all.push(from_file(host, "kernel.boot_id", "/proc/sys/kernel/random/boot_id").steady());

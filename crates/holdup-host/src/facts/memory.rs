@@ -1,6 +1,6 @@
 //! Memory: how much, in which pages, and what may move it.
 
-use super::{from_choice_file, from_file, why};
+use super::{from_choice_file, from_file, of_running_kernel, why};
 use crate::Host;
 use crate::machine::meminfo;
 use holdup_model::Fact;
@@ -15,6 +15,7 @@ pub(super) fn collect(host: &Host, all: &mut Vec<Fact>) {
             None => Fact::absent(key, MEMINFO, format!("no number `{name}` in it")),
         },
     };
+    all.push(of_running_kernel(host, "memory.page_bytes", "getauxval(3)", || rustix::param::page_size().to_string()));
     all.push(line("memory.total_bytes", "MemTotal").steady());
     all.push(line("memory.available_bytes", "MemAvailable"));
     all.push(line("memory.swap_total_bytes", "SwapTotal").steady());

@@ -50,6 +50,14 @@ fn why(error: &HostError) -> String {
     error.message.clone()
 }
 
+/// What only the kernel that this process runs on says.
+fn of_running_kernel(host: &Host, key: &str, source: &str, value: impl FnOnce() -> String) -> Fact {
+    match host.is_live() {
+        true => Fact::read(key, value(), source).steady(),
+        false => Fact::absent(key, source, "these are files of another host").steady(),
+    }
+}
+
 /// A file of one value as a fact.
 fn from_file(host: &Host, key: &str, path: &str) -> Fact {
     match host.read_value(path) {

@@ -17,6 +17,7 @@ mod store;
 mod stored;
 
 use crate::files::{bytes_below, now_unix_ns, problem};
+use crate::image::{MOST_BYTES, is_for_efi, zboot};
 use crate::{DebianSpec, Kernel, Options, Spec};
 use holdup_files::{check_ancestors, private_folder};
 use holdup_model::{Event, Observer, Problem};
@@ -24,7 +25,7 @@ use manifest::{Manifest, Package};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 pub use parts::{Part, PartSize};
@@ -154,6 +155,32 @@ impl Cache {
                     .hint(format!("holdup kernels fetch {spec}")))
             }
         }
+    }
+
+    /// The image of a kernel as QEMU boots it: one for EFI is unpacked below `images`, because QEMU unpacks those itself only in
+    /// newer versions.
+    ///
+    /// # Errors
+    /// When it cannot be read, or the cache cannot be written.
+    pub fn bootable(&self, kernel: &Kernel) -> Result<PathBuf, Problem> {
+        let failed = |e: std::io::Error| problem("kernel", &kernel.image, &e);
+        let mut begin = Vec::new();
+        holdup_files::open_input(&kernel.image)
+            .and_then(|file| file.take(8).read_to_end(&mut begin))
+            .map_err(failed)?;
+        if !is_for_efi(&begin) {
+            return Ok(kernel.image.clone());
+        }
+        let bytes = holdup_files::read_input(&kernel.image, MOST_BYTES).map_err(failed)?;
+        let folder = self.root.join(Part::Images.name());
+        let path = folder.join(format!("{}.image", kernel.sha256));
+        let part = folder.join(format!("{}-{}.part", kernel.sha256, std::process::id()));
+        let plain = zboot(&bytes).map_err(|why| Problem::host(format!("kernel {}", kernel.image.display()), why))?;
+        fs::create_dir_all(&folder)
+            .and_then(|()| fs::write(&part, plain))
+            .and_then(|()| fs::rename(&part, &path))
+            .map_err(|e| problem("cache", &path, &e))?;
+        Ok(path)
     }
 
     /// Removes an entry or a file atomically.

@@ -47,7 +47,7 @@ impl Part {
     fn counts(self, name: &str) -> bool {
         match self {
             Part::Packages => name.ends_with(".deb") || name.ends_with(".dsc"),
-            Part::Images => name.ends_with(".cpio"),
+            Part::Images => name.ends_with(".cpio") || name.ends_with(".image"),
             Part::Templates => name.starts_with("template-"),
         }
     }

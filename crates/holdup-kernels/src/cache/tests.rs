@@ -1,6 +1,6 @@
 use super::*;
 use crate::archive::made::{Made, deb, rpm};
-use crate::image::tests::bz_image;
+use crate::image::tests::{bz_image, efi_image};
 use holdup_model::{Event, progress::Silent};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
@@ -82,6 +82,23 @@ fn a_package_file_becomes_an_entry_that_is_found_again_and_removed() {
     assert!(cache.remove(&spec, &options(), &mut Silent).unwrap().is_none());
     assert!(cache.list().unwrap().is_empty() && !kernel.image.exists());
     assert!(!cache.root().join("scratch/0").exists());
+}
+
+#[test]
+fn an_image_for_efi_is_unpacked_for_qemu() {
+    let (folder, cache) = a_cache();
+    let path = folder.path().join("vmlinuz.efi");
+    fs::write(&path, efi_image("7.2.1-a")).unwrap();
+    let arm = Options { arch: "aarch64".to_owned(), ..options() };
+    let kernel = cache.get(&Spec::File(path.clone()), &arm, &mut Silent).unwrap();
+    for _ in 0..2 {
+        let plain = cache.bootable(&kernel).unwrap();
+        assert_eq!(crate::image::read_image(&plain).unwrap().kind, "Image");
+        assert_eq!(cache.part_size(Part::Images).unwrap().count, 1);
+    }
+    fs::write(&path, bz_image("7.2.1-a")).unwrap();
+    let kernel = cache.get(&Spec::File(path.clone()), &options(), &mut Silent).unwrap();
+    assert_eq!(cache.bootable(&kernel).unwrap(), kernel.image);
 }
 
 #[test]

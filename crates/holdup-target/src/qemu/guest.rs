@@ -68,11 +68,11 @@ impl Running {
         let start = |guest: &Guest, link: Option<(Link, OwnedFd)>| {
             let (link, end) = link.unzip();
             let request = MachineRequest {
-                kernel: &with.kernel.image,
+                kernel: &with.kernel_image,
                 initramfs: &with.image.path,
                 guest,
                 command_line: &line.join(" "),
-                arch: super::arch(),
+                arch: with.arch,
                 virtio_console: with.virtio_console,
                 folder: &with.folder,
                 silence: SILENCE,

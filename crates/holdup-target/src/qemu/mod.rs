@@ -9,6 +9,7 @@ use crate::asking::{self, CHECK_TIMEOUT};
 use crate::session::{Readiness, SessionRequest};
 use boots::Choice;
 use guest::Running;
+use holdup_guest::arch::{self, Architecture};
 use holdup_guest::machine::{self, Chosen};
 use holdup_kernels::{Cache, Options, Spec};
 use holdup_model::guest::Accelerator;
@@ -33,8 +34,8 @@ fn machine_of(plan: &Plan) -> Guest {
     plan.guest.clone().unwrap_or_default()
 }
 
-fn arch() -> &'static str {
-    std::env::consts::ARCH
+fn architecture(plan: &Plan) -> Result<&'static Architecture, Problem> {
+    arch::of(plan.guest.as_ref().map(|guest| guest.arch).unwrap_or_default())
 }
 
 /// What the boots of a run are made of. Decided once, by `ready`: a kernel that another run fetches meanwhile, or KVM
@@ -60,7 +61,7 @@ impl BootCache {
 /// Fetches what the boots need, boots each kind of guest once, and asks it whether it can do its part.
 pub(crate) fn ready(request: &SessionRequest<'_>, observer: &mut dyn Observer) -> Result<Readiness, Problem> {
     check_together(request)?;
-    let chosen = machine::choose(&machine_of(request.plan), arch())?;
+    let chosen = machine::choose(&machine_of(request.plan), architecture(request.plan)?)?;
     if machine_of(request.plan).peer {
         machine::check_link(&chosen)?;
     }
@@ -90,9 +91,11 @@ pub(crate) fn ready(request: &SessionRequest<'_>, observer: &mut dyn Observer) -
 pub(crate) fn preview(request: &SessionRequest<'_>) -> Result<Readiness, Problem> {
     check_together(request)?;
     crate::servers::specs(request.plan)?;
-    machine::probe(arch(), Accelerator::Tcg)?;
+    let arch = architecture(request.plan)?;
+    machine::probe(arch, Accelerator::Tcg)?;
+    arch.program(&machine_of(request.plan).program)?;
     let cache = Cache::open(&request.guests.cache.clone().unwrap_or_else(Cache::default_root))?;
-    let options = Options { arch: arch().to_owned(), ..Options::default() };
+    let options = Options { arch: arch.machine.to_owned(), ..Options::default() };
     let mut notes =
         vec!["the guests' kernels decide what else can be set; a run asks each before its first trial".to_owned()];
     for choice in boots::choices(request.plan, request.schedule)?.into_keys() {
@@ -112,7 +115,7 @@ pub(crate) fn calibrate(
     observer: &mut dyn Observer,
 ) -> Result<(String, String), Problem> {
     check_together(request)?;
-    let chosen = machine::choose(&machine_of(request.plan), arch())?;
+    let chosen = machine::choose(&machine_of(request.plan), architecture(request.plan)?)?;
     let mut choices = boots::choices(request.plan, request.schedule)?.into_keys();
     let (Some(choice), None) = (choices.next(), choices.next()) else {
         return Err(Problem::usage("the guest to measure", "the plan boots several kinds of guest")

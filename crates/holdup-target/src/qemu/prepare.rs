@@ -3,6 +3,7 @@
 use super::boots::Choice;
 use super::nic;
 use crate::session::SessionRequest;
+use holdup_guest::arch::Architecture;
 use holdup_guest::image::{self, Image, ImageRequest, Modules, PostgresFiles};
 use holdup_guest::machine::Nic;
 use holdup_kernels::{Cache, Kernel, Options, Spec};
@@ -20,7 +21,10 @@ const VIRTIO_MODULES: &[(&str, &str)] =
 
 /// What a boot needs.
 pub(super) struct Prepared {
+    pub(super) arch: &'static Architecture,
     pub(super) kernel: Kernel,
+    /// Its image as QEMU boots it.
+    pub(super) kernel_image: PathBuf,
     pub(super) image: Image,
     /// The servers that were built for the plan, each with the folder of its programs in the guest.
     pub(super) postgres_builds: BTreeMap<String, String>,
@@ -45,12 +49,14 @@ pub(super) fn prepared(
     observer: &mut dyn Observer,
 ) -> Result<Prepared, Problem> {
     let guest = super::machine_of(request.plan);
+    let arch = super::architecture(request.plan)?;
+    let agent = arch.program(&guest.program)?;
     let cache = Cache::open(&request.guests.cache.clone().unwrap_or_else(Cache::default_root))?;
     let root = cache.root().to_owned();
     let mut options = Options {
         mirror: request.guests.mirror.clone(),
         offline: request.guests.offline,
-        arch: super::arch().to_owned(),
+        arch: arch.machine.to_owned(),
         modules: guest.devices == Devices::Virtio,
         cancel: Some(request.cancel.flag()),
     };
@@ -65,7 +71,6 @@ pub(super) fn prepared(
     let (virtio_console, mut wanted) = console(&kernel, guest.devices, choice)?;
     wanted.extend(nic.iter().flat_map(|(_, modules)| modules.iter().copied()));
     wanted.dedup();
-    let agent = std::env::current_exe().map_err(|e| Problem::internal("the path of holdup itself", e.to_string()))?;
     let postgres = postgres(request, choice, &cache, &options, observer)?;
     let template = built(request).or_else(|| postgres.clone()).as_ref().and_then(|files| {
         match image::template(files, &root.join("templates"), observer) {
@@ -91,7 +96,7 @@ pub(super) fn prepared(
                 .clone()
                 .filter(|_| !wanted.is_empty())
                 .map(|dir| Modules { dir, wanted: wanted.iter().map(|m| (*m).to_owned()).collect() }),
-            extra: Vec::new(),
+            extra: configuration(&kernel).into_iter().collect(),
             facts: Vec::new(),
             template,
         },
@@ -99,9 +104,11 @@ pub(super) fn prepared(
         observer,
     )?;
     let nic = nic.map(|(nic, _)| nic);
+    let kernel_image = cache.bootable(&kernel)?;
     let builds = request.postgres.builds.iter();
     let postgres_builds = builds.map(|(level, bin)| (level.clone(), bin.display().to_string())).collect();
-    Ok(Prepared { kernel, image, postgres_builds, virtio_console, nic, folder: PathBuf::from("/") })
+    let folder = PathBuf::from("/");
+    Ok(Prepared { arch, kernel, kernel_image, image, postgres_builds, virtio_console, nic, folder })
 }
 
 /// Whether the guest gets a virtio console, and the modules that it needs for it.
@@ -124,6 +131,12 @@ fn console(kernel: &Kernel, devices: Devices, choice: &Choice) -> Result<(bool, 
 /// that are used then are in every distribution's.
 pub(super) fn has_built_in(config: Option<&Path>, name: &str) -> bool {
     option(config, name).as_deref() == Some("y")
+}
+
+/// The configuration in the guest, for a kernel that says its preemption model nowhere else.
+fn configuration(kernel: &Kernel) -> Option<(PathBuf, PathBuf)> {
+    let config = kernel.config.as_ref().filter(|config| !has_built_in(Some(config), "CONFIG_PREEMPT_DYNAMIC"))?;
+    Some((config.clone(), PathBuf::from(format!("/boot/config-{}", kernel.release))))
 }
 
 /// The value of an option of a kernel's configuration; `None` where it is not set, or the configuration is not known.
@@ -153,6 +166,11 @@ fn postgres(
         return Ok(Some(built));
     }
     let folder = named.map(Path::new).or(request.postgres.bin.as_deref());
+    let arch = super::architecture(request.plan)?;
+    if folder.is_none() && !arch.is_hosts() {
+        let why = format!("the guest is {}, and that of this host is for {}", arch.machine, std::env::consts::ARCH);
+        return Err(Problem::usage("PostgreSQL for the guest", why).hint("--pg-deb 17 takes Debian's packages"));
+    }
     Ok(Some(PostgresFiles::Bin(Binaries::find(&SearchPath::of_this_host(folder), Need::Server)?.bin)))
 }
 

@@ -2,8 +2,9 @@
 
 use crate::qemu;
 use crate::session::{Readiness, Session, SessionRequest, Target};
+use holdup_guest::{arch, machine};
 use holdup_host::Host;
-use holdup_model::guest::Accelerator;
+use holdup_model::guest::{Accelerator, GuestArch};
 use holdup_model::{Availability, Meta, Observer, Plan, Problem, TrialSpec};
 
 /// Trials in guests.
@@ -35,8 +36,11 @@ impl Target for Qemu {
     }
 
     fn probe(&self, _host: &Host) -> Availability {
-        match holdup_guest::machine::probe(std::env::consts::ARCH, Accelerator::Tcg) {
+        let found = |arch| machine::probe(arch, Accelerator::Tcg);
+        match arch::of(GuestArch::Host).and_then(found) {
             Ok(_) => Availability::Ready,
+            // A plan may name another architecture than the host's.
+            Err(_) if arch::ALL.iter().any(|arch| !arch.is_hosts() && found(arch).is_ok()) => Availability::Ready,
             Err(problem) => Availability::Unavailable { reason: problem.why, remedy: problem.hint },
         }
     }
