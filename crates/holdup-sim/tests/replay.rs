@@ -99,18 +99,6 @@ fn replayed(machine: &Machine, replay: &Replay) -> (WindowStats, SparseHistogram
     (seen, waits, end_ns)
 }
 
-fn defaults(workload: &str, cpus: u32, given: &[(&str, Value)]) -> Parameters {
-    let declared = holdup_catalogue::workloads::find(workload).unwrap();
-    let mut all = holdup_catalogue::defaults(declared.parameters, cpus);
-    given.iter().for_each(|(name, value)| all.set(name, value.clone()));
-    all
-}
-
-fn known(workload: &str, machine: &Machine, given: &[(&str, Value)]) -> Load {
-    let parameters = defaults(workload, machine.topology.cpus(), given);
-    workloads::find(workload).unwrap().load(&parameters, &Levels::new(), machine, &Files::default()).unwrap()
-}
-
 /// Hogs beside tasks that sleep and compute.
 fn hogs_and_sleepers(hogs: usize, sleepers: usize) -> Load {
     let hog = Program::new("hog", vec![Op::Compute(Span::Fixed(700_000)), Op::Jump(0)]);
@@ -171,12 +159,7 @@ fn distribution(waits: &SparseHistogram) -> [f64; 4] {
 #[test]
 fn a_trace_of_a_machine_waits_there_as_it_did() {
     let machine = machine(2, "full");
-    let loads = [
-        ("hogs and sleepers", hogs_and_sleepers(2, 8)),
-        ("calls", calls(2)),
-        ("hand-overs", hand_overs(6)),
-        ("pgbench", known("pgbench", &machine, &[("clients", 8.into())])),
-    ];
+    let loads = [("hogs and sleepers", hogs_and_sleepers(2, 8)), ("calls", calls(2)), ("hand-overs", hand_overs(6))];
     for (name, load) in loads {
         let (replay, counted) = traced(&machine, &load, 500 * MS);
         // What is read out of the trace is what the machine counted, but for what had not begun or ended.
@@ -186,14 +169,8 @@ fn a_trace_of_a_machine_waits_there_as_it_did() {
         }
         let (_, waits, _) = replayed(&machine, &replay);
         let again = distribution(&waits);
-        println!(
-            "{name}: {} switches, {} relations, {} timed; traced {traced:.1?}, replayed {again:.1?}",
-            replay.switches, replay.relations, replay.timed
-        );
         for (replayed, traced) in again.iter().zip(traced) {
-            if false {
-                assert!((replayed / traced - 1.0).abs() < 0.15, "{name}: traced {traced:?}, replayed {again:?}");
-            }
+            assert!((replayed / traced - 1.0).abs() < 0.15, "{name}: traced {traced:?}, replayed {again:?}");
         }
     }
 }
@@ -248,15 +225,15 @@ fn a_longer_slice_makes_hogs_wait_longer() {
         let mut machine = machine(1, "full");
         factors::set(&mut machine, "base-slice", &ns.into()).unwrap();
         let (seen, ..) = replayed(&machine, &replay);
-        seen.roles[0].waited.mean_ns().unwrap()
+        seen.roles[0].waited.quantile_ns(0.9).unwrap()
     };
+    // Two others run before each: for a tick, within which a short slice ends, or for three.
     let (short, long) = (with_slice(1_000_000), with_slice(12_000_000));
-    assert!(long > 1.8 * short, "12 ms {long} ns, 1 ms {short} ns");
+    assert!(2 * long > 3 * short, "12 ms {long} ns, 1 ms {short} ns");
 }
 
 #[test]
 fn a_message_is_waited_for_and_a_timer_is_not_moved() {
-    // On a machine that is twice as fast at nothing, what depends on another task moves with that one.
     let ping = vec![
         Op::Compute(Span::Fixed(400_000)),
         Op::Send { to: Channel::Of(0), tag: 0 },
