@@ -26,7 +26,7 @@ fn a_trace_is_replayed_and_its_bundle_says_which_one_it_was() {
     let bytes = |name: &str| std::fs::read(place.path(name)).expect("a bundle");
     assert!(bytes("two.holdup") == bytes("again.holdup"), "the same trace and seed give the same bundle");
     place.expect(0, &["verify", "two.holdup"]);
-    let (json, _) = place.expect(0, &["list", "facts", "two.holdup", "--json"]);
+    let (json, _) = place.expect(0, &["report", "two.holdup", "--json"]);
     for fact in ["replay.file", "trace-7.dat", "replay.sha256", "replay.wait_mean_us", "2227.9"] {
         assert!(json.contains(fact), "`{fact}` is missing in {json}");
     }
