@@ -27,7 +27,7 @@ fn a_trace_is_replayed_and_its_bundle_says_which_one_it_was() {
     assert!(bytes("two.holdup") == bytes("again.holdup"), "the same trace and seed give the same bundle");
     place.expect(0, &["verify", "two.holdup"]);
     let (json, _) = place.expect(0, &["report", "two.holdup", "--json"]);
-    for fact in ["replay.file", "trace-7.dat", "replay.sha256", "replay.wait_mean_us", "2227.9"] {
+    for fact in ["replay.file", "trace-7.dat", "replay.sha256", "replay.wait_mean_us", "2227.881"] {
         assert!(json.contains(fact), "`{fact}` is missing in {json}");
     }
     // Fewer CPUs: longer waits, beyond what seeds make of it.
@@ -71,5 +71,6 @@ fn what_cannot_be_replayed_is_refused() {
     let idle = "          <idle>-0     [000] d..2. 100.000000: sched_waking: comm=a pid=5 prio=120 target_cpu=000\n";
     place.write("idle.txt", idle);
     refuse(&[&["--replay", "idle.txt"][..], &on].concat(), &["there is no switch in it", "sched_switch"]);
-    refuse(&["mixed", "--foreground", "replay", "--set", "replay.trace=x", "--target", "sim:server-8"], &["replay"]);
+    let mixed = ["run", "mixed", "--foreground", "replay", "--set", "replay.trace=x", "--target", "sim:server-8"];
+    refused(&place, 3, &mixed, &["member replay on target sim"]);
 }

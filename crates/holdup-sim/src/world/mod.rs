@@ -327,26 +327,31 @@ impl World {
             each_stretch: false,
             machine: machine.clone(),
         };
-        for cpu in 0..cpus as u32 {
-            world.set_idle(cpu, true);
-            world.not_rt.set(cpu, true);
+        world.boot(load, seed);
+        world
+    }
+
+    /// All CPUs are idle, and tasks and groups have their first events.
+    fn boot(&mut self, load: &Load, seed: u64) {
+        for cpu in 0..self.cpus.len() as u32 {
+            self.set_idle(cpu, true);
+            self.not_rt.set(cpu, true);
         }
         for (number, group) in load.groups.iter().enumerate().filter(|(_, group)| group.quota_ns > 0) {
-            world.agenda.set(cpus * SLOTS + number, group.period_ns.max(1));
+            self.agenda.set(self.cpus.len() * SLOTS + number, group.period_ns.max(1));
         }
         for (number, spec) in load.tasks.iter().enumerate() {
-            world.fair.add(&class::share_of(spec));
+            self.fair.add(&class::share_of(spec));
             let stream = Stream::new(mixed(mixed(seed) ^ number as u64));
-            world.tasks.push(Task::new(spec, world.entry[spec.program as usize], stream));
-            world.backend_begins(number as u32);
+            self.tasks.push(Task::new(spec, self.entry[spec.program as usize], stream));
+            self.backend_begins(number as u32);
             // Tasks begin one after the other, so that they do not all meet in the first nanosecond.
-            let at = number as u64 * START_NS + world.random.below(START_NS);
+            let at = number as u64 * START_NS + self.random.below(START_NS);
             let at = spec.begins_ns.unwrap_or(at);
-            let slot = world.timer_slot(number as u32);
-            world.agenda.set(slot, at);
+            let slot = self.timer_slot(number as u32);
+            self.agenda.set(slot, at);
         }
-        world.begin_replay(load);
-        world
+        self.begin_replay(load);
     }
 
     /// Executes every event until a time, or until something goes wrong ([`World::advance`] returns what).
