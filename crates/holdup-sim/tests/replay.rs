@@ -90,7 +90,7 @@ fn replayed(machine: &Machine, replay: &Replay) -> (WindowStats, SparseHistogram
     let mut now_ns = 0;
     while world.replayed_until_ns().is_none() {
         now_ns += MS;
-        assert!(now_ns < 20 * replay.span_ns, "it comes to an end");
+        assert!(now_ns < 20 * replay.span_ns, "it ends");
         world.advance(now_ns).unwrap();
     }
     let end_ns = world.replayed_until_ns().unwrap();

@@ -52,7 +52,7 @@ impl Workload for ReplayWorkload {
     }
 
     fn leaves_out(&self) -> &'static str {
-        "tasks run as long as in the trace, whatever the caches and the frequency; sleeps that no task ends are as long as \
+        "tasks run as long as in the trace, with any caches and at any frequency; sleeps that no task ends are as long as \
          there; affinity is known of threads of the kernel only, no policy beside nice and real-time priorities (FIFO); \
          critical sections and faults are not known; what other guests of the host take is not"
     }

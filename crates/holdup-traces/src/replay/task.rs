@@ -78,7 +78,7 @@ impl Task {
         self.has_changed |= task.priority != id.priority;
     }
 
-    /// It comes to a CPU.
+    /// It gets a CPU.
     pub(super) fn comes(&mut self, now: u64) {
         self.state = State::On { counted_ns: now, woken: false };
         self.switches = self.switches.saturating_add(1);
