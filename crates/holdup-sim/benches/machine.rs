@@ -20,7 +20,7 @@
 use holdup_sim::machine::{Costs, Kernel, Machine, Topology, catalogue};
 use holdup_sim::preempt;
 use holdup_sim::workloads::lock_contention::{Setup, load};
-use holdup_sim::workloads::{self, Levels};
+use holdup_sim::workloads::{self, Files, Levels};
 use holdup_sim::world::{Load, World};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -88,7 +88,7 @@ fn pgbench_of(script: &str, clients: u32, threads: u32, machine: &Machine) -> Lo
         parameters.set(name, value);
     }
     let pgbench = workloads::find("pgbench").expect("the workload");
-    pgbench.load(&parameters, &Levels::default(), machine).expect("a load")
+    pgbench.load(&parameters, &Levels::default(), machine, &Files::default()).expect("a load")
 }
 
 /// How long a machine is measured.

@@ -11,7 +11,7 @@ use holdup_catalogue::pgbench;
 use holdup_model::Value;
 use holdup_sim::factors;
 use holdup_sim::machine::{Described, Machine, catalogue};
-use holdup_sim::workloads::{self, Levels};
+use holdup_sim::workloads::{self, Files, Levels};
 use holdup_sim::world::{Load, World};
 
 /// The parameters of the workload that can be set, with what they are where they are not: a thread for each CPU.
@@ -78,7 +78,7 @@ fn load(words: &Words, machine: &mut Machine) -> Load {
         }
     }
     let workload = workloads::find("pgbench").expect("the workload");
-    workload.load(&parameters, &levels, machine).unwrap_or_else(|problem| panic!("{problem}"))
+    workload.load(&parameters, &levels, machine, &Files::default()).unwrap_or_else(|problem| panic!("{problem}"))
 }
 
 /// One machine, warm and then for as long: transactions a second.

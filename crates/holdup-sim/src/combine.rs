@@ -26,6 +26,8 @@ impl Part {
             cpu_ns: seen.cpu_ns[self.tasks.clone()].to_vec(),
             groups: seen.groups[self.groups.clone()].to_vec(),
             parts: Vec::new(),
+            // A trace is alone on its machine.
+            replay: None,
             ..*seen
         }
     }

@@ -1,6 +1,6 @@
 //! The factors of a plan that a simulated machine has: the same names and levels as the knobs of a real host.
 
-use crate::machine::Machine;
+use crate::machine::{MOST_CPUS, Machine};
 use crate::preempt;
 use crate::sched::{Switch, cfs, eevdf};
 use holdup_model::{Problem, Value};
@@ -96,6 +96,9 @@ pub const MECHANISMS: &[Mechanism] = &[
     },
 ];
 
+/// The number of CPUs: a factor that no real host has, set before all others, because defaults depend on it.
+pub const CPUS: &str = "simulated.cpus";
+
 /// What the names of scheduler features begin with.
 const FEATURE: &str = "sched-feature.";
 
@@ -105,11 +108,14 @@ pub fn changes(name: &str) -> Option<String> {
         let is_known = names(eevdf::SWITCHES).contains(&feature) || names(cfs::SWITCHES).contains(&feature);
         return is_known.then(|| format!("the feature {feature} of the simulated scheduler"));
     }
+    if name == CPUS {
+        return Some("the number of CPUs of the simulated machine".to_owned());
+    }
     let mechanism = || MECHANISMS.iter().find(|m| m.id == name).map(|m| format!("off: {}", m.off));
     ALL.iter().find(|f| f.id == name).map(|f| f.changes.to_owned()).or_else(mechanism)
 }
 
-/// Sets the levels of some factors on a machine: mechanisms last, so that one that is off stays so.
+/// Sets the levels of some factors on a machine: the number of CPUs first, mechanisms last, so that one that is off stays so.
 ///
 /// # Errors
 /// When the simulated machine does not have the factor, or not the level.
@@ -117,9 +123,15 @@ pub fn set_all<'a>(
     machine: &mut Machine,
     levels: impl Iterator<Item = (&'a str, &'a Value)> + Clone,
 ) -> Result<(), Problem> {
-    let is_mechanism = |name: &str| MECHANISMS.iter().any(|m| m.id == name);
-    levels.clone().filter(|(name, _)| !is_mechanism(name)).try_for_each(|(name, value)| set(machine, name, value))?;
-    levels.filter(|(name, _)| is_mechanism(name)).try_for_each(|(name, value)| set(machine, name, value))
+    let place = |name: &str| match name {
+        CPUS => 0,
+        name if MECHANISMS.iter().any(|m| m.id == name) => 2,
+        _ => 1,
+    };
+    (0..=2).try_for_each(|turn| {
+        let mut of_turn = levels.clone().filter(|(name, _)| place(name) == turn);
+        of_turn.try_for_each(|(name, value)| set(machine, name, value))
+    })
 }
 
 /// Sets a level on a machine.
@@ -132,6 +144,9 @@ pub fn set(machine: &mut Machine, name: &str, value: &Value) -> Result<(), Probl
         *feature_of(machine, feature)? = truth(value).map_err(wrong)?;
         return Ok(());
     }
+    if name == CPUS {
+        return cpus(machine, value).map_err(wrong);
+    }
     if let Some(mechanism) = MECHANISMS.iter().find(|m| m.id == name) {
         if !truth(value).map_err(wrong)? {
             (mechanism.switch_off)(machine);
@@ -143,7 +158,7 @@ pub fn set(machine: &mut Machine, name: &str, value: &Value) -> Result<(), Probl
 }
 
 fn missing(name: &str) -> Problem {
-    let known: Vec<&str> = ALL.iter().map(|f| f.id).chain(MECHANISMS.iter().map(|m| m.id)).collect();
+    let known: Vec<&str> = ALL.iter().map(|f| f.id).chain([CPUS]).chain(MECHANISMS.iter().map(|m| m.id)).collect();
     Problem::host(format!("factor {name}"), "the simulated machine does not have it").hint(format!(
         "it has {}, {FEATURE}NAME and what its workloads offer; leave the factor out or set optional = true",
         known.join(", ")
@@ -188,6 +203,16 @@ fn base_slice(machine: &mut Machine, value: &Value) -> Result<(), String> {
         return Err("a slice is between 100 us and 100 ms".to_owned());
     }
     machine.kernel.fair.base_slice_ns = ns;
+    Ok(())
+}
+
+fn cpus(machine: &mut Machine, value: &Value) -> Result<(), String> {
+    let known = if let Value::Integer(cpus) = value { *cpus } else { 0 };
+    let cpus = u32::try_from(known).ok().filter(|cpus| (1..=MOST_CPUS).contains(&u64::from(*cpus)));
+    let cpus = cpus.ok_or_else(|| format!("a number from 1 to {MOST_CPUS} was expected"))?;
+    let before = machine.topology.cpus();
+    machine.topology = machine.topology.with_cpus(cpus)?;
+    machine.kernel.rescale(before, cpus);
     Ok(())
 }
 
@@ -284,6 +309,23 @@ mod tests {
         assert_eq!(machine.kernel.cfs.expect("CFS").min_granularity_ns, 1_000_000);
         let refused = set(&mut machine, "sched-feature.DELAY_DEQUEUE", &false.into()).expect_err("6.1 has CFS");
         insta::assert_snapshot!(format!("{refused}\n{}", refused.hint.as_deref().unwrap_or_default()));
+    }
+
+    #[test]
+    fn the_number_of_cpus_is_set_first_and_scales_what_depends_on_it() {
+        let eight = catalogue::find("server-8").expect("it is there").machine;
+        let with = |levels: &[(&str, Value)]| {
+            let mut machine = eight.clone();
+            set_all(&mut machine, levels.iter().map(|(name, value)| (*name, value))).expect("levels");
+            (machine.topology.cpus(), machine.kernel.fair.base_slice_ns)
+        };
+        assert_eq!(with(&[]), (8, 2_800_000));
+        assert_eq!(with(&[(CPUS, 2.into())]), (2, 1_400_000));
+        assert_eq!(with(&[(CPUS, 16.into())]), (16, 2_800_000));
+        assert_eq!(with(&[("base-slice", 3_000_000.into()), (CPUS, 1.into())]), (1, 3_000_000));
+        for wrong in [0, -1, 100_000_000] {
+            assert!(set(&mut eight.clone(), CPUS, &wrong.into()).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -91,6 +91,8 @@ pub enum Op {
     Fork(u32),
     /// Waits until every child has ended.
     Join,
+    /// Follows the steps of the task in the load's trace, and ends.
+    Follow,
     /// Ends.
     Exit,
 }
@@ -133,7 +135,7 @@ impl Op {
                 visit(Operand::Target(to));
             }
             Op::Compute(_) | Op::System { .. } | Op::Sleep(_) | Op::Yield => {}
-            Op::ExtendBegin | Op::ExtendEnd | Op::Join | Op::Exit => {}
+            Op::ExtendBegin | Op::ExtendEnd | Op::Join | Op::Follow | Op::Exit => {}
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::combine::Part;
 use crate::sched::group::GroupStats;
-use holdup_model::Histogram;
+use holdup_model::{Histogram, SparseHistogram};
 
 /// How a task left its CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -141,4 +141,17 @@ pub struct WindowStats {
     pub grants: u64,
     /// Slice extensions that expired.
     pub grants_expired: u64,
+    /// What is counted where tasks follow a trace.
+    pub replay: Option<Box<ReplayStats>>,
+}
+
+/// Counters of tasks that follow a trace.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ReplayStats {
+    /// By task: times from runnable to running, ns.
+    pub waits: Vec<SparseHistogram>,
+    /// Tasks that have not ended.
+    pub left: u32,
+    /// When the last one ended, ns.
+    pub ended_ns: u64,
 }

@@ -7,7 +7,7 @@ use holdup_sim::preempt;
 use holdup_sim::program::{Channel, Op, Program};
 use holdup_sim::random::Span;
 use holdup_sim::stats::WindowStats;
-use holdup_sim::workloads::{self, Levels};
+use holdup_sim::workloads::{self, Files, Levels};
 use holdup_sim::world::{Load, RegionSpec, TaskSpec, World};
 
 fn machine() -> Machine {
@@ -66,7 +66,7 @@ fn run(workload: &str, parameters: &Parameters, machine: &Machine) -> (Vec<Measu
     let mut all = holdup_catalogue::defaults(declared.parameters, machine.topology.cpus());
     all.0.extend(parameters.0.clone());
     let (workload, parameters) = (workloads::find(workload).expect("it is there"), &all);
-    let load = workload.load(parameters, &Levels::new(), machine).expect("a load");
+    let load = workload.load(parameters, &Levels::new(), machine, &Files::default()).expect("a load");
     let mut world = World::new(machine, &load, 1);
     world.run_until(10_000_000);
     world.open();
@@ -368,7 +368,7 @@ fn built(build: &str) -> Result<(f64, WindowStats), String> {
         ("postgres.shared_buffers".to_owned(), Value::from("8GB")),
     ]);
     let workload = workloads::find("pgbench").expect("it is there");
-    let load = workload.load(&all, &levels, &machine).map_err(|problem| problem.to_string())?;
+    let load = workload.load(&all, &levels, &machine, &Files::default()).map_err(|problem| problem.to_string())?;
     let mut world = World::new(&machine, &load, 1);
     world.run_until(20_000_000);
     world.open();
@@ -412,7 +412,10 @@ fn s_lock_of_arm64_exchanges_at_each_turn() {
             ("postgres.pool".to_owned(), Value::from("cold")),
             ("postgres.shared_buffers".to_owned(), Value::from("120GB")),
         ]);
-        let load = workloads::find("pgbench").expect("it is there").load(&all, &levels, &machine).expect("a load");
+        let load = workloads::find("pgbench")
+            .expect("it is there")
+            .load(&all, &levels, &machine, &Files::default())
+            .expect("a load");
         let mut world = World::new(&machine, &load, 1);
         world.run_until(20_000_000);
         world.close().roles.iter().map(|r| r.spin_ns).sum::<u64>()

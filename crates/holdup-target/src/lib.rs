@@ -25,6 +25,7 @@ mod session;
 mod sim;
 mod ssh;
 pub mod targets;
+mod trace_file;
 mod vocabulary;
 
 use holdup_model::{Machine, Problem};
@@ -41,6 +42,7 @@ pub use qemu::BootCache;
 pub use run::{Earlier, Part, RunOutcome, RunRequest, run};
 pub use session::{Closed, GuestOptions, Readiness, Session, SessionRequest, Target, TrialDraft};
 pub use sim::{CalibrateRequest, PredictRequest, Sweep, calibrate, calibrate_guest, described_of, predict, trial_cost};
+pub use trace_file::open_trace;
 pub use vocabulary::vocabulary;
 
 /// The target that a plan names, as `ID` or as `ID:ARGUMENT`.

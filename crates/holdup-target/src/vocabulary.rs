@@ -3,6 +3,8 @@
 use holdup_model::ParameterKind;
 use holdup_model::catalogue::{KnobWords, Vocabulary, WorkloadWords};
 use holdup_model::guest;
+use holdup_sim::factors;
+use holdup_sim::machine::MOST_CPUS;
 
 /// Every workload, knob, collector and target, as the plan checker wants them.
 pub fn vocabulary() -> Vocabulary {
@@ -36,11 +38,16 @@ pub fn vocabulary() -> Vocabulary {
         host_targets: crate::targets::ALL.iter().filter(|t| t.is_elsewhere()).map(|t| t.meta().id).collect(),
         boot_factors: boot_factors(),
         simulated_targets: crate::targets::ALL.iter().filter(|t| t.is_simulated()).map(|t| t.meta().id).collect(),
-        simulated_factors: holdup_sim::factors::MECHANISMS
-            .iter()
-            .map(|m| KnobWords { id: m.id, prefix: None, values: ParameterKind::Bool })
-            .collect(),
+        simulated_factors: simulated_factors(),
     }
+}
+
+/// The factors that only simulated machines have.
+fn simulated_factors() -> Vec<KnobWords> {
+    let words = |id, values| KnobWords { id, prefix: None, values };
+    let cpus = words(factors::CPUS, ParameterKind::Integer { min: 1, max: MOST_CPUS as i64 });
+    let mechanisms = factors::MECHANISMS.iter().map(|m| words(m.id, ParameterKind::Bool));
+    mechanisms.chain([cpus]).collect()
 }
 
 /// The factors that are chosen when a session opens.

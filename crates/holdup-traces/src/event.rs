@@ -23,6 +23,20 @@ impl Name {
     pub fn text(&self) -> String {
         String::from_utf8_lossy(self.bytes()).into_owned()
     }
+
+    /// The CPU that a thread of the kernel is bound to, by its name: `kworker/3:1`, `ksoftirqd/0`; `kworker/u8:2` is not.
+    pub(crate) fn bound_cpu(&self) -> Option<u32> {
+        let of = ["kworker/", "ksoftirqd/", "migration/", "cpuhp/", "rcuc/", "idle_inject/", "irq_work/"];
+        let name = std::str::from_utf8(self.bytes()).ok()?;
+        let rest = of.iter().find_map(|of| name.strip_prefix(of))?;
+        rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+    }
+
+    /// Whether it is that of a thread of the kernel.
+    pub(crate) fn is_of_kernel(&self) -> bool {
+        let of = [&b"kworker/"[..], b"kswapd", b"rcu_", b"kcompactd", b"jbd2/", b"irq/", b"khugepaged", b"ktimers/"];
+        self.bound_cpu().is_some() || of.iter().any(|of| self.bytes().starts_with(of))
+    }
 }
 
 /// A task in an event.

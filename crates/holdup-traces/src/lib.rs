@@ -20,6 +20,7 @@ mod merge;
 mod order;
 mod perf_data;
 mod perfetto;
+mod replay;
 mod ring;
 mod schedviz;
 mod text;
@@ -29,6 +30,7 @@ mod trace_dat;
 pub use bundle::{Trace, bundle};
 pub use bytes::Bytes;
 pub use event::{Event, Left, Name, TaskId, What};
+pub use replay::{MOST_STEPS, MOST_TASKS, Reduction};
 
 use bytes::File;
 use holdup_model::Problem;

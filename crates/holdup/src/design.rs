@@ -35,6 +35,34 @@ impl<const SIMULATED: bool> Planned<SIMULATED> {
     }
 }
 
+/// The workload that replays a trace.
+pub(crate) const REPLAY: &str = "replay";
+
+impl Planned<false> {
+    /// The checked plan that replays a trace, and its TOML.
+    ///
+    /// # Errors
+    /// When the command line names a plan or a workload beside it, and everything that is wrong with the plan.
+    pub(crate) fn replay(
+        &self,
+        trace: &Path,
+        design: &Design,
+        changes: Overrides,
+        world: &World,
+    ) -> Result<(Plan, String), Problem> {
+        if self.is_given() {
+            let why = "a run takes a plan, a workload or a trace, not two of them";
+            return Err(Problem::usage(format!("--replay {}", trace.display()), why)
+                .hint("in a plan: kind = \"replay\" and trace = \"FILE\""));
+        }
+        // A comma would separate two traces.
+        let trace = trace.display().to_string().replace(',', "\\,");
+        let options = vec![("trace".to_owned(), trace)];
+        let chosen = Chosen::<false> { id: REPLAY.to_owned(), options, commands: Vec::new() };
+        plan_of((None, Some(&chosen)), &design.metric, &design.overrides(changes), world)
+    }
+}
+
 /// The checked plan of a file or a workload, and its TOML.
 ///
 /// # Errors

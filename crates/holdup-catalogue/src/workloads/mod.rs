@@ -7,6 +7,7 @@ pub mod messenger;
 pub mod mixed;
 pub mod pgbench;
 pub mod ping;
+pub mod replay;
 pub mod request;
 pub mod stream;
 pub mod wakeup;
@@ -32,6 +33,7 @@ pub const ALL: &[Declared] = &[
     ping::DECLARED,
     stream::DECLARED,
     mixed::DECLARED,
+    replay::DECLARED,
     command::DECLARED,
     external::DECLARED,
 ];

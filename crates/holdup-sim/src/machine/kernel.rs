@@ -158,9 +158,19 @@ impl Kernel {
         parsed(version).map(models)
     }
 
+    /// What depends on the number of CPUs, on a machine with another one.
+    pub(crate) fn rescale(&mut self, from: u32, to: u32) {
+        let scaled = |ns: u64| ns / scaling(from) * scaling(to);
+        self.fair.base_slice_ns = scaled(self.fair.base_slice_ns);
+        if let Some(cfs) = &mut self.cfs {
+            for ns in [&mut cfs.latency_ns, &mut cfs.min_granularity_ns, &mut cfs.wakeup_granularity_ns] {
+                *ns = scaled(*ns);
+            }
+        }
+    }
+
     fn base(version: KernelVersion, preempt: &'static Model, hz: u32, cpus: u32) -> Self {
-        // `get_update_sysctl_factor()` with the default scaling.
-        let factor = 1 + u64::from(cpus.clamp(1, 8).ilog2());
+        let factor = scaling(cpus);
         let mut kernel = Kernel {
             preempt,
             hz,
@@ -191,6 +201,11 @@ impl Kernel {
         }
         kernel
     }
+}
+
+/// `get_update_sysctl_factor()` with the default scaling (kernel/sched/fair.c).
+fn scaling(cpus: u32) -> u64 {
+    1 + u64::from(cpus.clamp(1, 8).ilog2())
 }
 
 /// `slice_ext_nsec` by default, which is its minimum too: 5 us; it can be set to up to 50 us (kernel/rseq.c, v7.2.12).

@@ -40,6 +40,26 @@ impl Topology {
         self.smt * self.cores
     }
 
+    /// The same with another number of CPUs: as many caches as are full, of the size that they have; of a machine with one
+    /// cache, a cache of another size.
+    ///
+    /// # Errors
+    /// With the sizes that are possible, when there is no such topology.
+    pub(crate) fn with_cpus(self, cpus: u32) -> Result<Topology, String> {
+        let of_llc = self.cpus_of_llc();
+        let is_one = self.llcs * self.nodes == 1;
+        if cpus <= of_llc || is_one {
+            let smt = if cpus.is_multiple_of(self.smt) { self.smt } else { 1 };
+            return Ok(Topology { smt, cores: cpus / smt, llcs: 1, nodes: 1 });
+        }
+        let llcs = cpus / of_llc;
+        if !cpus.is_multiple_of(of_llc) {
+            return Err(format!("above {of_llc} it must be a multiple of {of_llc}, the CPUs of a cache"));
+        }
+        let nodes = if llcs.is_multiple_of(self.llcs) { llcs / self.llcs } else { 1 };
+        Ok(Topology { llcs: llcs / nodes, nodes, ..self })
+    }
+
     /// CPUs of a node.
     pub fn cpus_of_node(&self) -> u32 {
         self.cpus_of_llc() * self.llcs
@@ -86,5 +106,22 @@ mod tests {
         check(7, 8, Distance::Node);
         check(15, 16, Distance::Far);
         check(31, 0, Distance::Far);
+    }
+
+    #[test]
+    fn another_number_of_cpus_keeps_the_size_of_caches() {
+        let shown = |of: Topology, cpus| {
+            of.with_cpus(cpus).map(|t| {
+                assert_eq!(t.cpus(), cpus);
+                (t.smt, t.cores, t.llcs, t.nodes)
+            })
+        };
+        let large = Topology { smt: 2, cores: 4, llcs: 2, nodes: 2 };
+        assert_eq!(shown(large, 1), Ok((1, 1, 1, 1)));
+        assert_eq!(shown(large, 6), Ok((2, 3, 1, 1)));
+        assert_eq!(shown(large, 24), Ok((2, 4, 3, 1)));
+        assert_eq!(shown(large, 64), Ok((2, 4, 2, 4)));
+        assert!(shown(large, 20).is_err());
+        assert_eq!(shown(Topology { smt: 1, cores: 2, llcs: 1, nodes: 1 }, 3), Ok((1, 3, 1, 1)));
     }
 }

@@ -1,6 +1,6 @@
 //! N workers that take one lock, work, and give it back: the programs of `lock-contention`.
 
-use super::{Levels, Results, Workload};
+use super::{Files, Levels, Results, Workload};
 use crate::locks;
 use crate::machine::Machine;
 use crate::program::{Op, Program};
@@ -98,7 +98,7 @@ impl Workload for LockContention {
         "sections and think times last as long as asked for within 2 %, and every acquisition that waits is timed"
     }
 
-    fn load(&self, parameters: &Parameters, _levels: &Levels, machine: &Machine) -> Result<Load, Problem> {
+    fn load(&self, parameters: &Parameters, _levels: &Levels, machine: &Machine, _: &Files) -> Result<Load, Problem> {
         let p = lock_contention::Parameters::read_simulated(parameters)?;
         let algorithm = locks::id(p.algorithm.word()).ok_or_else(|| {
             Problem::host(format!("algorithm {}", p.algorithm), "the simulator does not have it")

@@ -6,7 +6,7 @@
 //! goes into the last one (fs/pipe.c `pipe_write()`), and writers are woken when a whole page has become free
 //! (`pipe_read()`), one of which wakes the next as long as there is room.
 
-use super::{Levels, Results, Workload, account};
+use super::{Files, Levels, Results, Workload, account};
 use crate::machine::Machine;
 use crate::network::true_size;
 use crate::placement::Placement;
@@ -78,7 +78,7 @@ impl Workload for Messenger {
          message is timed, and the last ones are not drained"
     }
 
-    fn load(&self, parameters: &Parameters, _levels: &Levels, machine: &Machine) -> Result<Load, Problem> {
+    fn load(&self, parameters: &Parameters, _levels: &Levels, machine: &Machine, _: &Files) -> Result<Load, Problem> {
         let p = messenger::Parameters::read_simulated(parameters)?;
         let messenger::Parameters { groups, senders, receivers, .. } = p;
         let channel = channel(p.transport, p.size)?;

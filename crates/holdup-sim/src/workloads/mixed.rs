@@ -1,6 +1,6 @@
 //! One workload in front of others: all their tasks on one machine, each counted for itself.
 
-use super::{Levels, Results, Workload, find};
+use super::{Files, Levels, Results, Workload, find};
 use crate::combine;
 use crate::machine::Machine;
 use crate::stats::WindowStats;
@@ -18,8 +18,10 @@ fn kinds(parameters: &Parameters) -> Vec<String> {
 }
 
 fn member(kind: &str) -> Result<&'static dyn Workload, Problem> {
-    find(kind).filter(|w| w.id() != Mixed.id()).ok_or_else(|| {
-        let known: Vec<&str> = super::ALL.iter().map(|w| w.id()).filter(|id| *id != Mixed.id()).collect();
+    // The tasks of a trace are numbered as in the trace, so they are alone.
+    let may_be_member = |w: &&dyn Workload| w.id() != Mixed.id() && w.id() != "replay";
+    find(kind).filter(may_be_member).ok_or_else(|| {
+        let known: Vec<&str> = super::ALL.iter().copied().filter(may_be_member).map(Workload::id).collect();
         Problem::host(format!("member {kind} on target sim"), "it was not said as programs")
             .hint(format!("the simulator has {}", known.join(", ")))
     })
@@ -42,10 +44,16 @@ impl Workload for Mixed {
         super::ALL.iter().filter(|w| w.id() != self.id()).find_map(|w| w.changes(factor))
     }
 
-    fn load(&self, parameters: &Parameters, levels: &Levels, machine: &Machine) -> Result<Load, Problem> {
+    fn load(
+        &self,
+        parameters: &Parameters,
+        levels: &Levels,
+        machine: &Machine,
+        files: &Files,
+    ) -> Result<Load, Problem> {
         let mut all = Load::default();
         for kind in &kinds(parameters) {
-            combine::add(&mut all, member(kind)?.load(&own(kind, parameters), levels, machine)?);
+            combine::add(&mut all, member(kind)?.load(&own(kind, parameters), levels, machine, files)?);
         }
         Ok(all)
     }

@@ -6,6 +6,7 @@ mod messenger;
 mod mixed;
 mod pgbench;
 mod ping;
+mod replay;
 mod stream;
 mod wakeup;
 
@@ -13,11 +14,19 @@ use crate::machine::Machine;
 use crate::stats::{ProgramStats, SwitchOut, WindowStats};
 use crate::world::Load;
 use holdup_model::trial::NamedHistogram;
-use holdup_model::{Measurement, Parameters, Problem, Value};
+use holdup_model::{Measurement, Parameters, Problem, Replay, Value};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// The levels of an arm's factors.
 pub type Levels = BTreeMap<String, Value>;
+
+/// What the files hold that parameters name: the simulator reads none.
+#[derive(Debug, Clone, Default)]
+pub struct Files {
+    /// The trace of `replay`.
+    pub trace: Option<Arc<Replay>>,
+}
 
 /// The metrics and histograms of a window.
 pub type Results = (Vec<Measurement>, Vec<NamedHistogram>);
@@ -40,7 +49,8 @@ pub trait Workload: Sync {
     ///
     /// # Errors
     /// When a parameter has no counterpart in the simulation.
-    fn load(&self, parameters: &Parameters, levels: &Levels, machine: &Machine) -> Result<Load, Problem>;
+    fn load(&self, parameters: &Parameters, levels: &Levels, machine: &Machine, files: &Files)
+    -> Result<Load, Problem>;
     /// The metrics of an arm from the counters of its load in a window of this length, absent where the simulation has
     /// none.
     fn results(&self, parameters: &Parameters, seen: &WindowStats, length_ns: u64) -> Results;
@@ -54,6 +64,7 @@ pub const ALL: &[&dyn Workload] = &[
     &wakeup::Wakeup,
     &stream::Stream,
     &ping::Ping,
+    &replay::ReplayWorkload,
     &mixed::Mixed,
 ];
 

@@ -6,7 +6,7 @@
 //! StrategyGetBuffer's list of free buffers, under its spinlock, where the first touch of a page of buffer descriptors
 //! faults in each backend (src/backend/storage/buffer/freelist.c, PostgreSQL 15 to 18).
 
-use super::{Levels, Results, Workload};
+use super::{Files, Levels, Results, Workload};
 use crate::machine::{Arch, Costs, Machine};
 use crate::program::{Channel, Op, Preemption, Program};
 use crate::random::Span;
@@ -281,7 +281,7 @@ impl Workload for Pgbench {
         })
     }
 
-    fn load(&self, parameters: &Parameters, levels: &Levels, machine: &Machine) -> Result<Load, Problem> {
+    fn load(&self, parameters: &Parameters, levels: &Levels, machine: &Machine, _: &Files) -> Result<Load, Problem> {
         Ok(load(&Setup::read(parameters, levels, machine)?, &machine.costs))
     }
 

@@ -1,7 +1,7 @@
 //! One end that sends messages as fast as it can, and one that receives them: the programs of `ping` in its mode
 //! `throughput`.
 
-use super::{Levels, Results, Workload};
+use super::{Files, Levels, Results, Workload};
 use crate::machine::Machine;
 use crate::network::{Flows, LOST, RECEIVED, SENT, TRANSFER};
 use crate::stats::WindowStats;
@@ -66,7 +66,7 @@ impl Workload for Ping {
         "messages are sent one way only; each is read alone, also where TCP would put several together"
     }
 
-    fn load(&self, parameters: &Parameters, _levels: &Levels, machine: &Machine) -> Result<Load, Problem> {
+    fn load(&self, parameters: &Parameters, _levels: &Levels, machine: &Machine, _: &Files) -> Result<Load, Problem> {
         flow(parameters)?.load(machine)
     }
 

@@ -1,6 +1,6 @@
 //! Connections that carry data for a while: the programs of `stream`.
 
-use super::{Levels, Results, Workload};
+use super::{Files, Levels, Results, Workload};
 use crate::machine::Machine;
 use crate::network::{Flows, LOST, RECEIVED, SENT, TRANSFER};
 use crate::stats::WindowStats;
@@ -41,7 +41,7 @@ impl Workload for Stream {
          are one; guests are tasks of the host"
     }
 
-    fn load(&self, parameters: &Parameters, _levels: &Levels, machine: &Machine) -> Result<Load, Problem> {
+    fn load(&self, parameters: &Parameters, _levels: &Levels, machine: &Machine, _: &Files) -> Result<Load, Problem> {
         Setup::read(parameters)?.flows.load(machine)
     }
 

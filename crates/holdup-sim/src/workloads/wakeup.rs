@@ -1,6 +1,6 @@
 //! Periodic timers, and how late each wakes its thread: the programs of `wakeup`.
 
-use super::{Levels, Results, Workload, account};
+use super::{Files, Levels, Results, Workload, account};
 use crate::machine::Machine;
 use crate::placement::Placement;
 use crate::program::{Op, Program};
@@ -71,7 +71,7 @@ impl Workload for Wakeup {
          interrupt would serve it earlier; CPUs have one idle state"
     }
 
-    fn load(&self, parameters: &Parameters, _levels: &Levels, machine: &Machine) -> Result<Load, Problem> {
+    fn load(&self, parameters: &Parameters, _levels: &Levels, machine: &Machine, _: &Files) -> Result<Load, Problem> {
         let p = wakeup::Parameters::read_simulated(parameters)?;
         let (threads, interval_ns, distance_ns) = (p.threads, p.interval, p.distance);
         let policy = match p.priority {

@@ -129,6 +129,7 @@ impl World {
                     let is = below(t.stream.word(), u64::from(of.max(1))) < self.cursors[region as usize];
                     t.pc = if is { to } else { t.pc + 1 };
                 }
+                Op::Follow => return self.follows(cpu, task),
                 other => {
                     // An extension that was granted is returned by a system call.
                     let is_note = !(t.granted && other == Op::ExtendEnd) && self.notes(task, other);
@@ -273,6 +274,9 @@ impl World {
     /// A task's timer has run out: an interrupt on its last CPU.
     pub(crate) fn timer(&mut self, task: u32) {
         self.agenda.clear(self.timer_slot(task));
+        if self.follows_trace() {
+            return self.wakes_follower(task);
+        }
         let cpu = self.tasks[task as usize].cpu;
         self.wake_by_interrupt(task, cpu);
         self.device_is_done(task);

@@ -12,6 +12,7 @@ mod invariants;
 mod lock_wait;
 mod lookahead;
 mod recording;
+mod replay;
 mod select_cpu;
 mod slice_extension;
 mod switch;
@@ -22,6 +23,7 @@ pub use class::Policy;
 pub(crate) use cpu::IDLE;
 pub use deadlock::Failure;
 pub use invariants::InvariantReport;
+pub(crate) use replay::PHASES;
 pub use task::Mode;
 pub(crate) use task::{Segment, Task, Then};
 pub use trace::{Event, PreemptedAt, ReschedRequest, SwitchReason, TraceEntry};
@@ -39,8 +41,10 @@ use crate::sched::rt::Rt;
 use crate::stats::{LockStats, MarkStats, ProgramStats, WindowStats};
 use bits::{Bits, Counts};
 use cpu::Cpu;
+use holdup_model::{Replay, SparseHistogram};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// All that runs on a machine.
 #[derive(Debug, Clone, Default)]
@@ -70,6 +74,8 @@ pub struct Load {
     pub by_task: Vec<MarkId>,
     /// What belongs to which workload, where there are several.
     pub parts: Vec<Part>,
+    /// The trace that all tasks follow, in the order of its tasks.
+    pub replay: Option<Arc<Replay>>,
 }
 
 impl Load {
@@ -248,6 +254,8 @@ pub struct World {
     pub(crate) counted_at: u64,
     /// The record, where one was asked for.
     pub(crate) recorder: Option<Box<Recorder>>,
+    /// How far the tasks of a trace have come, where they follow one.
+    followers: Option<Box<replay::Followers>>,
     #[cfg(test)]
     pub(crate) each_stretch: bool,
 }
@@ -314,29 +322,36 @@ impl World {
             looked_at: 0,
             counted_at: u64::MAX,
             recorder: None,
+            followers: None,
             #[cfg(test)]
             each_stretch: false,
             machine: machine.clone(),
         };
-        for cpu in 0..cpus as u32 {
-            world.set_idle(cpu, true);
-            world.not_rt.set(cpu, true);
+        world.boot(load, seed);
+        world
+    }
+
+    /// All CPUs are idle, and tasks and groups have their first events.
+    fn boot(&mut self, load: &Load, seed: u64) {
+        for cpu in 0..self.cpus.len() as u32 {
+            self.set_idle(cpu, true);
+            self.not_rt.set(cpu, true);
         }
         for (number, group) in load.groups.iter().enumerate().filter(|(_, group)| group.quota_ns > 0) {
-            world.agenda.set(cpus * SLOTS + number, group.period_ns.max(1));
+            self.agenda.set(self.cpus.len() * SLOTS + number, group.period_ns.max(1));
         }
         for (number, spec) in load.tasks.iter().enumerate() {
-            world.fair.add(&class::share_of(spec));
+            self.fair.add(&class::share_of(spec));
             let stream = Stream::new(mixed(mixed(seed) ^ number as u64));
-            world.tasks.push(Task::new(spec, world.entry[spec.program as usize], stream));
-            world.backend_begins(number as u32);
+            self.tasks.push(Task::new(spec, self.entry[spec.program as usize], stream));
+            self.backend_begins(number as u32);
             // Tasks begin one after the other, so that they do not all meet in the first nanosecond.
-            let at = number as u64 * START_NS + world.random.below(START_NS);
+            let at = number as u64 * START_NS + self.random.below(START_NS);
             let at = spec.begins_ns.unwrap_or(at);
-            let slot = world.timer_slot(number as u32);
-            world.agenda.set(slot, at);
+            let slot = self.timer_slot(number as u32);
+            self.agenda.set(slot, at);
         }
-        world
+        self.begin_replay(load);
     }
 
     /// Executes every event until a time, or until something goes wrong ([`World::advance`] returns what).
@@ -406,6 +421,9 @@ impl World {
         seen.locks.fill(LockStats::default());
         seen.by_task.fill(0);
         seen.cpu_ns.fill(0);
+        if let Some(replay) = &mut seen.replay {
+            replay.waits.fill(SparseHistogram::new());
+        }
         self.fair.open(self.now);
         let seen = &mut self.seen;
         (seen.events, seen.switches, seen.wakeups, seen.idle_ns) = (0, 0, 0, 0);

@@ -155,6 +155,9 @@ impl World {
         let t = &mut self.tasks[task as usize];
         let waited_ns = start - t.runnable_since.min(start);
         self.seen.roles[t.program as usize].waited.record_ns(waited_ns);
+        if let Some(replay) = &mut self.seen.replay {
+            replay.waits[task as usize].record_ns(waited_ns);
+        }
         if t.held > 0 && t.state == State::Runnable {
             self.seen.locks[t.last_lock as usize].holder_preempted.record_ns(waited_ns);
         }

@@ -1,20 +1,47 @@
 //! The counters of a simulated machine as evidence of the collectors of real ones.
 
-use super::timeline;
+use super::{timeline, traces};
 use holdup_model::evidence::EvidenceHistogram;
-use holdup_model::{Availability, Collected, Coverage, EvidenceItem, Histogram, SparseHistogram};
+use holdup_model::{Availability, Collected, Coverage, EvidenceItem, Histogram, Plan, Replay, SparseHistogram};
 use holdup_sim::stats::{HOLDERS, ProgramStats, SWITCH_OUTS, SwitchOut, WindowStats};
 use holdup_sim::world::Load;
 
 /// The collectors that the simulator has by default.
-pub(super) const DEFAULTS: &[&str] = &["switches", "critical-sections", "faults"];
+const DEFAULTS: &[&str] = &["switches", "critical-sections", "faults"];
+/// Those of a trace that is replayed.
+const DEFAULTS_OF_REPLAY: &[&str] = &["switches", "tasks"];
 
-/// Whether the simulator has the evidence of a collector.
-pub(super) fn availability(id: &str) -> Availability {
-    match id {
-        id if DEFAULTS.contains(&id) || id == "switch-outs" || id == timeline::ID => Availability::Ready,
-        _ => Availability::Unavailable { reason: "a simulated machine does not have it".to_owned(), remedy: None },
+/// The collectors that the simulator has by default for workloads of these kinds.
+pub(super) fn defaults<'a>(kinds: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for kind in kinds {
+        let of_kind = if kind == traces::KIND { DEFAULTS_OF_REPLAY } else { DEFAULTS };
+        for id in of_kind {
+            if !all.iter().any(|known| known == id) {
+                all.push((*id).to_owned());
+            }
+        }
     }
+    all
+}
+
+/// Whether the simulator has the evidence of a collector for a workload of this kind.
+pub(super) fn has(id: &str, kind: &str) -> bool {
+    let defaults = if kind == traces::KIND { DEFAULTS_OF_REPLAY } else { DEFAULTS };
+    defaults.contains(&id) || id == "switch-outs" || id == timeline::ID
+}
+
+/// Whether the simulator has the evidence of a collector for any workload of a plan.
+pub(super) fn availability(id: &str, plan: &Plan) -> Availability {
+    let mut kinds = plan.workloads.iter().map(|used| used.kind.as_str());
+    if kinds.clone().any(|kind| has(id, kind)) {
+        return Availability::Ready;
+    }
+    let reason = match DEFAULTS.contains(&id) && kinds.any(|kind| kind == traces::KIND) {
+        true => "a trace of the scheduler does not show it",
+        false => "a simulated machine does not have it",
+    };
+    Availability::Unavailable { reason: reason.to_owned(), remedy: None }
 }
 
 /// One collector's evidence.
@@ -35,6 +62,11 @@ pub(super) fn collected(id: &str, seen: &WindowStats, load: &Load) -> Collected 
     match id {
         "critical-sections" => sections(&mut into, seen, load),
         "faults" => faults_of_holders(&mut into, seen, load),
+        "tasks" => {
+            if let Some(replay) = &load.replay {
+                tasks(&mut into, seen, replay);
+            }
+        }
         _ => {}
     }
     into
@@ -91,6 +123,45 @@ fn faults_of_holders(into: &mut Collected, seen: &WindowStats, load: &Load) {
     for (name, lock) in load.locks.iter().zip(&seen.locks) {
         into.items.push(EvidenceItem::labelled("fault_in_section", *name, "1", lock.faults as f64));
         into.items.push(EvidenceItem::labelled("fault_in_section_s", *name, "s", lock.fault_ns as f64 / 1e9));
+    }
+}
+
+/// Tasks in the evidence: those that ran for longest, and those that waited for longest.
+const MOST_TASKS: usize = 32;
+
+/// By task of a trace, as the collector names them; which process a thread is of is not known.
+fn tasks(into: &mut Collected, seen: &WindowStats, replay: &Replay) {
+    let Some(counted) = &seen.replay else { return };
+    let waited_s = |place: usize| {
+        let waits = &counted.waits[place];
+        waits.mean_ns().unwrap_or(0.0) * waits.count() as f64 / 1e9
+    };
+    let mut by_cpu: Vec<usize> = (0..replay.tasks.len()).collect();
+    let mut by_wait = by_cpu.clone();
+    by_cpu.sort_by_key(|place| std::cmp::Reverse(seen.cpu_ns[*place]));
+    by_wait.sort_by(|a, b| waited_s(*b).total_cmp(&waited_s(*a)));
+    let mut kept: Vec<usize> = by_cpu.iter().take(MOST_TASKS).chain(by_wait.iter().take(MOST_TASKS)).copied().collect();
+    kept.sort_unstable();
+    kept.dedup();
+    for place in &kept {
+        let task = &replay.tasks[*place];
+        let label = format!("{} | {} | {}", task.tid, task.tid, task.name);
+        let waits = &counted.waits[*place];
+        let values = [
+            ("task_on_cpu_s", "s", seen.cpu_ns[*place] as f64 / 1e9),
+            ("task_without_cpu_s", "s", waited_s(*place)),
+            ("task_switches", "1", waits.count() as f64),
+        ];
+        let items = values.into_iter().filter(|(.., value)| *value > 0.0);
+        into.items.extend(items.map(|(id, unit, value)| EvidenceItem::labelled(id, label.clone(), unit, value)));
+        if waits.count() > 0 {
+            let (name, histogram) = ("task_run_queue_wait_ns".to_owned(), waits.clone());
+            into.histograms.push(EvidenceHistogram { name, label: Some(label), histogram });
+        }
+    }
+    let others = replay.tasks.len() - kept.len();
+    if others > 0 {
+        into.items.push(EvidenceItem::labelled("other_tasks", "other", "1", others as f64));
     }
 }
 

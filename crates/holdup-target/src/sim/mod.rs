@@ -7,6 +7,7 @@ mod predict;
 mod reach;
 mod session;
 mod timeline;
+mod traces;
 
 use crate::local;
 use crate::session::{Readiness, SessionRequest};
@@ -19,6 +20,7 @@ use holdup_sim::workloads::{Levels, Workload};
 use holdup_sim::world::Load;
 use holdup_sim::{factors, workloads};
 use std::path::Path;
+use traces::Traces;
 
 pub use calibrate::{CalibrateRequest, calibrate, calibrate_guest};
 pub(crate) use calibrate::{Calibration, calibrated};
@@ -100,12 +102,14 @@ fn machine_of(request: &SessionRequest<'_>) -> Result<Described, Problem> {
 /// the simulator has.
 pub(crate) fn drop_unavailable_factors(mut plan: Plan) -> (Plan, Vec<String>) {
     let mut notes = Vec::new();
-    let has = |id: &String| evidence::availability(id).is_usable();
     let is_default = |id: &String| holdup_evidence::find(id).is_some_and(holdup_evidence::Collector::is_default);
     if !plan.collectors.is_empty() && plan.collectors.iter().all(is_default) {
-        plan.collectors = evidence::DEFAULTS.iter().map(|id| (*id).to_owned()).collect();
+        plan.collectors = evidence::defaults(plan.workloads.iter().map(|used| used.kind.as_str()));
     }
-    for id in plan.collectors.extract_if(.., |id| !has(id)) {
+    let (has, have_not): (Vec<String>, Vec<String>) =
+        plan.collectors.iter().cloned().partition(|id| evidence::availability(id, &plan).is_usable());
+    plan.collectors = has;
+    for id in have_not {
         notes.push(format!("collector {id} is left out: a simulated machine does not have it"));
     }
     plan.factors.retain(|factor| {
@@ -141,10 +145,12 @@ struct Simulated {
     load: Load,
     workload: &'static dyn Workload,
     parameters: Parameters,
+    /// The longest that a trial may take which is no window but all that its load does, ns.
+    at_most_ns: Option<u64>,
 }
 
 /// The machine of an arm, and what runs on it.
-fn simulated(described: &Described, plan: &Plan, arm: &Arm) -> Result<Simulated, Problem> {
+fn simulated(described: &Described, plan: &Plan, arm: &Arm, traces: &Traces) -> Result<Simulated, Problem> {
     let (workload, parameters) = parameters_of(plan, arm)?;
     let mut machine = described.machine.clone();
     let levels: Levels = local::levels_of(plan, arm).into_iter().map(|(name, level)| (name, level.value)).collect();
@@ -155,9 +161,10 @@ fn simulated(described: &Described, plan: &Plan, arm: &Arm) -> Result<Simulated,
         "stream" => holdup_stream::without_profile(&parameters, &Host::real())?,
         _ => parameters,
     };
-    let load = workload.load(&parameters, &levels, &machine)?;
+    let (files, at_most_ns) = traces.of(workload.id(), &parameters)?;
+    let load = workload.load(&parameters, &levels, &machine, &files)?;
     load.check(&machine, &Names::of(&load))?;
-    Ok(Simulated { machine, load, workload, parameters })
+    Ok(Simulated { machine, load, workload, parameters, at_most_ns })
 }
 
 /// What a factor changes, in words; `None` when neither the simulated machine nor one of its workloads has it.
@@ -184,9 +191,11 @@ pub(crate) fn ready(request: &SessionRequest<'_>) -> Result<Readiness, Problem> 
         notes.push(format!("workload {}, simulated: {}", used.kind, simulated.leaves_out()));
         metrics.extend(local::metrics_of(plan, used, local::workload_of(used)?));
     }
+    let traces = Traces::read(plan, &request.schedule.arms)?;
+    notes.extend(traces.notes(described.machine.topology.cpus()));
     let mut of_members: Vec<(&str, &str)> = Vec::new();
     for arm in &request.schedule.arms {
-        let simulated = simulated(&described, plan, arm)?;
+        let simulated = simulated(&described, plan, arm, &traces)?;
         of_members.extend(simulated.workload.members(&simulated.parameters).iter().map(|m| (m.id(), m.leaves_out())));
     }
     of_members.sort_unstable();
@@ -196,7 +205,7 @@ pub(crate) fn ready(request: &SessionRequest<'_>) -> Result<Readiness, Problem> 
     let collectors = plan
         .collectors
         .iter()
-        .map(|id| CollectorState { id: id.clone(), availability: evidence::availability(id) })
+        .map(|id| CollectorState { id: id.clone(), availability: evidence::availability(id, plan) })
         .collect();
     let cpus = described.machine.topology.cpus();
     let emulated = Some(format!("simulated on a machine with {cpus} CPUs ({})", described.name));
@@ -243,7 +252,7 @@ mod tests {
         for used in &plan.workloads {
             let arm = schedule.arms.iter().find(|arm| arm.workload == used.name).expect("an arm");
             let job = Job {
-                of_arm: Arc::new(simulated(&described, &plan, arm).expect("it can be simulated")),
+                of_arm: Arc::new(simulated(&described, &plan, arm, &traces).expect("it can be simulated")),
                 seed: 1,
                 warmup_ns: 1_000_000,
                 duration_ns: 2_000_000,

@@ -3,7 +3,7 @@
 use super::ahead::Ahead;
 use super::reach::Search;
 use super::session::{Job, simulate};
-use super::{described, parameters_of, simulated};
+use super::{Traces, described, parameters_of, simulated};
 use crate::local;
 use crate::run::trial_seed;
 use holdup_host::Host;
@@ -104,13 +104,14 @@ impl<'a> Sweep<'a> {
     /// machine.
     fn jobs(&self, range: &Range<usize>) -> Result<Vec<Job>, Problem> {
         let plan = self.request.plan;
+        let traces = Traces::read(plan, self.arms.iter().copied())?;
         let mut jobs = Vec::with_capacity(range.len());
         let all = self.tables().flat_map(|(machines, arms)| {
             machines.iter().flat_map(move |one| arms.iter().enumerate().map(move |(place, arm)| (one, place, *arm)))
         });
         for (one, place, arm) in all.skip(range.start).take(range.len()) {
             jobs.push(Job {
-                of_arm: Arc::new(simulated(one, plan, arm)?),
+                of_arm: Arc::new(simulated(one, plan, arm, &traces)?),
                 seed: trial_seed(plan.design.seed, place as u32),
                 warmup_ns: plan.design.warmup_ns,
                 duration_ns: plan.design.duration_ns,

@@ -1,7 +1,7 @@
 //! One session on a simulated machine.
 
 use super::ahead::Ahead;
-use super::{Simulated, evidence, machine_of, simulated, timeline};
+use super::{Simulated, Traces, evidence, machine_of, simulated, timeline};
 use crate::head::VIRTUAL_BEGIN_UNIX_NS;
 use crate::run::trial_seed;
 use crate::session::{Closed, Session, SessionRequest, TrialDraft};
@@ -31,6 +31,7 @@ pub(super) struct Job {
 pub(crate) struct SimSession<'a> {
     request: &'a SessionRequest<'a>,
     described: Described,
+    traces: Traces,
     /// What each arm is, by number.
     arms: BTreeMap<u32, Arc<Simulated>>,
     /// The first trial of the session.
@@ -42,18 +43,19 @@ impl<'a> SimSession<'a> {
     /// Begins to compute every trial of the session.
     pub(crate) fn open(request: &'a SessionRequest<'a>, at: &TrialSpec) -> Result<Self, Problem> {
         let described = machine_of(request)?;
+        let traces = Traces::read(request.plan, &request.schedule.arms)?;
         let mut arms = BTreeMap::new();
         let mut jobs = Vec::new();
         for spec in request.schedule.trials.iter().filter(|t| t.session == at.session && t.seq >= at.seq) {
             let arm = &request.schedule.arms[spec.arm as usize];
             let of_arm = match arms.entry(spec.arm) {
                 Entry::Occupied(there) => Arc::clone(there.get()),
-                Entry::Vacant(new) => new.insert(Arc::new(simulated(&described, request.plan, arm)?)).clone(),
+                Entry::Vacant(new) => new.insert(Arc::new(simulated(&described, request.plan, arm, &traces)?)).clone(),
             };
             jobs.push(job(request, of_arm, spec));
         }
         let ahead = Ahead::begin(request.threads, jobs.len(), move |number, stop| simulate(&jobs[number], stop));
-        Ok(SimSession { request, described, arms, first: at.seq, ahead })
+        Ok(SimSession { request, described, traces, arms, first: at.seq, ahead })
     }
 }
 
@@ -64,6 +66,7 @@ impl<'a> SimSession<'a> {
 /// When the plan cannot be simulated.
 pub fn trial_cost(request: &SessionRequest<'_>, at_most: Duration) -> Result<Option<Duration>, Problem> {
     let described = machine_of(request)?;
+    let traces = Traces::read(request.plan, &request.schedule.arms)?;
     let stop = Arc::new(AtomicBool::new(false));
     let begun = Instant::now();
     let clock = {
@@ -76,7 +79,8 @@ pub fn trial_cost(request: &SessionRequest<'_>, at_most: Duration) -> Result<Opt
     let mut costs = Vec::new();
     for spec in &request.schedule.trials {
         let before = Instant::now();
-        let of_arm = Arc::new(simulated(&described, request.plan, &request.schedule.arms[spec.arm as usize])?);
+        let arm = &request.schedule.arms[spec.arm as usize];
+        let of_arm = Arc::new(simulated(&described, request.plan, arm, &traces)?);
         if simulate(&job(request, of_arm, spec), &stop).is_none() {
             break;
         }
@@ -95,7 +99,7 @@ fn job(request: &SessionRequest<'_>, of_arm: Arc<Simulated>, spec: &TrialSpec) -
     let plan = request.plan;
     let collectors = match request.schedule.arms[spec.arm as usize].replica {
         Some(Replica::Unobserved) => Vec::new(),
-        _ => plan.collectors.iter().filter(|id| evidence::availability(id).is_usable()).cloned().collect(),
+        _ => plan.collectors.iter().filter(|id| evidence::has(id, of_arm.workload.id())).cloned().collect(),
     };
     Job {
         of_arm,
@@ -106,9 +110,9 @@ fn job(request: &SessionRequest<'_>, of_arm: Arc<Simulated>, spec: &TrialSpec) -
     }
 }
 
-/// Runs up to a time; `None` when it was asked to give up.
+/// Runs up to a time, or to the end of a trace; `None` when it was asked to give up.
 fn run(world: &mut World, end_ns: u64, stop: &AtomicBool) -> Option<Result<(), Failure>> {
-    while world.now_ns() < end_ns {
+    while world.now_ns() < end_ns && world.replayed_until_ns().is_none() {
         if stop.load(Ordering::Relaxed) {
             return None;
         }
@@ -123,15 +127,16 @@ fn run(world: &mut World, end_ns: u64, stop: &AtomicBool) -> Option<Result<(), F
 /// A trial whose times begin in 1970; `None` when it was asked to give up. One whose machine stopped is void, with the
 /// failure as its reason.
 pub(super) fn simulate(job: &Job, stop: &AtomicBool) -> Option<Trial> {
-    let Simulated { machine, load, workload, parameters } = &*job.of_arm;
+    let Simulated { machine, load, workload, parameters, at_most_ns } = &*job.of_arm;
     let mut world = World::new(machine, load, job.seed);
     if job.collectors.iter().any(|id| id == timeline::ID) {
         world.record(timeline::MOST);
     }
     let at = |ns: u64| VIRTUAL_BEGIN_UNIX_NS.saturating_add_unsigned(ns);
-    let end_ns = job.warmup_ns.saturating_add(job.duration_ns);
+    let (warmup_ns, duration_ns) = at_most_ns.map_or((job.warmup_ns, job.duration_ns), |ns| (0, ns));
+    let end_ns = warmup_ns.saturating_add(duration_ns);
     let mut ran = match world.reaches(end_ns) {
-        Ok(()) => run(&mut world, job.warmup_ns, stop)?,
+        Ok(()) => run(&mut world, warmup_ns, stop)?,
         beyond => beyond,
     };
     if ran.is_ok() {
@@ -147,16 +152,17 @@ pub(super) fn simulate(job: &Job, stop: &AtomicBool) -> Option<Trial> {
         trial.notes.extend(problem.hint);
         return Some(trial);
     }
+    let end_ns = world.replayed_until_ns().unwrap_or(end_ns);
+    let length_ns = end_ns - warmup_ns;
     let seen = world.close();
-    let (measurements, histograms) = workload.results(parameters, seen, job.duration_ns);
+    let (measurements, histograms) = workload.results(parameters, seen, length_ns);
     let mut trial = Trial::begun(at(0));
     trial.ended_unix_ns = at(end_ns);
-    trial.window =
-        Some(Window { begin_unix_ns: at(job.warmup_ns), end_unix_ns: at(end_ns), length_ns: job.duration_ns });
+    trial.window = Some(Window { begin_unix_ns: at(warmup_ns), end_unix_ns: at(end_ns), length_ns });
     let collectors = job.collectors.iter().filter(|id| *id != timeline::ID);
     trial.evidence = collectors.map(|id| evidence::collected(id, seen, load)).collect();
     if let Some(recorded) = world.recorded() {
-        trial.evidence.push(timeline::collected(&recorded, &world, load, job.warmup_ns, job.duration_ns));
+        trial.evidence.push(timeline::collected(&recorded, &world, load, warmup_ns, length_ns));
     }
     (trial.measurements, trial.histograms) = (measurements, histograms);
     Some(trial)
@@ -164,7 +170,9 @@ pub(super) fn simulate(job: &Job, stop: &AtomicBool) -> Option<Trial> {
 
 impl Session for SimSession<'_> {
     fn environment(&mut self) -> Vec<Fact> {
-        facts(&self.described)
+        let mut facts = facts(&self.described);
+        facts.extend(self.traces.facts());
+        facts
     }
 
     fn trial(&mut self, _arm: &Arm, spec: &TrialSpec, _seed: u64) -> TrialDraft {
@@ -220,6 +228,7 @@ fn facts(described: &Described) -> Vec<Fact> {
 /// What the arm's machine has that factors change.
 fn machine_facts(machine: &Machine) -> Vec<Fact> {
     vec![
+        Fact::read("simulated.cpus", machine.topology.cpus().to_string(), "the simulated machine"),
         Fact::read("kernel.preempt", machine.kernel.preempt.id, "the simulated kernel"),
         Fact::read("sched.base_slice_ns", format!("{}", machine.kernel.fair.base_slice_ns), "the simulated kernel"),
     ]
@@ -236,7 +245,13 @@ mod tests {
         let scenario = Scenario::parse("test", text, 1).expect("it can be read");
         let machine = catalogue::find("server-8").expect("it is there").machine;
         let workload = workloads::find("lock-contention").expect("it is there");
-        let of_arm = Arc::new(Simulated { machine, load: scenario.load, workload, parameters: Parameters::default() });
+        let of_arm = Arc::new(Simulated {
+            machine,
+            load: scenario.load,
+            workload,
+            parameters: Parameters::default(),
+            at_most_ns: None,
+        });
         Job { of_arm, seed: 1, warmup_ns: 1_000_000, duration_ns, collectors: Vec::new() }
     }
 

@@ -34,19 +34,6 @@ pub(super) fn behind(clock: usize, is_real_time: bool) -> usize {
     }
 }
 
-/// Whether a kernel thread is bound to one CPU, by its name: `kworker/3:1`, `ksoftirqd/0`; `kworker/u8:2` is not.
-pub(super) fn is_bound(name: &Name) -> bool {
-    let name = name.bytes();
-    let of = [&b"kworker/"[..], b"ksoftirqd/", b"migration/", b"cpuhp/", b"rcuc/", b"idle_inject/", b"irq_work/"];
-    of.iter().any(|of| name.strip_prefix(*of).and_then(|rest| rest.first()).is_some_and(u8::is_ascii_digit))
-}
-
-/// Whether a task is a thread of the kernel, by its name.
-fn is_of_kernel(name: &Name) -> bool {
-    let of = [&b"kworker/"[..], b"kswapd", b"rcu_", b"kcompactd", b"jbd2/", b"irq/", b"khugepaged", b"ktimers/"];
-    is_bound(name) || of.iter().any(|of| name.bytes().starts_with(of))
-}
-
 #[derive(Debug, Clone, Default)]
 pub(super) struct Cpu {
     /// The task on it; `None` where that is not known.
@@ -111,7 +98,7 @@ impl Cpu {
             self.longest = Longest {
                 begin_ns: self.since_ns,
                 end_ns: now,
-                is_in_kernel: was_in_kernel || is_of_kernel(&from.name),
+                is_in_kernel: was_in_kernel || from.name.is_of_kernel(),
                 name: from.name,
             };
         }
@@ -129,7 +116,7 @@ impl Cpu {
         let ran_ns = self.longest.end_ns.saturating_sub(begin_ns);
         match 2 * ran_ns >= now.saturating_sub(woken_ns) && ran_ns > 0 {
             true => (self.longest.name, self.longest.is_in_kernel),
-            false => (before.name, before.tid != 0 && is_of_kernel(&before.name)),
+            false => (before.name, before.tid != 0 && before.name.is_of_kernel()),
         }
     }
 }

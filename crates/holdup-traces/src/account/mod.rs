@@ -23,14 +23,14 @@ use windows::Windows;
 /// Tasks of a lower priority number are real-time, deadline or stop tasks.
 const REAL_TIME: i32 = 100;
 /// CPUs beyond this are not believed.
-const MOST_CPUS: u32 = 1 << 16;
+pub(crate) const MOST_CPUS: u32 = 1 << 16;
 /// A task that ran for less has not used up its slice (the smallest base slice, 0.7 ms; kernel/sched/fair.c, v6.18).
 const LEAST_SLICE_NS: u64 = 700_000;
 /// What is woken takes the CPU within a tick, or is not the reason (HZ = 250).
 const TICK_NS: u64 = 4_000_000;
 
 /// The longest trace, 30 days: sums over thousands of tasks stay within 64 bits.
-const LONGEST_NS: u64 = 30 * 86_400 * 1_000_000_000;
+pub(crate) const LONGEST_NS: u64 = 30 * 86_400 * 1_000_000_000;
 /// Waits that have not ended are said from here on: the last moment of every trace of a busy host has some that just began.
 const SAID_OPEN_NS: u64 = 1_000_000;
 
@@ -279,7 +279,7 @@ impl Account {
     fn arrive(&mut self, now: u64, cpu: u32, before: TaskId, to: TaskId) {
         self.charge_task(now, to.tid);
         let woken_ns = self.tasks.get(&to.tid).and_then(|task| task.woken_ns);
-        if let Some(woken_ns) = woken_ns.filter(|_| cpu::is_bound(&to.name)) {
+        if let Some(woken_ns) = woken_ns.filter(|_| to.name.bound_cpu().is_some()) {
             let (hog, is_in_kernel) = self.cpu(cpu).hog(woken_ns, now, before);
             self.windows.current.worker(to.name, hog, now.saturating_sub(woken_ns), is_in_kernel);
         }

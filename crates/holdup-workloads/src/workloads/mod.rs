@@ -7,6 +7,7 @@ pub mod messenger;
 pub mod mixed;
 pub mod pgbench;
 pub mod ping;
+pub mod replay;
 pub mod request;
 pub mod stream;
 pub mod wakeup;
@@ -23,6 +24,7 @@ pub const ALL: &[&dyn Workload] = &[
     &ping::Ping,
     &stream::Stream,
     &mixed::Mixed,
+    &replay::Replay,
     &command::Command,
     &external::External,
 ];

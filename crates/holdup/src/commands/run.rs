@@ -4,7 +4,7 @@ mod slurm;
 
 use crate::cli::{GUESTS, GuestSource, OverSsh, Wait};
 use crate::cluster::ClusterArgs;
-use crate::design::{Design, Planned};
+use crate::design::{Design, Planned, REPLAY};
 use crate::progress::Progress;
 use crate::world::World;
 use crate::{bundles, output, signals};
@@ -29,6 +29,7 @@ Examples:
   holdup run command --vary autogroup=on,off -- make -j4
   holdup run lock-contention --threads 8 --algorithm tas,ticket
   holdup run pgbench --clients 8,64 --vary postgres.huge_pages=off,on
+  holdup run --replay trace.dat --target sim:server-8 --vary preempt=none,lazy
 
 Exit codes:
   0  measured
@@ -39,6 +40,9 @@ Exit codes:
 pub(crate) struct Args {
     #[command(flatten)]
     planned: Planned<false>,
+    /// Replay this trace of the scheduler on a simulated machine
+    #[arg(long, value_name = "TRACE")]
+    replay: Option<PathBuf>,
     /// Write this bundle [default: NAME-N.holdup]
     #[arg(short, long, value_name = "FILE", global = true)]
     out: Option<PathBuf>,
@@ -253,12 +257,12 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
         world.machine = cluster.machine();
     }
     args.place.reach(&host)?;
-    let (mut plan, mut source) = args.planned.plan(&args.design, args.place.changes(), &world)?;
+    let (mut plan, mut source) = plan_of(args, &world)?;
     if let Some(cluster) = &mut cluster {
         cluster.narrow(&plan)?;
         // The smallest node may be one that the plan does not run on.
         if std::mem::replace(&mut world.machine, cluster.machine()) != cluster.machine() {
-            (plan, source) = args.planned.plan(&args.design, args.place.changes(), &world)?;
+            (plan, source) = plan_of(args, &world)?;
         }
     }
     if let Some(path) = &args.save_plan {
@@ -288,6 +292,22 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
         verdicts(&out, args.details)?;
     }
     Ok(end(&out, &outcome))
+}
+
+/// What the command line plans, and its TOML.
+fn plan_of(args: &Args, world: &World) -> Result<(Plan, String), Problem> {
+    let (design, changes) = (&args.design, args.place.changes());
+    let (plan, source) = match &args.replay {
+        Some(trace) => args.planned.replay(trace, design, changes, world)?,
+        None => args.planned.plan(design, changes, world)?,
+    };
+    let replays = plan.workloads.iter().any(|used| used.kind == REPLAY);
+    if replays && !target(&plan)?.is_simulated() {
+        let why = format!("target {} runs real tasks, and a trace has none", plan.target);
+        return Err(Problem::usage("workload replay", why)
+            .hint("--target sim, or sim:MACHINE; `holdup list machines` has their names"));
+    }
+    Ok((plan, source))
 }
 
 /// Prints the result as `holdup report` does.

@@ -3,18 +3,12 @@
 use super::results::files;
 use super::{input, out};
 use crate::output;
-use holdup_files::open_input;
 use holdup_model::Problem;
 use holdup_model::text::count;
+use holdup_target::open_trace;
 use holdup_traces::account::{Account, Selection};
-use holdup_traces::{Bytes, Trace, bundle, read};
-use std::fs::File;
-use std::io::{self, Read as _};
-use std::os::unix::fs::FileExt;
+use holdup_traces::{Trace, bundle, read};
 use std::path::{Path, PathBuf};
-
-/// A compressed trace, or one of standard input, may have this many bytes: they are read at many places.
-const MOST_IN_MEMORY: u64 = 256 << 20;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Traces {
@@ -58,10 +52,7 @@ pub(super) fn run(args: &Traces) -> anyhow::Result<u8> {
 
 fn trace(name: String, path: &Path, selection: &Selection) -> Result<Trace, Problem> {
     let shown = path.display().to_string();
-    let bytes = open(path).map_err(|e| match e.kind() {
-        io::ErrorKind::NotFound => Problem::usage(&shown, "there is no such file"),
-        _ => Problem::usage(&shown, e.to_string()),
-    })?;
+    let bytes = open_trace(path)?;
     let mut account = Account::new(selection.clone());
     let head = read(&shown, &*bytes, &mut |event| {
         account.add(&event);
@@ -73,42 +64,4 @@ fn trace(name: String, path: &Path, selection: &Selection) -> Result<Trace, Prob
             .hint("perf sched record, or trace-cmd record -e sched_switch -e sched_waking"));
     }
     Ok(Trace { name, head, finished })
-}
-
-/// A file, of which pieces are read as they are asked for.
-struct Opened {
-    file: File,
-    length: u64,
-}
-
-impl Bytes for Opened {
-    fn length(&self) -> u64 {
-        self.length
-    }
-
-    fn read_at(&self, at: u64, into: &mut [u8]) -> io::Result<usize> {
-        FileExt::read_at(&self.file, into, at)
-    }
-}
-
-fn open(path: &Path) -> io::Result<Box<dyn Bytes>> {
-    if input::is_stdin(path) {
-        return Ok(Box::new(in_memory(io::stdin())?));
-    }
-    let file = open_input(path)?;
-    let mut head = [0; 6];
-    let length = FileExt::read_at(&file, &mut head, 0)?;
-    match holdup_kernels::is_compressed(&head[..length]) {
-        true => Ok(Box::new(in_memory(holdup_kernels::decompressed(file)?)?)),
-        false => Ok(Box::new(Opened { length: file.metadata()?.len(), file })),
-    }
-}
-
-fn in_memory(from: impl io::Read) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    from.take(MOST_IN_MEMORY + 1).read_to_end(&mut bytes)?;
-    match bytes.len() as u64 > MOST_IN_MEMORY {
-        true => Err(io::Error::other("more than 256 MB cannot be read as a stream: decompress it into a file")),
-        false => Ok(bytes),
-    }
 }
