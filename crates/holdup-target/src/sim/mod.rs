@@ -246,7 +246,10 @@ mod tests {
     fn a_simulated_workload_has_the_metrics_of_the_real_one() {
         let described = catalogue::find("server-8").expect("it is there");
         let machine = holdup_model::Machine { cpus: 8, memory_bytes: described.memory_bytes };
-        let (plan, schedule) = crate::checked(PLAN, machine);
+        let trace = concat!(env!("CARGO_MANIFEST_DIR"), "/../holdup-traces/tests/samples/trace-7.dat");
+        let text = format!("{PLAN}[[workload]]\nkind = \"replay\"\ntrace = \"{trace}\"\n");
+        let (plan, schedule) = crate::checked(&text, machine);
+        let traces = Traces::read(&plan, &schedule.arms).expect("it can be read");
         let simulated_kinds: Vec<&str> = plan.workloads.iter().map(|w| w.kind.as_str()).collect();
         assert!(workloads::ALL.iter().all(|w| simulated_kinds.contains(&w.id())), "the plan has them all");
         for used in &plan.workloads {

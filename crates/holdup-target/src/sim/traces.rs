@@ -7,6 +7,7 @@ use holdup_model::{Arm, Fact, Parameters, Plan, Problem, Replay};
 use holdup_sim::workloads::Files;
 use holdup_traces::Reduction;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -44,9 +45,9 @@ impl Traces {
         let mut all = Traces::default();
         for arm in arms {
             let Some(replay::Parameters { trace, .. }) = replayed(plan, arm)? else { continue };
-            if !all.0.contains_key(&trace) {
-                let file = read(&trace)?;
-                all.0.insert(trace, file);
+            if let Entry::Vacant(new) = all.0.entry(trace) {
+                let file = read(new.key())?;
+                new.insert(file);
             }
         }
         Ok(all)
