@@ -127,6 +127,9 @@ const OF_THE_SCHEDULER: [&str; 5] =
 /// What the scheduler has in waits for tasks without a CPU is said from here on.
 const THROUGH: f64 = 0.01;
 
+/// From this share of the time on, what is undecided is the first sentence where no cause is found.
+const MEASURED: f64 = 0.1;
+
 /// The answer: the cause that delays most tasks, the scheduler's part in the time, and the others.
 fn answer(causes: &[Cause], watched: &Watched<'_>) -> (String, FindingVerdict) {
     let mut found: Vec<&Cause> = causes
@@ -134,12 +137,15 @@ fn answer(causes: &[Cause], watched: &Watched<'_>) -> (String, FindingVerdict) {
         .filter(|c| c.verdict == FindingVerdict::Supported && c.id != explanations::nothing::META.id)
         .collect();
     found.sort_by(|a, b| b.tasks_held_up.unwrap_or(0.0).total_cmp(&a.tasks_held_up.unwrap_or(0.0)));
-    let open: Vec<&str> = causes
-        .iter()
-        .filter(|c| c.verdict == FindingVerdict::Undecided && c.id != explanations::nothing::META.id)
-        .map(|c| c.name.as_str())
-        .collect();
+    let undecided =
+        || causes.iter().filter(|c| c.verdict == FindingVerdict::Undecided && c.id != explanations::nothing::META.id);
+    let measured = measured_alone(undecided()).filter(|_| found.is_empty());
+    let is_open = |c: &&Cause| measured.is_none_or(|measured| measured.id != c.id);
+    let open: Vec<&str> = undecided().filter(is_open).map(|c| c.name.as_str()).collect();
     let left_open = if open.is_empty() { String::new() } else { format!(" Not judged: {}.", words::list(&open)) };
+    if let Some(measured) = measured {
+        return (format!("{}{left_open}", measured.sentence), FindingVerdict::Undecided);
+    }
     if let Some((most, others)) = found.split_first() {
         let of_it = account::scheduler_share(watched).filter(|_| !OF_THE_SCHEDULER.contains(&most.id.as_str()));
         let of_it = of_it.map(|share| format!(" The scheduler: {}{}.", words::percent(share), through(watched)));
@@ -156,6 +162,12 @@ fn answer(causes: &[Cause], watched: &Watched<'_>) -> (String, FindingVerdict) {
         return (format!("No known cause of delay{on_cpu}.{bound}"), FindingVerdict::Refuted);
     }
     (format!("No cause of delay found{on_cpu}.{left_open}"), FindingVerdict::Undecided)
+}
+
+/// Where time was measured to go and what for is not decided: it says more than what could not be judged.
+fn measured_alone<'a>(undecided: impl Iterator<Item = &'a Cause>) -> Option<&'a Cause> {
+    let share = |c: &Cause| c.share.as_ref().map_or(0.0, |share| share.value);
+    undecided.filter(|c| share(c) >= MEASURED).max_by(|a, b| share(a).total_cmp(&share(b)))
 }
 
 /// `, and 21 % through tasks that they wait for`; empty where that is little.

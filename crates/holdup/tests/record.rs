@@ -220,15 +220,17 @@ fn arms_of_a_run_are_explained_and_chosen() {
     refused(&place, 2, &["explain", "none.holdup"], &["none.holdup"]);
 }
 
-/// A shell that computes on a CPU, under the name of its file.
-fn computes(place: &Sandbox, name: &str, cpu: &str) -> Running {
+const COMPUTES: &str = "while :; do :; done";
+
+/// A shell on a CPU, under the name of its file.
+fn named(place: &Sandbox, name: &str, on: &[&str], script: &str) -> Running {
     let program = place.path(name);
     if !program.exists() {
         std::fs::copy("/bin/sh", &program).unwrap();
     }
     let mut command = Command::new("taskset");
-    command.args(["-c", cpu]).arg(program).args(["-c", "while :; do :; done"]);
-    Running(command.stdin(Stdio::null()).spawn().unwrap())
+    command.args(["-c"]).args(on).arg(program).args(["-c", script]).stdin(Stdio::null());
+    Running(command.spawn().unwrap())
 }
 
 /// Two seconds of the scheduler by perf, and what `explain` says of `victim` in them.
@@ -241,7 +243,7 @@ fn traced(place: &Sandbox, name: &str) -> String {
     assert!(recorded.status.success(), "{}", String::from_utf8_lossy(&recorded.stderr));
     let out = format!("{name}.holdup");
     place.expect(0, &["import", "trace", name, "--comm", "victim", "--out", &out]);
-    let output = place.output(&["explain", &out]);
+    let output = place.output(&["explain", &out, "--details"]);
     assert!(matches!(output.status.code(), Some(0 | 1 | 3)), "{:?}", texts(&output));
     texts(&output).0
 }
@@ -254,22 +256,21 @@ fn a_trace_of_perf_names_what_was_induced_and_not_what_was_withheld() {
         ignore("it takes root, perf and two CPUs");
     }
     let place = Sandbox::new();
-    let _victim = computes(&place, "victim", "1");
-    let hogs = [(); 3].map(|()| computes(&place, "hog", "1"));
+    let _victim = named(&place, "victim", &["1"], COMPUTES);
+    let hogs = [(); 3].map(|()| named(&place, "hog", &["1"], COMPUTES));
     let said = traced(&place, "crowd.data");
-    assert!(said.starts_with("CPU-bound: ") && said.contains("wait behind: ") && said.contains("hog "), "{said}");
+    // Which it is depends on what others do on the first CPU meanwhile.
+    let is_named = said.starts_with("CPU-bound: ") || said.starts_with("CPU saturation: tasks wait for a CPU ");
+    assert!(is_named && said.contains("wait behind: ") && said.contains("hog "), "{said}");
     drop(hogs);
     // The same programs on the other CPU take nothing from it.
-    let hogs = [(); 3].map(|()| computes(&place, "hog", "0"));
+    let hogs = [(); 3].map(|()| named(&place, "hog", &["0"], COMPUTES));
     let said = traced(&place, "apart.data");
-    assert!(!said.contains("hog ") && !said.contains("Real-time tasks: "), "{said}");
+    assert!(!said.contains("hog ") && !said.starts_with("Real-time tasks: "), "{said}");
     drop(hogs);
-    // Half of each 20 ms: a control group would take the rest of it away, where real-time tasks are limited by it.
-    let burst = "while :; do timeout 0.01 ./burst -c 'while :; do :; done'; sleep 0.01; done";
-    std::fs::copy("/bin/sh", place.path("burst")).unwrap();
-    let mut command = Command::new("taskset");
-    command.args(["-c", "1", "chrt", "--fifo", "10", "sh", "-c", burst]).current_dir(place.path(""));
-    let bursts = Running(command.stdin(Stdio::null()).spawn().unwrap());
+    // It computes for some milliseconds, then sleeps.
+    let bursts = "while :; do i=0; while [ $i -lt 5000 ]; do i=$((i + 1)); done; sleep 0.005; done";
+    let bursts = named(&place, "burst", &["1", "chrt", "--fifo", "10"], bursts);
     let said = traced(&place, "class.data");
     assert!(said.starts_with("Real-time tasks: ") && said.contains("burst "), "{said}");
     drop(bursts);

@@ -30,10 +30,10 @@ fn a_trace_is_replayed_and_its_bundle_says_which_one_it_was() {
     for fact in ["replay.file", "trace-7.dat", "replay.sha256", "replay.wait_mean_us", "2227.881"] {
         assert!(json.contains(fact), "`{fact}` is missing in {json}");
     }
-    // Fewer CPUs: longer waits, beyond what seeds make of it.
+    // Two blocks are too few for a verdict.
     let (said, _) = run(&["--vary", "simulated.cpus=4,1"], "varied.holdup");
     assert!(said.contains("run_queue_wait_mean_us"), "{said}");
-    let (said, _) = place.expect(1, &["compare", "varied.holdup"]);
+    let (said, _) = place.expect(3, &["compare", "varied.holdup"]);
     assert!(said.contains("simulated on a machine"), "{said}");
     place.expect(0, &["report", "varied.holdup", "--html", "v.html"]);
 }

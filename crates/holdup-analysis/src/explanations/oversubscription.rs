@@ -65,6 +65,9 @@ pub(super) fn explain(context: &Context<'_>) -> Cause {
             cause.verdict = verdict;
             cause.sentence = format!("CPU saturation: tasks wait for a CPU {share} {of}{why}.");
             cause.missing.extend(missing);
+            if verdict == FindingVerdict::Undecided {
+                cause.details.extend(behind_others(watched));
+            }
         }
         None => {
             let tasks = if has_account { account::sessions(watched) } else { "the watched tasks" };
@@ -97,7 +100,8 @@ fn not_cpu_bound(
     let why = if let Some(idle) = idle.filter(|idle| idle.value >= IDLE) {
         let idle = words::percent(idle.value);
         format!(
-            " although {idle} of all CPU time is idle: an affinity, a cpuset or load balancing keeps them off idle CPUs"
+            " although {idle} of all CPU time is idle: an affinity, a cpuset or load balancing keeps them off idle CPUs, or \
+             they wake up in bursts"
         )
     } else if idle.is_none() && runnable(watched) < watched.cpus / 2.0 {
         let (tasks, cpus) = (tenths(runnable(watched)), words::count(watched.cpus as usize, "CPU"));
@@ -114,11 +118,14 @@ fn not_cpu_bound(
     Some((FindingVerdict::Undecided, why, None))
 }
 
+fn behind_others(watched: &Watched<'_>) -> Option<String> {
+    let by = split(&account::behind(watched, "behind other tasks"), 3)?;
+    Some(format!("Other work that they wait behind: {by}."))
+}
+
 fn found(watched: &Watched<'_>, is_idle_known: bool, cause: &mut Cause) {
     let others = account::behind(watched, "behind other tasks");
-    if let Some(by) = split(&others, 3) {
-        cause.details.push(format!("Other work that they wait behind: {by}."));
-    }
+    cause.details.extend(behind_others(watched));
     cause.details.extend(account::maintenance_on_cpu(watched));
     let fits = runnable(watched) <= watched.cpus;
     if fits {

@@ -40,7 +40,7 @@ Exit codes:
 pub(crate) struct Args {
     #[command(flatten)]
     planned: Planned<false>,
-    /// Replay this trace of the scheduler on a simulated machine
+    /// Replay this scheduler trace on a simulated machine
     #[arg(long, value_name = "TRACE")]
     replay: Option<PathBuf>,
     /// Write this bundle [default: NAME-N.holdup]
