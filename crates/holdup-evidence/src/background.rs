@@ -32,6 +32,25 @@ impl End {
         }
         true
     }
+
+    /// Does something in a slice of each stratum of the time until the end. `lengths` are those of a stratum and its slice; `slice` takes as
+    /// long as its own, and says whether the end has come.
+    pub(crate) fn in_slices(&self, lengths: impl Fn(u32) -> (Duration, Duration), mut slice: impl FnMut(u32) -> bool) {
+        for number in 0.. {
+            let (stratum, length) = lengths(number);
+            let room = stratum - length;
+            let before = room.mul_f64(place(number));
+            if self.wait(before) || slice(number) || self.wait(room - before) {
+                break;
+            }
+        }
+    }
+}
+
+/// Where the slice lies in each stratum, as a share of the room that there is: steps of the golden ratio, which come evenly
+/// everywhere. Always at the begin, slices would measure the start of programs, with its forks and page faults.
+fn place(stratum: u32) -> f64 {
+    (f64::from(stratum) * 0.618_033_988_749_894_9 + 0.5).fract()
 }
 
 impl<T> Background<T> {
@@ -73,6 +92,15 @@ impl<T: Send + 'static> Background<T> {
 mod tests {
     use super::*;
     use std::sync::mpsc::channel;
+
+    #[test]
+    fn slices_lie_everywhere_in_their_strata() {
+        let mut tenths = [0_u32; 10];
+        for number in 0..1000 {
+            tenths[(place(number) * 10.0) as usize] += 1;
+        }
+        assert!(tenths.iter().all(|count| (95..=105).contains(count)), "{tenths:?}");
+    }
 
     #[test]
     fn one_that_nothing_waits_for_ends() {

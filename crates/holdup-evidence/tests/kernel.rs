@@ -3,11 +3,15 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
 #![expect(clippy::print_stdout, reason = "it is shown where a test fails or cannot run")]
 
+#[path = "support/mounts.rs"]
+mod mounts;
+
 use holdup_evidence::{CollectContext, Collecting, Collector, Subject};
 use holdup_model::plan::CollectOptions;
 use holdup_model::timeline::TimelineKind;
 use holdup_model::{Availability, Collected};
 use holdup_testkit::ignore;
+use mounts::mount_for_this_thread;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -101,14 +105,7 @@ fn say_that_64_cpus_are_possible() {
     let possible = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(possible.path(), "0-63\n").unwrap();
     let path = std::ffi::CString::new(possible.path().as_os_str().as_encoded_bytes()).unwrap();
-    // SAFETY: the new namespace is this thread's alone, and the texts end with a nul.
-    let is_mounted = unsafe {
-        let (none, root, at) = (c"none".as_ptr(), c"/".as_ptr(), c"/sys/devices/system/cpu/possible".as_ptr());
-        let private = libc::MS_REC | libc::MS_PRIVATE;
-        libc::unshare(libc::CLONE_NEWNS) == 0
-            && libc::mount(none, root, std::ptr::null(), private, std::ptr::null()) == 0
-            && libc::mount(path.as_ptr(), at, std::ptr::null(), libc::MS_BIND, std::ptr::null()) == 0
-    };
+    let is_mounted = mount_for_this_thread(&path, c"/sys/devices/system/cpu/possible", None, libc::MS_BIND);
     if !is_mounted {
         ignore(format!("no file can be mounted over another: {}", std::io::Error::last_os_error()));
     }

@@ -3,10 +3,14 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
 
+#[path = "support/mounts.rs"]
+mod mounts;
+
 use holdup_evidence::{CollectContext, Collector, Subject};
 use holdup_host::Host;
 use holdup_model::{Availability, Collected};
 use holdup_testkit::ignore;
+use mounts::mount_for_this_thread;
 use std::io::Write;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -21,15 +25,7 @@ fn where_tracefs_is(test: fn()) {
         let context = |subjects| CollectContext { host: Host::real(), subjects, ..CollectContext::default() };
         let first = collector().probe(&context(Vec::new()));
         if !first.is_usable() {
-            // SAFETY: the new namespace is this thread's alone, and the texts are constants with an end.
-            let mounted = unsafe {
-                let at = c"/sys/kernel/tracing".as_ptr();
-                let (none, root) = (c"none".as_ptr(), c"/".as_ptr());
-                let private = libc::MS_REC | libc::MS_PRIVATE;
-                libc::unshare(libc::CLONE_NEWNS) == 0
-                    && libc::mount(none, root, std::ptr::null(), private, std::ptr::null()) == 0
-                    && libc::mount(none, at, c"tracefs".as_ptr(), 0, std::ptr::null()) == 0
-            };
+            let mounted = mount_for_this_thread(c"none", c"/sys/kernel/tracing", Some(c"tracefs"), 0);
             let second = collector().probe(&context(Vec::new()));
             if let (false, _) | (_, Availability::Unavailable { .. }) = (mounted, second) {
                 ignore(format!("switch-outs cannot work here: {first:?}"));

@@ -24,7 +24,7 @@ pub(crate) const DISABLED: u64 = 1;
 const PERF_FLAG_FD_CLOEXEC: libc::c_ulong = 8;
 pub(crate) const IOC_ENABLE: rustix::ioctl::Opcode = rustix::ioctl::opcode::none(b'$', 0);
 pub(crate) const IOC_DISABLE: rustix::ioctl::Opcode = rustix::ioctl::opcode::none(b'$', 1);
-pub(crate) const IOC_SET_BPF: rustix::ioctl::Opcode = rustix::ioctl::opcode::write::<u32>(b'$', 8);
+const IOC_SET_BPF: rustix::ioctl::Opcode = rustix::ioctl::opcode::write::<u32>(b'$', 8);
 const IOC_SET_FILTER: rustix::ioctl::Opcode = rustix::ioctl::opcode::write::<*const libc::c_char>(b'$', 6);
 /// The kernel copies a filter into one page of at least this size (`strndup_user(arg, PAGE_SIZE)`).
 pub const LONGEST_FILTER: usize = 4095;
@@ -154,16 +154,11 @@ impl Host {
             size: ATTRIBUTES_SIZE,
             config: PERF_COUNT_SW_PAGE_FAULTS_MIN,
             sample_period: 1,
-            read_format: READ_FORMAT,
             flags: DISABLED,
             ..Attributes::default()
         };
         let event = Counter { fd: open(&attributes, cpu).map_err(|e| fault(&e))?, what: what.clone() };
-        let program = libc::c_ulong::try_from(program.as_raw_fd()).map_err(|e| fault(&io::Error::other(e)))?;
-        // SAFETY: the request takes a number by value and touches no memory of ours.
-        if unsafe { libc::ioctl(event.fd.as_raw_fd(), IOC_SET_BPF as _, program) } != 0 {
-            return Err(fault(&io::Error::last_os_error()));
-        }
+        run_program(&event.fd, program).map_err(|e| fault(&e))?;
         Ok(event)
     }
 }
@@ -190,6 +185,18 @@ pub(crate) fn open_for(attributes: &Attributes, tid: libc::pid_t, cpu: libc::c_i
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
+/// Asks an event for something that takes a number.
+pub(crate) fn request(event: &OwnedFd, what: rustix::ioctl::Opcode, number: libc::c_ulong) -> io::Result<()> {
+    // SAFETY: these requests take a number by value and touch no memory of ours.
+    let done = unsafe { libc::ioctl(event.as_raw_fd(), what as _, number) };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Has an event run a BPF program.
+pub(crate) fn run_program(event: &OwnedFd, program: BorrowedFd<'_>) -> io::Result<()> {
+    request(event, IOC_SET_BPF, libc::c_ulong::try_from(program.as_raw_fd()).map_err(io::Error::other)?)
+}
+
 impl Counter {
     /// Begins to count.
     pub fn enable(&self) -> Result<(), HostError> {
@@ -202,9 +209,7 @@ impl Counter {
     }
 
     fn switch(&self, how: rustix::ioctl::Opcode) -> Result<(), HostError> {
-        // SAFETY: these requests take a number by value and touch no memory of ours.
-        let done = unsafe { libc::ioctl(self.fd.as_raw_fd(), how as _, 0) };
-        if done == 0 { Ok(()) } else { Err(HostError::new("switch", &self.what, &io::Error::last_os_error())) }
+        request(&self.fd, how, 0).map_err(|e| HostError::new("switch", &self.what, &e))
     }
 
     /// What it has counted so far.

@@ -7,9 +7,9 @@
 //! `kernel/events/hw_breakpoint.c:register_perf_hw_breakpoint`, `kernel/events/core.c:perf_event_set_bpf_prog`,
 //! `arch/x86/kernel/hw_breakpoint.c:hw_breakpoint_handler` (v6.18).
 
-use crate::perf::{ATTRIBUTES_SIZE, Attributes, DISABLED, IOC_SET_BPF, open_for};
+use crate::perf::{ATTRIBUTES_SIZE, Attributes, DISABLED, open_for, request, run_program};
 use crate::{Host, HostError};
-use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use rustix::fd::{BorrowedFd, OwnedFd};
 use std::io;
 
 /// Debug registers of x86-64.
@@ -54,14 +54,8 @@ impl Host {
         };
         let tid = libc::pid_t::try_from(tid).map_err(|e| fault(&io::Error::other(e)))?;
         let event = open_for(&attributes, tid, -1).map_err(|e| fault(&e))?;
-        let program = libc::c_ulong::try_from(program.as_raw_fd()).map_err(|e| fault(&io::Error::other(e)))?;
-        let once: libc::c_ulong = 1;
-        for (request, value) in [(IOC_SET_BPF, program), (IOC_REFRESH, once)] {
-            // SAFETY: these requests take a number by value and touch no memory of ours.
-            if unsafe { libc::ioctl(event.as_raw_fd(), request as _, value) } != 0 {
-                return Err(fault(&io::Error::last_os_error()));
-            }
-        }
+        let once = 1;
+        run_program(&event, program).and_then(|()| request(&event, IOC_REFRESH, once)).map_err(|e| fault(&e))?;
         Ok(Breakpoint { _event: event })
     }
 }

@@ -366,7 +366,7 @@ impl<'a> Analysis<'a> {
     pub(crate) fn stack_depths(&mut self, entry: u64) -> BTreeMap<u64, i64> {
         let Ok(mut function) = Function::read(&mut self.program, entry) else { return BTreeMap::new() };
         let mut depths = BTreeMap::new();
-        let stack = function.arch.abi().stack;
+        let stack = usize::from(function.arch.abi().machine.stack());
         function.visit(|instruction, state, nodes| {
             if let Some(offset) = nodes.stack(state.registers[stack]) {
                 depths.insert(instruction.ip, offset.wrapping_neg());

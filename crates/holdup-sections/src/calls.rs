@@ -38,7 +38,7 @@ impl ReturnedLock {
             return Some(ReturnedLock { place: LockAddress::Declared(lock), bits: 0, bytes: 0 });
         };
         let place = match function.nodes.entry(address) {
-            Some((register, offset)) if usize::from(register) != function.arch.abi().stack => {
+            Some((register, offset)) if register != function.arch.abi().machine.stack() => {
                 LockAddress::Argument(register, offset)
             }
             _ if address.symbol.is_none() => LockAddress::Fixed(address.offset),

@@ -33,7 +33,7 @@ struct Sign {
 impl Sign {
     /// By a flag, which is clear where the test is true (`when_clear`), or set.
     fn of_flag(test: usize, flag: Flag, when_clear: bool, arch: &dyn Architecture) -> Self {
-        Sign { test, register: arch.machine().flags(), mask: mask_of(flag, arch.abi()), when_zero: when_clear }
+        Sign { test, register: arch.abi().machine.flags(), mask: mask_of(flag, arch.abi()), when_zero: when_clear }
     }
 
     /// Whether these bits of its register are zero or not as all of it: it is 0 or 1.

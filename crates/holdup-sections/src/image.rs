@@ -73,7 +73,7 @@ impl<'a> Image<'a> {
         let file = ElfFile64::<LittleEndian>::parse(elf)
             .map_err(|why| cannot(format!("the file is not a 64-bit little-endian ELF file: {why}")))?;
         let machine = file.elf_header().e_machine.get(LittleEndian);
-        let Some(arch) = arch::ALL.iter().find(|arch| arch.elf() == machine).copied() else {
+        let Some(arch) = arch::ALL.iter().find(|arch| arch.abi().elf == machine).copied() else {
             return Err(cannot(format!("the file is not for {}", known_machines())));
         };
         let build_id = file.build_id().ok().flatten().unwrap_or_default();
@@ -231,7 +231,7 @@ fn whole(helpers: &BTreeMap<u64, Helper>, instruction: Instruction) -> Instructi
 
 /// The architectures that are analysed, in a sentence.
 fn known_machines() -> String {
-    let names: Vec<&str> = arch::ALL.iter().map(|arch| arch.id()).collect();
+    let names: Vec<&str> = arch::ALL.iter().map(|arch| arch.abi().id).collect();
     names.join(" and ")
 }
 
@@ -242,7 +242,7 @@ fn other_machine(elf: &[u8]) -> Option<String> {
     let machine =
         if head[1] == object::elf::ELFDATA2MSB.0 { u16::from_be_bytes(machine) } else { u16::from_le_bytes(machine) };
     let machine = object::elf::Machine(machine);
-    if arch::ALL.iter().any(|known| known.elf() == machine) {
+    if arch::ALL.iter().any(|known| known.abi().elf == machine) {
         return None;
     }
     Some(format!("the binary is for {}, and only {} are analysed", name(machine), known_machines()))

@@ -62,7 +62,7 @@ fn assemble(mut analysis: Analysis<'_>, wanted: &Wanted) -> SectionMap {
 
 fn empty(analysis: &Analysis<'_>) -> SectionMap {
     let image = &analysis.program.image;
-    SectionMap { build_id: image.build_id.clone(), machine: image.arch.machine(), ..SectionMap::default() }
+    SectionMap { build_id: image.build_id.clone(), machine: image.arch.abi().machine, ..SectionMap::default() }
 }
 
 /// Whether the binary is a PostgreSQL server.

@@ -74,7 +74,7 @@ pub(crate) struct Nodes {
 
 impl Nodes {
     pub(crate) fn new(abi: &Abi) -> Self {
-        Nodes { stack: abi.stack, ..Nodes::default() }
+        Nodes { stack: usize::from(abi.machine.stack()), ..Nodes::default() }
     }
 
     pub(crate) fn symbol(&mut self, node: Node) -> Value {

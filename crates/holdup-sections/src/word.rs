@@ -12,10 +12,10 @@ pub(crate) fn shown(word: &Word, state: &State, abi: &Abi, nodes: &Nodes) -> Opt
         return Some(LockWord { base: WordBase::Section, offset: 0, load: None });
     };
     let plain = |(base, offset)| LockWord { base, offset, load: None };
-    let known = reached(address, state, &[abi.stack]).map(plain).or_else(|| {
+    let known = reached(address, state, &[usize::from(abi.machine.stack())]).map(plain).or_else(|| {
         let (offset, kept) = state.kept_on_stack(address, nodes)?;
         let load = Some(address.offset.wrapping_sub(kept.offset) as i64);
-        Some(LockWord { base: WordBase::Register(abi.stack as u8), offset, load })
+        Some(LockWord { base: WordBase::Register(abi.machine.stack()), offset, load })
     });
     let pointer = match nodes.node(address.symbol.unwrap_or(Symbol::MAX)) {
         Some(Node::Load { base, offset, bytes: 8 }) => Some(Value { symbol: base, offset, zero: 0 }),

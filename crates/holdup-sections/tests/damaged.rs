@@ -75,16 +75,19 @@ fn arm(words: &[u32]) -> Vec<u8> {
     elf::file_for(elf::AARCH64, &code, &functions, &[])
 }
 
+/// The space before the code is empty: what is damaged is the headers or what stands behind them.
+fn survives_changed(mut bytes: Vec<u8>, changes: &[(prop::sample::Index, u8)]) {
+    let full: Vec<usize> = (0..bytes.len()).filter(|at| *at < 128 || *at >= 0x1000).collect();
+    for (at, value) in changes {
+        bytes[full[at.index(full.len())]] = *value;
+    }
+    survives(&bytes);
+}
+
 proptest! {
     #[test]
     fn changed_bytes_of_aarch64(changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8)) {
-        let mut bytes = arm(&ARM);
-        let full: Vec<usize> = (0..bytes.len()).filter(|at| *at < 128 || *at >= 0x1000).collect();
-        for (at, value) in changes {
-            let at = full[at.index(full.len())];
-            bytes[at] = value;
-        }
-        survives(&bytes);
+        survives_changed(arm(&ARM), &changes);
     }
 
     /// Atomic operations, parts of pairs, jumps, calls, numbers that are loaded, and any word.
@@ -103,14 +106,7 @@ proptest! {
 
     #[test]
     fn changed_bytes(changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8)) {
-        let mut bytes = sample();
-        // The space before the code is empty: what is damaged is the headers or what stands behind them.
-        let full: Vec<usize> = (0..bytes.len()).filter(|at| *at < 128 || *at >= 0x1000).collect();
-        for (at, value) in changes {
-            let at = full[at.index(full.len())];
-            bytes[at] = value;
-        }
-        survives(&bytes);
+        survives_changed(sample(), &changes);
     }
 
     /// A real program has unwind information, imports and stubs.

@@ -2,9 +2,9 @@
 
 mod elf;
 
-use elf::Source;
-use holdup_model::sections::{SectionMap, SectionRole, SectionSource};
-use holdup_sections::lookup::{Inside, Loaded, Registers, Table, classify};
+use elf::{Source, roles};
+use holdup_model::sections::SectionSource;
+use holdup_sections::lookup::Registers;
 use holdup_sections::{Wanted, map};
 use iced_x86::code_asm::*;
 
@@ -25,16 +25,6 @@ fn entry((address, kind, lock, name): (u64, u16, u32, &str)) -> Vec<u8> {
     bytes.extend(&description);
     bytes.resize(bytes.len().next_multiple_of(4), 0);
     bytes
-}
-
-fn roles(map: &SectionMap, places: &[u64], registers: &Registers) -> String {
-    let table = Table::new(&[Loaded { map: Some(map), callees: &[], bias: 0 }]);
-    let letter = |at: &u64| match classify(&table, *at, registers, &|_| None) {
-        Some(Inside { role: SectionRole::Holder, .. }) => 'H',
-        Some(Inside { role: SectionRole::Waiter, .. }) => 'W',
-        None => '.',
-    };
-    places.iter().map(letter).collect()
 }
 
 fn flags(flags: u64) -> Registers {

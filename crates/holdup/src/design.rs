@@ -36,7 +36,7 @@ impl<const SIMULATED: bool> Planned<SIMULATED> {
 }
 
 /// The workload that replays a trace.
-pub(crate) const REPLAY: &str = "replay";
+pub(crate) const REPLAY: &str = holdup_catalogue::replay::DECLARED.id;
 
 impl Planned<false> {
     /// The checked plan that replays a trace, and its TOML.

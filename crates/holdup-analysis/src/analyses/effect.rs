@@ -61,6 +61,9 @@ impl Unit {
 
     /// Puts its word into what the statistics say, which know blocks.
     pub(crate) fn say(self, comparison: &mut Comparison) {
+        if self == Unit::Block {
+            return;
+        }
         let say = |text: &mut String| *text = text.replace(Unit::Block.word(), self.word());
         if let Verdict::Undecided { reason, .. } = &mut comparison.verdict {
             say(reason);

@@ -66,7 +66,7 @@ pub(super) fn explain(context: &Context<'_>) -> Cause {
             cause.sentence = format!("CPU saturation: tasks wait for a CPU {share} {of}{why}.");
             cause.missing.extend(missing);
             if verdict == FindingVerdict::Undecided {
-                cause.details.extend(behind_others(watched));
+                cause.details.extend(behind_others(&account::behind(watched, "behind other tasks")));
             }
         }
         None => {
@@ -118,14 +118,13 @@ fn not_cpu_bound(
     Some((FindingVerdict::Undecided, why, None))
 }
 
-fn behind_others(watched: &Watched<'_>) -> Option<String> {
-    let by = split(&account::behind(watched, "behind other tasks"), 3)?;
-    Some(format!("Other work that they wait behind: {by}."))
+fn behind_others(others: &[(String, f64)]) -> Option<String> {
+    split(others, 3).map(|by| format!("Other work that they wait behind: {by}."))
 }
 
 fn found(watched: &Watched<'_>, is_idle_known: bool, cause: &mut Cause) {
     let others = account::behind(watched, "behind other tasks");
-    cause.details.extend(behind_others(watched));
+    cause.details.extend(behind_others(&others));
     cause.details.extend(account::maintenance_on_cpu(watched));
     let fits = runnable(watched) <= watched.cpus;
     if fits {

@@ -311,6 +311,7 @@ fn counts(object: &Ebpf, shards: u32) -> Result<Counts, String> {
 fn histograms(object: &Ebpf, of: Shards, roles: usize) -> Result<(Vec<Vec<Buckets>>, Vec<CoarseBuckets>), String> {
     let all = array::<Histogram>(object, "histograms")?;
     let per_shard = roles.max(1) * HISTOGRAMS;
+    let is_shared = of.shards < of.cpus;
     let mut in_shards: Vec<CoarseBuckets> = (0..of.shards).map(|_| Box::new([0; BUCKETS / COARSE])).collect();
     let mut of_index = |index: usize| {
         let is_wait = matches!(index % HISTOGRAMS, HISTOGRAM_WAIT_WOKEN | HISTOGRAM_WAIT_PREEMPTED);
@@ -318,7 +319,7 @@ fn histograms(object: &Ebpf, of: Shards, roles: usize) -> Result<(Vec<Vec<Bucket
         for (shard, waits) in in_shards.iter_mut().enumerate() {
             let of_shard = all.get(&((shard * per_shard + index) as u32), 0).map_err(|e| e.to_string())?;
             buckets.iter_mut().zip(of_shard.buckets).for_each(|(sum, count)| *sum += count);
-            if is_wait {
+            if is_wait && !is_shared {
                 let coarse = of_shard.buckets.chunks_exact(COARSE).map(|fine| fine.iter().sum::<u64>());
                 waits.iter_mut().zip(coarse).for_each(|(sum, count)| *sum += count);
             }
@@ -327,7 +328,7 @@ fn histograms(object: &Ebpf, of: Shards, roles: usize) -> Result<(Vec<Vec<Bucket
     };
     let of_roles = (0..roles).map(|role| (0..HISTOGRAMS).map(|h| of_index(role * HISTOGRAMS + h)).collect());
     let of_roles = of_roles.collect::<Result<_, String>>()?;
-    if of.shards == of.cpus {
+    if !is_shared {
         return Ok((of_roles, in_shards));
     }
     let waits = array::<CoarseHistogram>(object, "cpu_waits")?;

@@ -7,7 +7,6 @@
 use crate::background::{Background, End};
 use crate::kernel::layout::{TIMING_BEGINS, TIMING_ENDS, TIMING_NOTHING, TIMINGS};
 use crate::kernel::load::found;
-use crate::kernel::stats::place;
 use aya::Ebpf;
 use aya::maps::{Array, MapData};
 use aya::programs::PerfEvent;
@@ -78,29 +77,25 @@ fn slices(end: &End, timing: &mut Array<MapData, u32>, events: &[Counter], timed
         }
     };
     let now = || timed.lock().unwrap_or_else(PoisonError::into_inner);
-    let room = STRATUM - SLICE - PATIENCE;
-    for number in 0_u32.. {
-        let before = room.mul_f64(place(number));
-        if end.wait(before) {
-            break;
-        }
-        let slice = number % (u32::MAX / TIMINGS as u32) * TIMINGS as u32;
-        let mut set = |what: usize| timing.set(0, slice + what as u32, 0).is_ok();
-        // Ends first: no fault that is timed ends without.
-        switch(Counter::enable);
-        let is_set = set(TIMING_BEGINS);
-        now().since = is_set.then(Instant::now);
-        let is_over = end.wait(SLICE);
-        let _still_timed = set(TIMING_ENDS);
-        {
-            let mut timed = now();
-            *timed = Timed { ended: timed.so_far(), since: None };
-        }
-        let is_over = end.wait(PATIENCE) || is_over;
-        switch(Counter::disable);
-        let _still_timed = set(TIMING_NOTHING);
-        if is_over || end.wait(room - before) {
-            break;
-        }
-    }
+    end.in_slices(
+        |_| (STRATUM, SLICE + PATIENCE),
+        |number| {
+            let slice = number % (u32::MAX / TIMINGS as u32) * TIMINGS as u32;
+            let mut set = |what: usize| timing.set(0, slice + what as u32, 0).is_ok();
+            // Ends first: no fault that is timed ends without.
+            switch(Counter::enable);
+            let is_set = set(TIMING_BEGINS);
+            now().since = is_set.then(Instant::now);
+            let is_over = end.wait(SLICE);
+            let _still_timed = set(TIMING_ENDS);
+            {
+                let mut timed = now();
+                *timed = Timed { ended: timed.so_far(), since: None };
+            }
+            let is_over = end.wait(PATIENCE) || is_over;
+            switch(Counter::disable);
+            let _still_timed = set(TIMING_NOTHING);
+            is_over
+        },
+    );
 }

@@ -16,12 +16,6 @@ const SHARE: f64 = 0.025;
 const FIRST_STRATUM: Duration = Duration::from_millis(100);
 const LONGEST_STRATUM: Duration = Duration::from_secs(1);
 
-/// Where the slice lies in each stratum, as a share of the room that there is: steps of the golden ratio, which come evenly
-/// everywhere. Always at the begin, slices would measure the start of programs, with its forks and page faults.
-pub(crate) fn place(stratum: u32) -> f64 {
-    (f64::from(stratum) * 0.618_033_988_749_894_9 + 0.5).fract()
-}
-
 /// How long each stratum is.
 fn stratum(number: u32) -> Duration {
     FIRST_STRATUM.saturating_mul(1 << number.min(8)).min(LONGEST_STRATUM)
@@ -48,24 +42,20 @@ impl Measuring {
 }
 
 fn slices(end: &End) -> Option<Duration> {
-    let mut measured = Duration::ZERO;
-    for number in 0.. {
-        let whole = stratum(number);
-        let slice = whole.mul_f64(SHARE);
-        let before = (whole - slice).mul_f64(place(number));
-        if end.wait(before) {
-            break;
-        }
+    let (mut measured, mut is_refused) = (Duration::ZERO, false);
+    let lengths = |number| (stratum(number), stratum(number).mul_f64(SHARE));
+    end.in_slices(lengths, |number| {
         let begun = Instant::now();
-        let enabled = aya::sys::enable_stats(aya::sys::Stats::RunTime).ok()?;
-        let is_over = end.wait(slice);
+        let Ok(enabled) = aya::sys::enable_stats(aya::sys::Stats::RunTime) else {
+            is_refused = true;
+            return true;
+        };
+        let is_over = end.wait(lengths(number).1);
         drop(enabled);
         measured += begun.elapsed();
-        if is_over || end.wait(whole - slice - before) {
-            break;
-        }
-    }
-    Some(measured)
+        is_over
+    });
+    (!is_refused).then_some(measured)
 }
 
 /// Run time, runs and runs that were left out of one program.
@@ -104,12 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slices_lie_everywhere_in_their_strata() {
-        let mut tenths = [0_u32; 10];
-        for number in 0..1000 {
-            tenths[(place(number) * 10.0) as usize] += 1;
-        }
-        assert!(tenths.iter().all(|count| (95..=105).contains(count)), "{tenths:?}");
+    fn strata_grow_up_to_a_second() {
         let lengths: Vec<u128> = (0..6).map(|number| stratum(number).as_millis()).collect();
         assert_eq!((lengths, stratum(u32::MAX)), (vec![100, 200, 400, 800, 1000, 1000], LONGEST_STRATUM));
     }

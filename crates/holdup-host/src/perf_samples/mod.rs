@@ -13,11 +13,11 @@ mod ring;
 
 pub use record::{Record, TaskRegisters, UserSide, parse};
 
-use crate::perf::{ATTRIBUTES_SIZE, Attributes, DISABLED, IOC_DISABLE, IOC_ENABLE, open};
+use crate::perf::{ATTRIBUTES_SIZE, Attributes, DISABLED, IOC_DISABLE, IOC_ENABLE, open, request};
 use crate::{Host, HostError};
 use ring::Ring;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fd::{AsFd, AsRawFd, OwnedFd};
+use rustix::fd::{AsFd, OwnedFd};
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::time::Duration;
@@ -155,13 +155,8 @@ impl Sampler {
     }
 
     fn switch(&self, how: rustix::ioctl::Opcode) -> Result<(), HostError> {
-        for (fd, _) in &self.events {
-            // SAFETY: these requests take a number by value and touch no memory of ours.
-            if unsafe { libc::ioctl(fd.as_raw_fd(), how as _, 0) } != 0 {
-                return Err(HostError::new("switch", &self.what, &io::Error::last_os_error()));
-            }
-        }
-        Ok(())
+        let switched = self.events.iter().try_for_each(|(event, _)| request(event, how, 0));
+        switched.map_err(|e| HostError::new("switch", &self.what, &e))
     }
 
     /// Waits until a ring is half full, `until` can be read or has been closed at its other end, or `longest` is over.

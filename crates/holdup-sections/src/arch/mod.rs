@@ -182,11 +182,14 @@ pub(crate) enum Change {
     Other,
 }
 
-/// What the registers of an architecture are for (its psABI).
+/// An architecture's names, and what its registers are for (its psABI).
 #[derive(Debug)]
 pub(crate) struct Abi {
+    pub(crate) id: &'static str,
+    pub(crate) machine: Machine,
+    /// What ELF files for it say.
+    pub(crate) elf: object::elf::Machine,
     pub(crate) registers: usize,
-    pub(crate) stack: usize,
     pub(crate) result: usize,
     pub(crate) arguments: &'static [usize],
     /// Those that a called function leaves as they are, without the stack pointer.
@@ -219,10 +222,6 @@ pub(crate) type Instructions<'a> = Box<dyn Iterator<Item = Instruction> + 'a>;
 
 /// What the analysis asks of an architecture.
 pub(crate) trait Architecture: Sync {
-    fn id(&self) -> &'static str;
-    fn machine(&self) -> Machine;
-    /// What ELF files for it say.
-    fn elf(&self) -> object::elf::Machine;
     fn abi(&self) -> &'static Abi;
     /// The instructions of code that begins at an address.
     fn instructions<'a>(&self, code: &'a [u8], at: u64) -> Instructions<'a>;

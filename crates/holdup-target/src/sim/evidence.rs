@@ -11,12 +11,15 @@ const DEFAULTS: &[&str] = &["switches", "critical-sections", "faults"];
 /// Those of a trace that is replayed.
 const DEFAULTS_OF_REPLAY: &[&str] = &["switches", "tasks"];
 
+fn defaults_of(kind: &str) -> &'static [&'static str] {
+    if kind == traces::KIND { DEFAULTS_OF_REPLAY } else { DEFAULTS }
+}
+
 /// The collectors that the simulator has by default for workloads of these kinds.
 pub(super) fn defaults<'a>(kinds: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for kind in kinds {
-        let of_kind = if kind == traces::KIND { DEFAULTS_OF_REPLAY } else { DEFAULTS };
-        for id in of_kind {
+        for id in defaults_of(kind) {
             if !all.iter().any(|known| known == id) {
                 all.push((*id).to_owned());
             }
@@ -27,8 +30,7 @@ pub(super) fn defaults<'a>(kinds: impl Iterator<Item = &'a str>) -> Vec<String> 
 
 /// Whether the simulator has the evidence of a collector for a workload of this kind.
 pub(super) fn has(id: &str, kind: &str) -> bool {
-    let defaults = if kind == traces::KIND { DEFAULTS_OF_REPLAY } else { DEFAULTS };
-    defaults.contains(&id) || id == "switch-outs" || id == timeline::ID
+    defaults_of(kind).contains(&id) || id == "switch-outs" || id == timeline::ID
 }
 
 /// Whether the simulator has the evidence of a collector for any workload of a plan.
@@ -132,14 +134,12 @@ const MOST_TASKS: usize = 32;
 /// By task of a trace, as the collector names them; which process a thread is of is not known.
 fn tasks(into: &mut Collected, seen: &WindowStats, replay: &Replay) {
     let Some(counted) = &seen.replay else { return };
-    let waited_s = |place: usize| {
-        let waits = &counted.waits[place];
-        waits.mean_ns().unwrap_or(0.0) * waits.count() as f64 / 1e9
-    };
+    let waited = counted.waits.iter().map(|waits| waits.mean_ns().unwrap_or(0.0) * waits.count() as f64 / 1e9);
+    let waited_s: Vec<f64> = waited.collect();
     let mut by_cpu: Vec<usize> = (0..replay.tasks.len()).collect();
     let mut by_wait = by_cpu.clone();
     by_cpu.sort_by_key(|place| std::cmp::Reverse(seen.cpu_ns[*place]));
-    by_wait.sort_by(|a, b| waited_s(*b).total_cmp(&waited_s(*a)));
+    by_wait.sort_by(|a, b| waited_s[*b].total_cmp(&waited_s[*a]));
     let mut kept: Vec<usize> = by_cpu.iter().take(MOST_TASKS).chain(by_wait.iter().take(MOST_TASKS)).copied().collect();
     kept.sort_unstable();
     kept.dedup();
@@ -149,7 +149,7 @@ fn tasks(into: &mut Collected, seen: &WindowStats, replay: &Replay) {
         let waits = &counted.waits[*place];
         let values = [
             ("task_on_cpu_s", "s", seen.cpu_ns[*place] as f64 / 1e9),
-            ("task_without_cpu_s", "s", waited_s(*place)),
+            ("task_without_cpu_s", "s", waited_s[*place]),
             ("task_switches", "1", waits.count() as f64),
         ];
         let items = values.into_iter().filter(|(.., value)| *value > 0.0);

@@ -107,7 +107,7 @@ pub(crate) fn drop_unavailable_factors(mut plan: Plan) -> (Plan, Vec<String>) {
         plan.collectors = evidence::defaults(plan.workloads.iter().map(|used| used.kind.as_str()));
     }
     let (has, have_not): (Vec<String>, Vec<String>) =
-        plan.collectors.iter().cloned().partition(|id| evidence::availability(id, &plan).is_usable());
+        std::mem::take(&mut plan.collectors).into_iter().partition(|id| evidence::availability(id, &plan).is_usable());
     plan.collectors = has;
     for id in have_not {
         notes.push(format!("collector {id} is left out: a simulated machine does not have it"));

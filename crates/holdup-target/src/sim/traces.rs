@@ -9,10 +9,10 @@ use holdup_traces::Reduction;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The workload that replays them.
-pub(crate) const KIND: &str = "replay";
+pub(crate) const KIND: &str = replay::DECLARED.id;
 /// How much longer than its trace a trial may take, unless the plan says.
 const MOST_TIMES: u64 = 10;
 /// What short traces have beside that, ns.
@@ -26,9 +26,13 @@ struct TraceFile {
     notes: Vec<String>,
 }
 
-/// Every trace of a plan's arms, read once.
+/// Every trace of a plan's arms.
 #[derive(Default)]
-pub(super) struct Traces(BTreeMap<PathBuf, TraceFile>);
+pub(super) struct Traces(BTreeMap<PathBuf, Arc<TraceFile>>);
+
+/// Those that this process has read: a run asks for them before it begins, for its estimate, and in each session, and one can
+/// have a gigabyte.
+static READ: Mutex<BTreeMap<PathBuf, Arc<TraceFile>>> = Mutex::new(BTreeMap::new());
 
 /// The parameters of an arm that replays; `None` for any other.
 fn replayed(plan: &Plan, arm: &Arm) -> Result<Option<replay::Parameters>, Problem> {
@@ -45,10 +49,14 @@ impl Traces {
         let mut all = Traces::default();
         for arm in arms {
             let Some(replay::Parameters { trace, .. }) = replayed(plan, arm)? else { continue };
-            if let Entry::Vacant(new) = all.0.entry(trace) {
-                let file = read(new.key())?;
-                new.insert(file);
-            }
+            let file = match READ.lock().unwrap_or_else(PoisonError::into_inner).entry(trace.clone()) {
+                Entry::Occupied(known) => known.get().clone(),
+                Entry::Vacant(new) => {
+                    let file = Arc::new(read(&trace)?);
+                    new.insert(file).clone()
+                }
+            };
+            all.0.insert(trace, file);
         }
         Ok(all)
     }

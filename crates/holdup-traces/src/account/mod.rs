@@ -34,6 +34,17 @@ pub(crate) const LONGEST_NS: u64 = 30 * 86_400 * 1_000_000_000;
 /// Waits that have not ended are said from here on: the last moment of every trace of a busy host has some that just began.
 const SAID_OPEN_NS: u64 = 1_000_000;
 
+/// What is said of switches that others show to be missing.
+pub(crate) fn missing(switches: u64) -> String {
+    let are = if switches == 1 { "switch is" } else { "switches are" };
+    format!("{switches} {are} missing between others")
+}
+
+/// What is said of events beyond [`MOST_CPUS`] or [`LONGEST_NS`].
+pub(crate) fn impossible(events: u64) -> String {
+    format!("{events} events name a CPU or a time that cannot be")
+}
+
 /// The account of a trace under way.
 pub struct Account {
     selection: Selection,
@@ -401,11 +412,10 @@ impl Account {
             notes.push(format!("{count}, in {losses} gaps: counts are too low, and times are missing"));
         }
         if missed > 0 {
-            let switches = if missed == 1 { "switch is" } else { "switches are" };
-            notes.push(format!("{missed} {switches} missing between others"));
+            notes.push(missing(missed));
         }
         if refused > 0 {
-            notes.push(format!("{refused} events name a CPU or a time that cannot be"));
+            notes.push(impossible(refused));
         }
         if !self.has_waits() {
             notes.push(

@@ -5,7 +5,7 @@
 
 mod task;
 
-use crate::account::{LONGEST_NS, MOST_CPUS};
+use crate::account::{LONGEST_NS, MOST_CPUS, impossible, missing};
 use crate::event::{Event, Left, Name, TaskId, What};
 use holdup_model::{Problem, Replay, ReplayStep, SparseHistogram, TaskBegin};
 use std::collections::BTreeMap;
@@ -379,10 +379,10 @@ impl Reduction {
             notes.push(format!("{count}, in {losses} gaps: tasks sleep there for as long as nothing is known of them"));
         }
         if missed > 0 {
-            notes.push(format!("{missed} switches are missing between others: what they end is cut there"));
+            notes.push(format!("{}: what they end is cut there", missing(missed)));
         }
         if refused > 0 {
-            notes.push(format!("{refused} events name a CPU or a time that cannot be"));
+            notes.push(impossible(refused));
         }
         if !self.has_wakeups {
             notes.push(

@@ -31,8 +31,10 @@ pub(crate) struct Own {
 const OTHERS: &[usize] = &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 30];
 
 static ABI: Abi = Abi {
+    id: "aarch64",
+    machine: Machine::Aarch64,
+    elf: object::elf::EM_AARCH64,
     registers: 32,
-    stack: SP,
     result: 0,
     arguments: &[0, 1, 2, 3, 4, 5, 6, 7],
     kept: &[19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29],
@@ -62,18 +64,6 @@ static ABI: Abi = Abi {
 };
 
 impl Architecture for Rules {
-    fn id(&self) -> &'static str {
-        "aarch64"
-    }
-
-    fn machine(&self) -> Machine {
-        Machine::Aarch64
-    }
-
-    fn elf(&self) -> object::elf::Machine {
-        object::elf::EM_AARCH64
-    }
-
     fn abi(&self) -> &'static Abi {
         &ABI
     }

@@ -22,8 +22,10 @@ const RSP: usize = 4;
 const OTHERS: &[usize] = &[0, 1, 2, 6, 7, 8, 9, 10, 11];
 
 static ABI: Abi = Abi {
+    id: "x86-64",
+    machine: Machine::X86_64,
+    elf: object::elf::EM_X86_64,
     registers: 16,
-    stack: RSP,
     result: RAX,
     arguments: &[7, 6, 2, 1, 8, 9],
     kept: &[3, 5, 12, 13, 14, 15],
@@ -53,18 +55,6 @@ static ABI: Abi = Abi {
 };
 
 impl Architecture for Rules {
-    fn id(&self) -> &'static str {
-        "x86-64"
-    }
-
-    fn machine(&self) -> Machine {
-        Machine::X86_64
-    }
-
-    fn elf(&self) -> object::elf::Machine {
-        object::elf::EM_X86_64
-    }
-
     fn abi(&self) -> &'static Abi {
         &ABI
     }
