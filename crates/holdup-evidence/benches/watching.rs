@@ -19,6 +19,9 @@ mod arguments;
 mod background;
 #[path = "by_hand/bare.rs"]
 mod bare;
+#[path = "../src/kernel/call.rs"]
+#[allow(dead_code, reason = "faults that are timed in slices use more of it")]
+mod call;
 #[path = "by_hand/cpu_time.rs"]
 mod cpu_time;
 #[path = "by_hand/loads.rs"]

@@ -95,9 +95,10 @@ fn two_that_compute_on_one_cpu_leave_it_at_the_end_of_their_slices() {
     };
     let all: u64 = count("run_queue_wait_ns").iter().map(|(_, count)| count).sum();
     assert!(all as f64 >= least, "{all}");
-    // Where these have a table of their own it is read a moment later.
+    // Where these have a table of their own it is read a moment later, on a busy machine some switches later.
     let of_cpus = count("run_queue_wait_by_cpu_ns");
-    assert!(matches!(of_cpus[..], [(Some("1"), n)] if n.abs_diff(all) <= 3), "{of_cpus:?} {all}");
+    let moved = 3.max(all / 20);
+    assert!(matches!(of_cpus[..], [(Some("1"), n)] if n.abs_diff(all) <= moved), "{of_cpus:?} {all}");
 }
 
 /// In this thread alone, 64 CPUs are possible here. Tables are made for them, and with more than 16 they share shards.

@@ -2,17 +2,19 @@
 //!
 //! A program at the end of each fault costs it a microsecond, of which the program takes a seventh: the rest is perf's
 //! (kernel/events/core.c: `___perf_sw_event`, `__perf_event_overflow`, v6.18). So the events are off most of the time, and the
-//! program at the begin returns immediately.
+//! programs at the begin are attached for the slices only.
 
 use crate::background::{Background, End};
+use crate::kernel::call::at_tracepoint;
 use crate::kernel::layout::{TIMING_BEGINS, TIMING_ENDS, TIMING_NOTHING, TIMINGS};
 use crate::kernel::load::found;
 use aya::Ebpf;
 use aya::maps::{Array, MapData};
-use aya::programs::PerfEvent;
+use aya::programs::{BtfTracePoint, PerfEvent, ProgramFd};
 use holdup_host::Host;
 use holdup_host::perf::Counter;
-use std::os::fd::AsFd as _;
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -44,7 +46,7 @@ pub(crate) struct FaultSlices {
 }
 
 impl FaultSlices {
-    /// Makes the events, with the program of the loaded object that is not attached, and begins.
+    /// Makes the events, with the programs of the loaded object that are not attached, and begins.
     pub(crate) fn begin(host: &Host, object: &mut Ebpf, cpus: &[u32]) -> Result<Self, String> {
         let map = object.take_map("fault_timing").ok_or("the object has no map fault_timing")?;
         let mut timing: Array<MapData, u32> = Array::try_from(map).map_err(|e| e.to_string())?;
@@ -52,9 +54,14 @@ impl FaultSlices {
         let program = program.fd().map_err(|e| e.to_string())?;
         let events = cpus.iter().map(|cpu| host.at_minor_faults(*cpu, program.as_fd()));
         let events = events.collect::<Result<Vec<Counter>, _>>().map_err(|e| e.to_string())?;
+        let begins = FAULT_BEGINS.into_iter().map(|name| {
+            let program: &mut BtfTracePoint = found(object, name)?;
+            program.fd().and_then(|fd| Ok(fd.try_clone()?)).map_err(|e| e.to_string())
+        });
+        let begins = begins.collect::<Result<Vec<ProgramFd>, _>>()?;
         let timed = Arc::new(Mutex::new(Timed::default()));
         let shared = timed.clone();
-        let thread = Background::begin("faults", move |end| slices(end, &mut timing, &events, &shared))?;
+        let thread = Background::begin("faults", move |end| slices(end, &mut timing, (&begins, &events), &shared))?;
         Ok(FaultSlices { timed, until_edge: Duration::ZERO, _thread: thread })
     }
 
@@ -66,10 +73,20 @@ impl FaultSlices {
     }
 }
 
-/// The program that is run in slices.
-pub(crate) const MINOR_FAULT_ENDS: &str = "minor_fault_ends";
+const MINOR_FAULT_ENDS: &str = "minor_fault_ends";
+const FAULT_BEGINS: [&str; 2] = ["user_fault_begins", "kernel_fault_begins"];
 
-fn slices(end: &End, timing: &mut Array<MapData, u32>, events: &[Counter], timed: &Mutex<Timed>) {
+/// Whether a program is run in slices.
+pub(crate) fn is_in_slices(program: &str) -> bool {
+    program == MINOR_FAULT_ENDS || FAULT_BEGINS.contains(&program)
+}
+
+fn slices(
+    end: &End,
+    timing: &mut Array<MapData, u32>,
+    (begins, events): (&[ProgramFd], &[Counter]),
+    timed: &Mutex<Timed>,
+) {
     // A CPU that went offline has no faults.
     let switch = |how: fn(&Counter) -> Result<(), holdup_host::HostError>| {
         for event in events {
@@ -84,7 +101,9 @@ fn slices(end: &End, timing: &mut Array<MapData, u32>, events: &[Counter], timed
             let mut set = |what: usize| timing.set(0, slice + what as u32, 0).is_ok();
             // Ends first: no fault that is timed ends without.
             switch(Counter::enable);
-            let is_set = set(TIMING_BEGINS);
+            let attached: io::Result<Vec<OwnedFd>> =
+                begins.iter().map(|program| at_tracepoint(program.as_fd())).collect();
+            let is_set = attached.is_ok() && set(TIMING_BEGINS);
             now().since = is_set.then(Instant::now);
             let is_over = end.wait(SLICE);
             let _still_timed = set(TIMING_ENDS);
@@ -93,6 +112,7 @@ fn slices(end: &End, timing: &mut Array<MapData, u32>, events: &[Counter], timed
                 *timed = Timed { ended: timed.so_far(), since: None };
             }
             let is_over = end.wait(PATIENCE) || is_over;
+            drop(attached);
             switch(Counter::disable);
             let _still_timed = set(TIMING_NOTHING);
             is_over

@@ -1,6 +1,6 @@
 //! Loading the object with the parts of a window, and attaching its programs.
 
-use crate::kernel::fault_slices::MINOR_FAULT_ENDS;
+use crate::kernel::fault_slices::is_in_slices;
 use crate::kernel::layout::{HISTOGRAMS, SECTION_HISTOGRAMS, TaskRecord, read};
 use crate::kernel::table::Images;
 use crate::kernel::watch::OffCpu;
@@ -189,7 +189,7 @@ fn create(purpose: &Purpose<'_>, btf: &Btf, switch_has_state: bool) -> Result<Lo
         }
     }
     if samples_faults {
-        programs.retain(|program| program.name != MINOR_FAULT_ENDS);
+        programs.retain(|program| !is_in_slices(program.name));
     }
     for walk in ["find_tasks", "cut_tasks"].into_iter().take(1 + usize::from(parts.has("want_account"))) {
         let tasks: &mut Iter = found(&mut object, walk)?;

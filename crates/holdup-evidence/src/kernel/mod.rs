@@ -5,6 +5,7 @@
 
 pub(crate) mod analysed;
 mod cache;
+mod call;
 mod collector;
 mod counts;
 mod fault_slices;

@@ -1,11 +1,12 @@
 //! The cost of loaded programs, by the kernel's own account.
 
+use super::call::call;
 use crate::background::{Background, End};
 use aya::Ebpf;
 use aya::programs::Program;
-use aya_obj::generated::{bpf_attr, bpf_cmd, bpf_prog_info};
+use aya_obj::generated::{bpf_attr, bpf_attr__bindgen_ty_9, bpf_cmd, bpf_prog_info};
 use holdup_model::evidence::BpfCost;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 /// The part of the time in which run times are measured. To measure adds two readings of the clock to each run of every
@@ -59,18 +60,17 @@ fn slices(end: &End) -> Option<Duration> {
 }
 
 /// Run time, runs and runs that were left out of one program.
-fn of_program(fd: i32) -> Option<(u64, u64, u64)> {
-    // SAFETY: integers and bit fields of them, which 0 is a value of; the attributes have the shape that the command
-    // expects, and the buffer has the length that they state.
-    unsafe {
-        let (mut info, mut attributes): (bpf_prog_info, bpf_attr) = (std::mem::zeroed(), std::mem::zeroed());
-        attributes.info.bpf_fd = u32::try_from(fd).ok()?;
-        attributes.info.info_len = size_of::<bpf_prog_info>() as u32;
-        attributes.info.info = &raw mut info as u64;
-        let command = bpf_cmd::BPF_OBJ_GET_INFO_BY_FD as libc::c_long;
-        let result = libc::syscall(libc::SYS_bpf, command, &raw mut attributes, size_of::<bpf_attr>());
-        (result == 0).then_some((info.run_time_ns, info.run_cnt, info.recursion_misses))
-    }
+fn of_program(fd: BorrowedFd<'_>) -> Option<(u64, u64, u64)> {
+    // SAFETY: integers and bit fields of them, which 0 is a value of.
+    let (mut info, mut attributes): (bpf_prog_info, bpf_attr) = unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
+    attributes.info = bpf_attr__bindgen_ty_9 {
+        bpf_fd: u32::try_from(fd.as_raw_fd()).ok()?,
+        info_len: size_of::<bpf_prog_info>() as u32,
+        info: &raw mut info as u64,
+    };
+    // SAFETY: the buffer has the length that the attributes state.
+    unsafe { call(bpf_cmd::BPF_OBJ_GET_INFO_BY_FD, &mut attributes) }.ok()?;
+    Some((info.run_time_ns, info.run_cnt, info.recursion_misses))
 }
 
 /// The sum over the object's loaded programs so far, and the runs that the kernel left out because the program was running
@@ -81,7 +81,7 @@ pub(crate) fn of(object: &Ebpf) -> (BpfCost, u64) {
     let mut missed = 0;
     for (_, program) in object.programs().filter(|(_, program)| !matches!(program, Program::Iter(_))) {
         let Ok(fd) = program.fd() else { continue };
-        let Some((run_ns, runs, left_out)) = of_program(fd.as_fd().as_raw_fd()) else { continue };
+        let Some((run_ns, runs, left_out)) = of_program(fd.as_fd()) else { continue };
         cost.run_ns += run_ns;
         cost.runs += runs;
         missed += left_out;
