@@ -101,6 +101,21 @@ fn two_that_compute_on_one_cpu_leave_it_at_the_end_of_their_slices() {
     assert!(matches!(of_cpus[..], [(Some("1"), n)] if n.abs_diff(all) <= moved), "{of_cpus:?} {all}");
 }
 
+/// Why a task is asked to leave is read off the stack: in full at first, later in one word of it, which has to say the same.
+fn wake_ups_and_ends_of_slices_are_told_apart() {
+    need("switches");
+    let busy: Vec<Shell> = (0..2).map(|_| Shell::run("exec taskset -c 1 sh -c 'while :; do :; done'")).collect();
+    let often = Shell::run("exec taskset -c 1 perl -e 'while (1) { select undef, undef, undef, 0.0005 }'");
+    std::thread::sleep(Duration::from_millis(200));
+    let subjects = [("busy", &busy[0]), ("busy", &busy[1]), ("often", &often)];
+    let seen = watch(&["switches"], &subjects, Duration::from_secs(3)).remove(0);
+    show(&seen);
+    for cause in ["wake-up", "slice end"] {
+        assert!(value(&seen, "preempted_by_cause", &format!("busy: {cause}")) >= 10.0, "{cause}");
+    }
+    assert!(!seen.coverage.notes.iter().any(|note| note.contains("looked at twice")), "{:?}", seen.coverage);
+}
+
 /// In this thread alone, 64 CPUs are possible here. Tables are made for them, and with more than 16 they share shards.
 fn say_that_64_cpus_are_possible() {
     let possible = tempfile::NamedTempFile::new().unwrap();
@@ -356,6 +371,7 @@ fn single_tasks_add_up_to_the_account() {
 holdup_testkit::tests!(
     single_tasks_add_up_to_the_account,
     two_that_compute_on_one_cpu_leave_it_at_the_end_of_their_slices,
+    wake_ups_and_ends_of_slices_are_told_apart,
     waits_are_of_their_cpu_where_cpus_share_shards,
     faults_are_counted_and_timed,
     faults_that_are_timed_in_slices_are_as_many_and_take_as_long,

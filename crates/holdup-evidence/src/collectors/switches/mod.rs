@@ -94,6 +94,11 @@ fn report(window: &WindowCounts, collected: &mut Collected) -> Result<u64, Strin
         0 => EvidenceItem::absent("causes_inferred", "share", "no task was preempted"),
         all => EvidenceItem::new("causes_inferred", "share", window.counts.inferred as f64 / all as f64),
     });
+    if window.counts.causes_mistaken > 0 {
+        let checked = window.counts.causes_mistaken;
+        let note = "causes that were looked at twice were the other one: up to 64 times as many may be wrong between wake-up and slice end";
+        collected.coverage.notes.push(format!("{checked} {note}"));
+    }
     let mut pairs: Vec<(String, PairCounts)> = window
         .rows::<Pair, PairCounts>("preempted_by")?
         .iter()

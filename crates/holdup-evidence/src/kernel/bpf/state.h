@@ -180,6 +180,7 @@ struct counts {
 	u64 off_cpu_ns[ROLES];
 	u64 migrated[ROLES];
 	u64 inferred;
+	u64 causes_mistaken;
 	u64 clock_backwards;
 	u64 no_storage;
 	u64 no_wakeup;
