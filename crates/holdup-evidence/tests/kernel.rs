@@ -102,7 +102,7 @@ fn two_that_compute_on_one_cpu_leave_it_at_the_end_of_their_slices() {
 }
 
 /// Why a task is asked to leave is read off the stack: in full at first, later in one word of it, which has to say the same.
-fn wake_ups_and_ends_of_slices_are_told_apart() {
+fn wake_ups_and_ends_of_slices_are_different_causes() {
     need("switches");
     let busy: Vec<Shell> = (0..2).map(|_| Shell::run("exec taskset -c 1 sh -c 'while :; do :; done'")).collect();
     let often = Shell::run("exec taskset -c 1 perl -e 'while (1) { select undef, undef, undef, 0.0005 }'");
@@ -371,7 +371,7 @@ fn single_tasks_add_up_to_the_account() {
 holdup_testkit::tests!(
     single_tasks_add_up_to_the_account,
     two_that_compute_on_one_cpu_leave_it_at_the_end_of_their_slices,
-    wake_ups_and_ends_of_slices_are_told_apart,
+    wake_ups_and_ends_of_slices_are_different_causes,
     waits_are_of_their_cpu_where_cpus_share_shards,
     faults_are_counted_and_timed,
     faults_that_are_timed_in_slices_are_as_many_and_take_as_long,

@@ -39,7 +39,7 @@ struct {
 #define ASKING_BYTES 768
 #define ASKING_CHUNK 16
 
-/* Where in this part, as far as that is known: the frames up to there are the same whoever asks, until another program is attached
+/* Where in this part, as far as that is known: the frames up to there are the same for all that ask, until another program is attached
  * to the tracepoint. To follow the stack takes some microseconds, in the way of the task that was woken; to look at two words a
  * tenth of that. */
 struct asking {
@@ -62,7 +62,7 @@ struct {
 	__type(value, struct asking);
 } asking SEC(".maps");
 
-/* So often it has to agree before it is believed; then it is checked for one request in so many. */
+/* How often it has to agree before it is believed; then it is checked for one request in ASKING_CHECKED. */
 #define ASKING_AGREED 8
 #define ASKING_CHECKED 64
 
