@@ -42,7 +42,7 @@ pub(crate) fn members(all: &[Stat], subjects: &[Subject]) -> Result<Vec<(String,
         let members = descendants(all, &[subject.pid]);
         found.extend(
             all.iter()
-                .filter(|s| s.pid == subject.pid || members.contains(&s.pid))
+                .filter(|s| s.pid == subject.pid || members.binary_search(&s.pid).is_ok())
                 .map(|s| (subject.role.clone(), s.clone())),
         );
     }

@@ -33,7 +33,7 @@ static META: Meta = Meta {
            pages smaller than 2 MB and the huge page of zeros count as small; and a fault of one thread counts as huge that \
            happens while another one of its process maps a huge page.\n\n\
            `holdup watch` and `holdup exporter` time the faults that begin in slices of 25 ms, two a second, and count them as of the \
-           whole time (`timed_share`), because the events cost each fault a microsecond; `--all-faults` times all. Minor faults \
+           whole time (`timed_share`), because the events cost each fault a microsecond; in between no program runs at a minor fault. `--all-faults` times all. Minor faults \
            that take more than 10 ms are left out of slices.\n\n\
            With `critical-sections` beside it, faults of a task that held a lock are reported by the lock: the user \
            instruction pointer at the fault is looked up in the section map.\n\n\

@@ -20,7 +20,9 @@ static META: Meta = Meta {
            woke up, at the end of its slice, because a lazy request was promoted at the tick while it was in the kernel, \
            by a higher class, throttled, other (sched_yield, a change of affinity, cond_resched without a request). From \
            6.18 on the cause comes from sched_set_need_resched, when the task was asked to leave; before, it is inferred \
-           from how much of its slice the task had run, and `causes_inferred` says so.\n\n\
+           from how much of its slice the task had run, and `causes_inferred` says so. Whether a wake-up asks or the code that \
+           charges time (a slice is over) is seen on the kernel's stack: on all of it at first, then in two words of it, which \
+           are checked against the whole stack for one request in 64; mistakes are counted in a note.\n\n\
            A wait for a CPU begins when the task is woken up (sched_wakeup), or when it left the CPU while it was runnable. (The \
            kernel's own account, sched_info.run_delay, is not used: it leaves out the time from a wake-up to the switch \
            that it causes, because the clock of the run queue is not read anew in between.) Histograms are log-linear, at \
