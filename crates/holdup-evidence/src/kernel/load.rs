@@ -1,5 +1,6 @@
 //! Loading the object with the parts of a window, and attaching its programs.
 
+use crate::arch;
 use crate::kernel::fault_slices::MINOR_FAULT_ENDS;
 use crate::kernel::layout::{HISTOGRAMS, SECTION_HISTOGRAMS, TaskRecord, read};
 use crate::kernel::table::Images;
@@ -106,7 +107,9 @@ pub(crate) struct Purpose<'a> {
 /// The programs to load, those that this kernel has tracepoints for, and the constants that say which these are.
 fn programs(purpose: &Purpose<'_>, btf: &Btf) -> (Vec<Program>, Vec<&'static str>) {
     let (mut programs, mut constants): (Vec<Program>, Vec<&str>) = (Vec::new(), Vec::new());
-    for program in FIRST.into_iter().chain(RESCHED).chain(purpose.parts.programs()) {
+    let faults = arch::PROGRAMS.filter(|_| purpose.parts.has("want_faults")).map_or(&[][..], |known| known.fault_begins);
+    // The ends of faults first: none that is timed ends without.
+    for program in FIRST.into_iter().chain(RESCHED).chain(purpose.parts.programs()).chain(faults.iter().copied()) {
         if let At::TracepointIfAny(name, constant) = program.at {
             if constants.contains(&constant) || !has_tracepoint(btf, name) {
                 continue;
@@ -150,11 +153,14 @@ fn create(purpose: &Purpose<'_>, btf: &Btf, switch_has_state: bool) -> Result<Lo
         ("counts_transparent", flag(cpus <= MOST_CPUS_OF_A_BATCH)),
     ];
     values.extend(parts.switches().chain(present.iter().copied()).map(|name| (name, 1)));
+    let machine = arch::PROGRAMS.ok_or("the programs were not written for this architecture")?;
+    values.extend(machine.constants);
     let mut loader = EbpfLoader::new();
     loader.btf(Some(btf)).allow_unsupported_maps().verifier_log_level(VerifierLogLevel::DEBUG);
     for (name, value) in &values {
         loader.override_global(name, value, true);
     }
+    loader.override_global("signature_bits", &machine.signature_bits, true);
     loader.override_global("tick_function", &addresses.tick, true);
     loader.override_global("charge_begin", &addresses.charge.0, true);
     loader.override_global("charge_length", &addresses.charge.1, true);

@@ -1,5 +1,6 @@
 //! Page faults of the tasks under test: how long, what kind, and whether a lock was held.
 
+use crate::arch;
 use crate::kernel::layout::{FAULTS as KINDS_OF_FAULTS, HISTOGRAM_FAULT, SECTION_FAULT};
 use crate::kernel::{At, KernelCollector, Part, Program, WindowCounts};
 use crate::reading::{Produces, histogram};
@@ -12,8 +13,6 @@ static PART: Part = Part {
     programs: &[
         Program { name: "minor_fault_ends", at: At::Event(SoftwareEvent::PageFaultsMin, 1) },
         Program { name: "major_fault_ends", at: At::Event(SoftwareEvent::PageFaultsMaj, 1) },
-        Program { name: "user_fault_begins", at: At::Tracepoint("page_fault_user") },
-        Program { name: "kernel_fault_begins", at: At::Tracepoint("page_fault_kernel") },
     ],
     rings: &[],
 };
@@ -88,7 +87,12 @@ fn report(window: &WindowCounts, collected: &mut Collected) -> Result<u64, Strin
             collected.items.push(EvidenceItem::labelled("faults", label, "1", count as f64));
         }
         collected.items.push(EvidenceItem::labelled("fault_s", role, "s", c.fault_ns[index] as f64 / 1e9));
-        collected.items.push(EvidenceItem::labelled("first_touch", role, "1", c.first_touch[index] as f64));
+        collected.items.push(if arch::PROGRAMS.is_some_and(|known| known.knows_first_touch) {
+            EvidenceItem::labelled("first_touch", role, "1", c.first_touch[index] as f64)
+        } else {
+            let why = "what sees a fault begin on this architecture does not show whether a page table entry was there";
+            EvidenceItem { label: Some(role.clone()), ..EvidenceItem::absent("first_touch", "1", why) }
+        });
         collected.histograms.extend(histogram("fault_ns", role, window.histogram(index, HISTOGRAM_FAULT)));
     }
     for section in window.sections.iter().filter(|s| s.counts.faults > 0) {

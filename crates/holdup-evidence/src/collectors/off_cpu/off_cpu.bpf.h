@@ -12,8 +12,6 @@ enum stack_sizes { STACK_FRAMES = 64 };
 SHARED(enum, stack_sizes);
 #define STACK_BYTES 16384
 #define STACK_CHUNK 512
-/* The selector of code of 64 bits (arch/x86/include/asm/segment.h:__USER_CS). */
-#define USER_CS 0x33
 
 enum stack_kind { STACK_OFF, STACK_WAKER, STACK_EXEC, STACK_FORK, STACK_LEFT, STACK_BACK };
 SHARED(enum, stack_kind);
@@ -155,7 +153,7 @@ INLINE void copy_user_side(struct stack_sample *s, struct task_struct *task)
 		return;
 	regs = (void *)bpf_task_pt_regs(task);
 	s->user = USER_OTHER;
-	if (register_of(regs, regs_cs) != USER_CS)
+	if ((register_of(regs, regs_mode) & mode_mask) != mode_of_64_bits)
 		return;
 	s->user = USER_BITS64;
 	s->ip = register_of(regs, regs_ip);

@@ -49,7 +49,7 @@ INLINE u32 may_be_charged(u64 *ctx)
 		if (bpf_probe_read_kernel(words, sizeof(words), (char *)ctx + at))
 			return 1;
 		for (int i = 0; i < ASKING_CHUNK; i++)
-			if (words[i] - charge_begin < charge_length)
+			if ((words[i] | signature_bits) - charge_begin < charge_length)
 				return 1;
 	}
 	return 0;
