@@ -35,7 +35,6 @@ pub(super) const PROGRAMS: Option<Programs> = Some(Programs {
     fault_begins: &[Program { name: "counted_fault_begins", at: At::Event(SoftwareEvent::PageFaults, 1) }],
     knows_first_touch: false,
 });
-pub(super) const UNWINDS: bool = false;
 
 /// x0 to x30, sp, PSTATE.
 const REGISTERS: [u16; 33] = {

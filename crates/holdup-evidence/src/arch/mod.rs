@@ -34,11 +34,8 @@ pub(crate) struct Programs {
     pub(crate) knows_first_touch: bool,
 }
 
-/// `None` where the BPF programs were not tried.
+/// `None` where neither the BPF programs nor call stacks were tried.
 pub(crate) const PROGRAMS: Option<Programs> = here::PROGRAMS;
-
-/// Whether call stacks are unwound on it.
-pub(crate) const UNWINDS: bool = here::UNWINDS;
 
 /// The name of a system call, where the numbers are known.
 pub(crate) fn syscall_name(number: u32) -> Option<&'static str> {

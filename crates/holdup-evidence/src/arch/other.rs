@@ -3,7 +3,6 @@
 use super::Programs;
 
 pub(super) const PROGRAMS: Option<Programs> = None;
-pub(super) const UNWINDS: bool = false;
 
 pub(super) fn syscall_name(_number: u32) -> Option<&'static str> {
     None

@@ -35,7 +35,6 @@ pub(super) const PROGRAMS: Option<Programs> = Some(Programs {
     ],
     knows_first_touch: true,
 });
-pub(super) const UNWINDS: bool = true;
 
 pub(super) fn syscall_name(number: u32) -> Option<&'static str> {
     syscalls::Sysno::new(number as usize).map(|known| known.name())

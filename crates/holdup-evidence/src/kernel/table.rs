@@ -265,7 +265,7 @@ mod tests {
         assert_eq!(spans, [(0x1010, 0x1020), (0x1020, 0x1024), (0x1040, 0x1050), (0x1060, 0x1068)]);
         let held: Vec<[u8; 2]> = images.entries().iter().map(|e| [e.meaning[0].held, e.meaning[1].held]).collect();
         assert_eq!(held, [[0, 2], [0, 1], [1, 2], [3, 2]]);
-        assert_eq!(images.entries()[1].meaning[0].reg, 80);
+        assert_eq!(Some(images.entries()[1].meaning[0].reg), place(0));
         assert_eq!(images.images()[1], Image { begin: 0x1010, end: 0x1068, first: 0, count: 4, unknown_off_cpu: 0 });
     }
 

@@ -24,6 +24,8 @@ struct stack_sample {
 	u64 ip;
 	u64 sp;
 	u64 bp;
+	/* The register of the return address, where a call leaves it in one. */
+	u64 lr;
 	u32 pid;
 	u32 tid;
 	/* ROLES for a task that is not watched. */
@@ -148,7 +150,7 @@ INLINE void copy_user_side(struct stack_sample *s, struct task_struct *task)
 
 	s->user = USER_NONE;
 	s->stack_bytes = 0;
-	s->ip = s->sp = s->bp = 0;
+	s->ip = s->sp = s->bp = s->lr = 0;
 	if (task->flags & (PF_KTHREAD | PF_IO_WORKER | PF_USER_WORKER))
 		return;
 	regs = (void *)bpf_task_pt_regs(task);
@@ -159,6 +161,7 @@ INLINE void copy_user_side(struct stack_sample *s, struct task_struct *task)
 	s->ip = register_of(regs, regs_ip);
 	s->sp = register_of(regs, regs_sp);
 	s->bp = register_of(regs, regs_bp);
+	s->lr = register_of(regs, regs_lr);
 	for (u32 i = 0; i < STACK_BYTES / STACK_CHUNK; i++) {
 		if (bpf_probe_read_user(&stack[i * STACK_CHUNK], STACK_CHUNK, (void *)(s->sp + i * STACK_CHUNK)))
 			break;
@@ -319,7 +322,7 @@ int is_waking(u64 *ctx)
 		s->role = ROLES;
 		s->user = USER_NONE;
 		s->stack_bytes = 0;
-		s->ip = s->sp = s->bp = 0;
+		s->ip = s->sp = s->bp = s->lr = 0;
 	}
 	bpf_ringbuf_submit(s, BPF_RB_NO_WAKEUP);
 	return 0;
