@@ -20,7 +20,7 @@ fuzz_target!(|data: &[u8]| {
     let task = symbolizer.task("fuzzed", None);
     let places: Vec<u64> = (START..end).step_by(file.len() / 64 + 1).collect();
     for ip in &places {
-        let registers = Some(Registers { ip: *ip, sp: word(1), bp: word(2) });
+        let registers = Some(Registers { ip: *ip, sp: word(1), bp: word(2), lr: Some(word(0)) });
         symbolizer.add_sample(&Sample { task, space: Some(space), registers, stack, kernel: &[word(0)], weight: 1 });
     }
     let profile = symbolizer.profile(&KernelSymbols::parse(&String::from_utf8_lossy(stack)), "on_cpu", "samples", 1);

@@ -9,6 +9,7 @@
 //! Not here: what `holdup check` looks at (`holdup-survey`), changing settings (`holdup-knobs`), files of holdup's own in
 //! places that others can write (`holdup-files`). Start with [`Host`] below, then `fs.rs`.
 
+mod arch;
 mod capture;
 pub mod cgroup;
 pub mod confined;

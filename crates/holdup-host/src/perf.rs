@@ -15,7 +15,6 @@ use std::io;
 /// Where tracefs is mounted: itself, or on older systems inside debugfs.
 const ROOTS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 const PERF_TYPE_SOFTWARE: u32 = 1;
-const PERF_COUNT_SW_PAGE_FAULTS_MIN: u64 = 5;
 const PERF_TYPE_TRACEPOINT: u32 = 2;
 /// PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING.
 const READ_FORMAT: u64 = 3;
@@ -138,13 +137,23 @@ impl Host {
     }
 }
 
+/// Software events of page faults (include/uapi/linux/perf_event.h:perf_sw_ids).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u64)]
+pub enum FaultEvent {
+    /// All of them: counted before one is handled on arm64, behind it on x86-64.
+    All = 2,
+    /// Those that waited for no disk, when they have been handled.
+    Minor = 5,
+}
+
 impl Host {
-    /// Makes an event that runs a BPF program (of the type perf event) at each minor page fault on a CPU while it is enabled.
+    /// Makes an event that runs a BPF program (of the type perf event) at each such page fault on a CPU while it is enabled.
     ///
     /// # Errors
     /// When this process may not do that, the CPU is offline, the program is of another type, or the host is a captured tree.
-    pub fn at_minor_faults(&self, cpu: u32, program: BorrowedFd<'_>) -> Result<Counter, HostError> {
-        let what = format!("an event at minor page faults on CPU {cpu}");
+    pub fn at_faults(&self, which: FaultEvent, cpu: u32, program: BorrowedFd<'_>) -> Result<Counter, HostError> {
+        let what = format!("an event at page faults on CPU {cpu}");
         let fault = |error: &io::Error| HostError::new("make", &what, error);
         if !self.is_live() {
             return Err(fault(&io::Error::new(io::ErrorKind::Unsupported, "only the running system can be watched")));
@@ -152,7 +161,7 @@ impl Host {
         let attributes = Attributes {
             kind: PERF_TYPE_SOFTWARE,
             size: ATTRIBUTES_SIZE,
-            config: PERF_COUNT_SW_PAGE_FAULTS_MIN,
+            config: which as u64,
             sample_period: 1,
             flags: DISABLED,
             ..Attributes::default()

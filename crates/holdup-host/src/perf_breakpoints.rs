@@ -1,19 +1,20 @@
 //! Running a BPF program when a thread reaches an instruction: hardware breakpoints of perf_event_open(2).
 //!
 //! The program's code stays as it is; the CPU compares the address, with a debug register that the kernel loads when the
-//! thread is switched in. x86-64 has four of them.
+//! thread is switched in.
 //!
 //! Sources: perf_event_open(2), PERF_TYPE_BREAKPOINT, PERF_EVENT_IOC_REFRESH; include/uapi/linux/hw_breakpoint.h;
 //! `kernel/events/hw_breakpoint.c:register_perf_hw_breakpoint`, `kernel/events/core.c:perf_event_set_bpf_prog`,
-//! `arch/x86/kernel/hw_breakpoint.c:hw_breakpoint_handler` (v6.18).
+//! `arch/x86/kernel/hw_breakpoint.c:hw_breakpoint_handler`, `arch/arm64/kernel/hw_breakpoint.c:do_breakpoint` (v6.18).
 
+use crate::arch;
 use crate::perf::{ATTRIBUTES_SIZE, Attributes, DISABLED, open_for, request, run_program};
 use crate::{Host, HostError};
 use rustix::fd::{BorrowedFd, OwnedFd};
 use std::io;
 
-/// Debug registers of x86-64.
-pub const MOST_OF_A_THREAD: usize = 4;
+/// Instruction breakpoints that a thread can have.
+pub const MOST_OF_A_THREAD: usize = arch::BREAKPOINTS;
 
 const PERF_TYPE_BREAKPOINT: u32 = 5;
 /// An instruction is about to be executed.
@@ -48,7 +49,7 @@ impl Host {
             flags: DISABLED | EXCLUDE_KERNEL | EXCLUDE_HV,
             bp_type: HW_BREAKPOINT_X,
             config1: address,
-            // The length of an instruction breakpoint is that of a long.
+            // The length of an instruction breakpoint is that of a long; arm64 takes it for 4.
             config2: size_of::<libc::c_long>() as u64,
             ..Attributes::default()
         };

@@ -7,7 +7,7 @@ mod recording;
 
 use divan::counter::ItemsCount;
 use holdup_stacks::{KernelSymbols, Sample, SpaceId, Symbolizer};
-use recording::{Recording, compile, record, space};
+use recording::{HERE, Recording, compile, record, space};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::LazyLock;
@@ -59,8 +59,8 @@ static RECORDED: LazyLock<Option<Recorded>> = LazyLock::new(|| {
     let folder = tempfile::tempdir().expect("a folder");
     let (text, program) = (folder.path().join("many.c"), folder.path().join("many"));
     std::fs::write(&text, source).expect("there is room");
-    compile(&text, &program, &["-O1", "-fomit-frame-pointer", "-g"])?;
-    let recording = record(&program);
+    compile(&HERE, &text, &program, &["-O1", "-fomit-frame-pointer", "-g"])?;
+    let recording = record(&HERE, &program)?;
     let paths = recording.maps.lines().filter_map(|line| line.split_ascii_whitespace().nth(5));
     let files = paths.filter_map(|path| Some((path.to_owned(), std::fs::read(path).ok()?))).collect();
     Some((recording, files))

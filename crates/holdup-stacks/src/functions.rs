@@ -1,10 +1,11 @@
 //! Where functions begin and end, and how to leave them, by their unwind information.
 
 use gimli::{
-    BaseAddresses, CfaRule, CieOrFde, EhFrame, EhFrameOffset, EndianSlice, EvaluationResult, FrameDescriptionEntry,
-    LittleEndian, Location, Piece, Register, RegisterRule, UnwindContext, UnwindExpression, UnwindSection as _, Value,
-    X86_64,
+    AArch64, BaseAddresses, CfaRule, CieOrFde, EhFrame, EhFrameOffset, EndianSlice, EvaluationResult,
+    FrameDescriptionEntry, LittleEndian, Location, Piece, Register, RegisterRule, UnwindContext, UnwindExpression,
+    UnwindSection as _, Value, Vendor, X86_64,
 };
+use holdup_model::sections::Machine;
 
 type Bytes<'a> = EndianSlice<'a, LittleEndian>;
 /// Memory for reading rules.
@@ -15,6 +16,7 @@ pub(crate) type Context = UnwindContext<usize>;
 pub(crate) struct Functions {
     ranges: Vec<Function>,
     bases: BaseAddresses,
+    machine: Machine,
 }
 
 /// One of them.
@@ -33,8 +35,8 @@ pub(crate) enum Leaving {
     Unknown,
     /// Fixed offsets from the stack or the base pointer, which the unwinder knows; or there is no caller.
     Plain,
-    /// By expressions: frames of signals, stacks that were aligned anew, hand-written code.
-    ByExpression,
+    /// By its entry, as far as that says: frames of signals, stacks that were aligned anew, hand-written code; on arm64 every one.
+    ByEntry,
 }
 
 /// The registers that are followed from function to function.
@@ -43,6 +45,26 @@ pub(crate) struct State {
     pub(crate) ip: u64,
     pub(crate) sp: u64,
     pub(crate) bp: u64,
+    /// What the register of return addresses has (arm64); `None` up the stack, where calls have overwritten it.
+    pub(crate) lr: Option<u64>,
+}
+
+/// Above these bits of a return address is its signature, where code signs it (arm64, pointer authentication).
+const ADDRESS_BITS: u64 = (1 << 48) - 1;
+
+/// The registers that are followed, as unwind information numbers them (psABI AMD64, 3.6.2; DWARF for the Arm 64-bit
+/// Architecture, 4.1).
+struct Numbers {
+    stack: Register,
+    frame: Register,
+    return_address: Register,
+}
+
+fn numbers(machine: Machine) -> Numbers {
+    match machine {
+        Machine::X86_64 => Numbers { stack: X86_64::RSP, frame: X86_64::RBP, return_address: X86_64::RA },
+        Machine::Aarch64 => Numbers { stack: AArch64::SP, frame: AArch64::X29, return_address: AArch64::X30 },
+    }
 }
 
 /// Steps of an expression, at most.
@@ -50,8 +72,8 @@ const MOST_STEPS: u32 = 200;
 
 impl Functions {
     /// Reads them up to the first entry that cannot be understood.
-    pub(crate) fn of(eh_frame: &[u8], bases: BaseAddresses) -> Self {
-        let section = section(eh_frame);
+    pub(crate) fn of(eh_frame: &[u8], bases: BaseAddresses, machine: Machine) -> Self {
+        let section = section(eh_frame, machine);
         let mut entries = section.entries(&bases);
         let mut ranges = Vec::new();
         let mut cie = None;
@@ -78,7 +100,7 @@ impl Functions {
         ranges.sort_unstable();
         ranges.dedup_by_key(|function| (function.begin, function.end));
         ranges.shrink_to_fit();
-        Functions { ranges, bases }
+        Functions { ranges, bases, machine }
     }
 
     /// The function that covers an address.
@@ -91,7 +113,10 @@ impl Functions {
     /// How to leave the function at an address.
     pub(crate) fn leaving(&self, eh_frame: &[u8], address: u64, context: &mut Context) -> Leaving {
         let Some(function) = self.find(address) else { return Leaving::Unknown };
-        let section = section(eh_frame);
+        if self.machine == Machine::Aarch64 {
+            return Leaving::ByEntry;
+        }
+        let section = section(eh_frame, self.machine);
         let Some(fde) = self.entry(&section, function) else { return Leaving::Unknown };
         let Ok(row) = fde.unwind_info_for_address(&section, &self.bases, context, address) else {
             return Leaving::Unknown;
@@ -116,11 +141,11 @@ impl Functions {
         };
         match is_plain_cfa && is_plain_return && is_plain_bp && !fde.is_signal_trampoline() {
             true => Leaving::Plain,
-            false => Leaving::ByExpression,
+            false => Leaving::ByEntry,
         }
     }
 
-    /// Leaves a function whose rules have expressions. `None` when they cannot be followed; `Some(None)` at the
+    /// Leaves a function by its entry. `None` when they cannot be followed; `Some(None)` at the
     /// outermost function. The truth value is whether the caller was interrupted, so that its instruction pointer is no
     /// return address.
     pub(crate) fn leave(
@@ -131,30 +156,34 @@ impl Functions {
         context: &mut Context,
         read: &mut dyn FnMut(u64) -> Result<u64, ()>,
     ) -> Option<Option<(State, bool)>> {
-        let section = section(eh_frame);
+        let section = section(eh_frame, self.machine);
         let fde = self.entry(&section, self.find(address)?)?;
         let row = fde.unwind_info_for_address(&section, &self.bases, context, address).ok()?;
-        let mut leaving = Expressions { section: &section, fde: &fde, from, read };
+        let mut leaving = Expressions { section: &section, fde: &fde, from, machine: self.machine, read };
+        let Numbers { stack, frame, return_address } = numbers(self.machine);
         let cfa = match row.cfa() {
             CfaRule::RegisterAndOffset { register, offset } => {
                 leaving.register(*register)?.wrapping_add_signed(*offset)
             }
             CfaRule::Expression(expression) => leaving.evaluate(expression, None)?,
         };
-        let ip = match row.register(X86_64::RA) {
-            None | Some(RegisterRule::Undefined) => return Some(None),
-            Some(rule) => leaving.value(&rule, cfa, from.ip)?,
+        let ip = match (row.register(return_address), self.machine) {
+            (Some(RegisterRule::Undefined), _) | (None, Machine::X86_64) => return Some(None),
+            // Compilers have no rule for a register that still has its value.
+            (None | Some(RegisterRule::SameValue), Machine::Aarch64) => from.lr? & ADDRESS_BITS,
+            (Some(rule), Machine::Aarch64) => leaving.value(&rule, cfa, from.lr.unwrap_or(0))? & ADDRESS_BITS,
+            (Some(rule), Machine::X86_64) => leaving.value(&rule, cfa, from.ip)?,
         };
         let mut of = |register, own, otherwise| match row.register(register) {
             None => Some(otherwise),
             Some(rule) => leaving.value(&rule, cfa, own),
         };
-        let sp = of(X86_64::RSP, from.sp, cfa)?;
-        let bp = of(X86_64::RBP, from.bp, from.bp)?;
+        let sp = of(stack, from.sp, cfa)?;
+        let bp = of(frame, from.bp, from.bp)?;
         if ip == 0 {
             return Some(None);
         }
-        Some(Some((State { ip, sp, bp }, fde.is_signal_trampoline())))
+        Some(Some((State { ip, sp, bp, lr: None }, fde.is_signal_trampoline())))
     }
 
     fn entry<'a>(&self, section: &EhFrame<Bytes<'a>>, function: Function) -> Option<FrameDescriptionEntry<Bytes<'a>>> {
@@ -168,9 +197,12 @@ impl Functions {
     }
 }
 
-fn section(eh_frame: &[u8]) -> EhFrame<Bytes<'_>> {
+fn section(eh_frame: &[u8], machine: Machine) -> EhFrame<Bytes<'_>> {
     let mut section = EhFrame::new(eh_frame, LittleEndian);
     section.set_address_size(8);
+    if machine == Machine::Aarch64 {
+        section.set_vendor(Vendor::AArch64);
+    }
     section
 }
 
@@ -179,15 +211,19 @@ struct Expressions<'s, 'data, 'read> {
     section: &'s EhFrame<Bytes<'data>>,
     fde: &'s FrameDescriptionEntry<Bytes<'data>>,
     from: State,
+    machine: Machine,
     read: &'read mut dyn FnMut(u64) -> Result<u64, ()>,
 }
 
 impl Expressions<'_, '_, '_> {
     fn register(&self, register: Register) -> Option<u64> {
+        let Numbers { stack, frame, return_address } = numbers(self.machine);
         match register {
-            X86_64::RSP => Some(self.from.sp),
-            X86_64::RBP => Some(self.from.bp),
-            X86_64::RA => Some(self.from.ip),
+            number if number == stack => Some(self.from.sp),
+            number if number == frame => Some(self.from.bp),
+            number if number == return_address => {
+                self.from.lr.or((self.machine == Machine::X86_64).then_some(self.from.ip))
+            }
             _ => None,
         }
     }

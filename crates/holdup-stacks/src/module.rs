@@ -6,6 +6,7 @@ use crate::functions::{Context, Functions, Leaving, State};
 use crate::symbols::Symbols;
 use framehop::ExplicitModuleSectionInfo;
 use gimli::{BaseAddresses, EhFrameHdr};
+use holdup_model::sections::Machine;
 use object::read::elf::ElfFile64;
 use object::{Architecture, LittleEndian, Object as _, ObjectSection as _, ObjectSegment as _, SegmentFlags};
 use std::ops::Range;
@@ -17,6 +18,7 @@ const PAGE: u64 = 4096;
 pub struct Module {
     name: String,
     build_id: Vec<u8>,
+    pub(crate) machine: Machine,
     /// Loaded segments as (first byte in the file, bytes in the file, address).
     segments: Vec<(u64, u64, u64)>,
     /// Those of them that are executable.
@@ -43,9 +45,9 @@ impl Module {
     /// Reads a file; it is not needed any more afterwards. `name` is what reports call it (`postgres`, `libc.so.6`).
     ///
     /// # Errors
-    /// When it is no ELF file for x86-64 of 64 bits, or cut so that its headers or sections lie outside of it.
+    /// When it is no ELF file for x86-64 or arm64, or cut so that its headers or sections lie outside of it.
     pub fn parse(name: &str, file: &[u8]) -> Result<Self, String> {
-        let elf = parse_elf(name, file)?;
+        let (elf, machine) = parse_elf(name, file)?;
         let section = |name: &str| {
             let section = elf.section_by_name(name)?;
             let bytes = section.data().ok().filter(|bytes| !bytes.is_empty())?;
@@ -65,7 +67,7 @@ impl Module {
             .set_text(start(text.as_ref()))
             .set_got(start(got.as_ref()));
         eh_frame_hdr = eh_frame_hdr.filter(|hdr| points_forward(&hdr.bytes, &bases));
-        let functions = eh_frame.as_ref().map_or_else(Functions::default, |s| Functions::of(&s.bytes, bases));
+        let functions = eh_frame.as_ref().map_or_else(Functions::default, |s| Functions::of(&s.bytes, bases, machine));
         let (mut segments, mut code) = (Vec::new(), Vec::new());
         for segment in elf.segments() {
             let (offset, length) = segment.file_range();
@@ -77,6 +79,7 @@ impl Module {
         Ok(Module {
             name: name.to_owned(),
             build_id: elf.build_id().ok().flatten().unwrap_or_default().to_vec(),
+            machine,
             segments,
             code,
             symbols: symbols(&elf, &functions),
@@ -96,7 +99,7 @@ impl Module {
     /// When it is no such file, or belongs to another build: nothing is taken then.
     pub fn add_debug_file(&mut self, file: &[u8]) -> Result<(), String> {
         let name = format!("debug information of {}", self.name);
-        let elf = parse_elf(&name, file)?;
+        let (elf, _) = parse_elf(&name, file)?;
         let build_id = elf.build_id().ok().flatten().unwrap_or_default();
         if build_id.is_empty() || build_id != self.build_id {
             return Err(format!("{name}: it belongs to build {}, not {}", hex(build_id), hex(&self.build_id)));
@@ -214,11 +217,12 @@ fn points_forward(bytes: &[u8], bases: &BaseAddresses) -> bool {
     true
 }
 
-fn parse_elf<'a>(name: &str, file: &'a [u8]) -> Result<ElfFile64<'a, LittleEndian>, String> {
+fn parse_elf<'a>(name: &str, file: &'a [u8]) -> Result<(ElfFile64<'a, LittleEndian>, Machine), String> {
     let elf = ElfFile64::<LittleEndian>::parse(file).map_err(|e| format!("{name}: no ELF file of 64 bits: {e}"))?;
     match elf.architecture() {
-        Architecture::X86_64 => Ok(elf),
-        other => Err(format!("{name}: its code is for {other:?}, not x86-64")),
+        Architecture::X86_64 => Ok((elf, Machine::X86_64)),
+        Architecture::Aarch64 => Ok((elf, Machine::Aarch64)),
+        other => Err(format!("{name}: its code is for {other:?}, not x86-64 or arm64")),
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::module::Module;
 use framehop::Unwinder as _;
 use framehop::x86_64::UnwinderX86_64;
+use holdup_model::sections::Machine;
 use std::sync::Arc;
 
 /// Which module of a [`crate::Symbolizer`].
@@ -75,6 +76,9 @@ impl Space {
         let mut unwinder = UnwinderX86_64::new();
         for mapping in &mappings {
             let Some(module) = mapping.module.and_then(|id| modules.get(usize::from(id.0))) else { continue };
+            if module.machine != Machine::X86_64 {
+                continue;
+            }
             // The unwinder takes no file that is mapped below the address that it gives itself.
             let Some(base) = module.address_of_mapping(mapping.offset).and_then(|own| mapping.start.checked_sub(own))
             else {

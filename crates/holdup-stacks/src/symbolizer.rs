@@ -22,8 +22,10 @@ pub struct Registers {
     pub ip: u64,
     /// Stack pointer.
     pub sp: u64,
-    /// Base pointer.
+    /// Base pointer; x29.
     pub bp: u64,
+    /// What a call leaves the return address in (x30); `None` on x86-64.
+    pub lr: Option<u64>,
 }
 
 /// What was seen of a task at one moment.
@@ -236,9 +238,9 @@ impl Symbolizer {
 
     /// Adds the places of a stack, innermost first; whether its outermost function was reached.
     fn unwind(&mut self, space: SpaceId, registers: Registers, stack: &[u8], places: &mut Vec<CodeAddress>) -> bool {
-        let Registers { ip, sp, bp } = registers;
+        let Registers { ip, sp, bp, lr } = registers;
         let mut address = FrameAddress::from_instruction_pointer(ip);
-        let mut at = State { ip, sp, bp };
+        let mut at = State { ip, sp, bp, lr };
         let mut read = |at: u64| -> Result<u64, ()> {
             let begin = at.checked_sub(sp).and_then(|begin| usize::try_from(begin).ok()).ok_or(())?;
             let bytes = stack.get(begin..).and_then(|rest| rest.first_chunk::<8>()).ok_or(())?;
@@ -250,12 +252,15 @@ impl Symbolizer {
             let caller = match leaving {
                 Leaving::Unknown => None,
                 Leaving::Plain => self.leave_plainly(space, address, at, &mut read),
-                Leaving::ByExpression => self.leave_by_expression(place, at, &mut read),
+                Leaving::ByEntry => self.leave_by_entry(place, at, &mut read),
             };
             match caller {
                 Some(None) => return true,
-                // Each caller's part of the stack lies above; what does not is no stack.
-                Some(Some((caller, is_interrupted))) if caller.sp > at.sp => {
+                // Each caller's part of the stack lies above, or has the same begin as that of a function that has none; what
+                // does not is no stack.
+                Some(Some((caller, is_interrupted)))
+                    if caller.sp > at.sp || (caller.sp == at.sp && at.lr.is_some()) =>
+                {
                     at = caller;
                     address = match FrameAddress::from_return_address(caller.ip) {
                         Some(address) if !is_interrupted => address,
@@ -282,10 +287,10 @@ impl Symbolizer {
         let unwinder = &self.spaces.get(space.0 as usize)?.unwinder;
         let cache = self.caches.get_mut((address.address() / CACHE_ENTRIES) as usize % CACHES)?;
         let caller = unwinder.unwind_frame(address, &mut registers, cache, read).ok()?;
-        Some(caller.map(|ip| (State { ip, sp: registers.sp(), bp: registers.bp() }, false)))
+        Some(caller.map(|ip| (State { ip, sp: registers.sp(), bp: registers.bp(), lr: None }, false)))
     }
 
-    fn leave_by_expression(
+    fn leave_by_entry(
         &mut self,
         place: CodeAddress,
         from: State,

@@ -11,7 +11,7 @@ use holdup_testkit::ignore;
 use object::read::elf::ElfFile64;
 use object::{LittleEndian, Object, ObjectSection};
 use proptest::prelude::*;
-use recording::{Recording, compile, record, sources, space};
+use recording::{ARM64, HERE, Platform, Recording, compile, record, sources, space};
 use std::path::Path;
 use std::process::Command;
 use std::sync::LazyLock;
@@ -24,11 +24,15 @@ struct Compiled {
 
 impl Compiled {
     fn new(options: &[&str]) -> Option<Self> {
+        Self::on(&HERE, options)
+    }
+
+    fn on(platform: &Platform, options: &[&str]) -> Option<Self> {
         let folder = tempfile::tempdir().expect("a folder");
         let program = folder.path().join("known");
         let options = [&["-O1", "-fno-omit-frame-pointer", "-Wl,--build-id"], options].concat();
-        compile(&sources().join("known.c"), &program, &options)?;
-        Some(Compiled { recording: record(&program), folder })
+        compile(platform, &sources().join("known.c"), &program, &options)?;
+        Some(Compiled { recording: record(platform, &program)?, folder })
     }
 
     fn program(&self) -> std::path::PathBuf {
@@ -95,6 +99,22 @@ fn a_recursion_with_an_inlined_function_a_signal_and_an_aligned_stack_are_follow
         let signal = from_main(&stacks[2].0);
         assert_eq!((&signal[..2], signal[2].contains("kill")), (&["main", "interrupted"][..], true), "{signal:?}");
         assert_eq!(&signal[signal.len() - 2..], ["handler", "innermost"], "{options:?}");
+    }
+}
+
+fn programs_for_arm64_are_followed_by_their_entries_also_where_return_addresses_are_signed() {
+    for options in [&["-static", "-g"][..], &["-static", "-g", "-fomit-frame-pointer", "-mbranch-protection=standard"]]
+    {
+        let known = Compiled::on(&ARM64, options);
+        let known = known.unwrap_or_else(|| ignore("there is no aarch64-linux-gnu-gcc, or no qemu-aarch64"));
+        let stacks = stacks(&known, on_disk);
+        let recursion = ["main", "recurse", "recurse", "recurse", "recurse", "put_inline", "innermost"];
+        assert_eq!((from_main(&stacks[0].0), stacks[0].1), (recursion.to_vec(), true), "{options:?}");
+        let aligned = ["main", "aligned", "recurse", "put_inline", "innermost"];
+        assert_eq!((from_main(&stacks[1].0), stacks[1].1), (aligned.to_vec(), true), "{options:?}");
+        // No unwind information leads from a handler to what it interrupted (arch/arm64/kernel/vdso/sigreturn.S).
+        let signal: Vec<&str> = stacks[2].0.iter().rev().take(2).map(|(name, _)| name.as_str()).collect();
+        assert_eq!((signal, stacks[2].1), (vec!["innermost", "handler"], false), "{options:?}");
     }
 }
 
@@ -181,7 +201,7 @@ fn kernel_and_user_parts_are_one_stack() {
     assert_eq!(names, ["[unknown]", "entry", "fault"], "what lies outside of the kernel is none of its functions");
     assert_eq!((profile.stacks.len(), profile.stacks[0].weight, profile.truncated), (1, 5, 0));
     // Unknown mappings: the whole user part is one unknown function.
-    let registers = Some(Registers { ip: 1, sp: 1, bp: 1 });
+    let registers = Some(Registers { ip: 1, sp: 1, bp: 1, lr: None });
     assert!(!symbolizer.add_sample(&Sample { registers, ..sample }));
     assert_eq!(symbolizer.profile(&kernel, "on_cpu", "samples", 1).truncated, 2);
 }
@@ -236,7 +256,7 @@ fn a_table_of_unwind_entries_that_names_too_late_a_beginning_is_left_out() {
     // The beginning of .eh_frame, as a distance from here.
     file[table as usize + 4..][..4].copy_from_slice(&i32::MAX.to_le_bytes());
     for at in (text..text + length).step_by(8) {
-        exercise(&file, Registers { ip: 0x40_0000 + at, sp: 0x7000_0000, bp: 0 }, &[0; 256], 0);
+        exercise(&file, Registers { ip: 0x40_0000 + at, sp: 0x7000_0000, bp: 0, lr: None }, &[0; 256], 0);
     }
 }
 
@@ -247,7 +267,7 @@ proptest! {
         cut in 0.0..1.0_f64,
         flips in prop::collection::vec((0.0..1.0_f64, any::<u8>()), 0..40),
         words in prop::collection::vec(any::<u64>(), 0..64),
-        (ip, sp, bp) in any::<(u64, u64, u64)>(),
+        (ip, sp, bp, lr) in any::<(u64, u64, u64, Option<u64>)>(),
     ) {
         let mut file = FILE.clone();
         for (at, value) in flips {
@@ -258,7 +278,7 @@ proptest! {
             file.truncate((cut * 2.0 * file.len() as f64) as usize);
         }
         let stack: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        exercise(&file, Registers { ip, sp, bp }, &stack, 0);
+        exercise(&file, Registers { ip, sp, bp, lr }, &stack, 0);
     }
 
     fn garbage_on_the_stack_never_leads_out_of_known_code(
@@ -270,7 +290,7 @@ proptest! {
         let words = words.iter().map(|(is_code, word)| if *is_code { inside(*word) } else { sp + word % 1024 });
         let stack: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
         let ip = 0x40_0000 + (at * FILE.len() as f64) as u64;
-        exercise(&FILE, Registers { ip, sp, bp: sp + 16 }, &stack, 0);
+        exercise(&FILE, Registers { ip, sp, bp: sp + 16, lr: None }, &stack, 0);
     }
 
     fn of_mappings_that_overlap_the_later_one_counts(
@@ -296,6 +316,7 @@ proptest! {
 
 holdup_testkit::tests!(
     a_recursion_with_an_inlined_function_a_signal_and_an_aligned_stack_are_followed_exactly,
+    programs_for_arm64_are_followed_by_their_entries_also_where_return_addresses_are_signed,
     a_segment_of_code_that_begins_inside_a_page_is_unwound_from_where_it_is_mapped,
     a_stripped_program_keeps_what_the_dynamic_linker_needs_and_names_nothing_by_its_neighbour,
     a_stack_that_is_cut_is_followed_to_its_end_and_counts_as_truncated,

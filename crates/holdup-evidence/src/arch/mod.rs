@@ -1,20 +1,41 @@
 //! What differs between architectures: a file for each that something was written for.
 
+#[cfg(target_arch = "aarch64")]
+mod aarch64;
+#[cfg(target_arch = "aarch64")]
+use aarch64 as here;
+
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 #[cfg(target_arch = "x86_64")]
 use x86_64 as here;
 
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(not(any(target_arch = "aarch64", target_arch = "x86_64")))]
 mod other;
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(not(any(target_arch = "aarch64", target_arch = "x86_64")))]
 use other as here;
 
-/// Whether the BPF programs were written for it.
-pub(crate) const HAS_PROGRAMS: bool = here::HAS_PROGRAMS;
+use crate::kernel::Program;
+use holdup_model::sections::Machine;
 
-/// Whether call stacks are unwound on it.
-pub(crate) const UNWINDS: bool = here::UNWINDS;
+/// What the BPF programs have to know of an architecture.
+pub(crate) struct Programs {
+    /// Whose section maps they can use.
+    pub(crate) machine: Machine,
+    /// Constants of state.h: places in struct pt_regs and what is found there.
+    pub(crate) constants: &'static [(&'static str, u32)],
+    /// state.h:signature_bits.
+    pub(crate) signature_bits: u64,
+    /// Where registers lie in struct pt_regs, by their number in section maps.
+    pub(crate) registers: &'static [u16],
+    /// What sees the begin of a page fault.
+    pub(crate) fault_begins: &'static [Program],
+    /// Whether that shows if a page table entry was there.
+    pub(crate) knows_first_touch: bool,
+}
+
+/// `None` where neither the BPF programs nor call stacks were tried.
+pub(crate) const PROGRAMS: Option<Programs> = here::PROGRAMS;
 
 /// The name of a system call, where the numbers are known.
 pub(crate) fn syscall_name(number: u32) -> Option<&'static str> {

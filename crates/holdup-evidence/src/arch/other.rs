@@ -1,7 +1,8 @@
 //! Architectures on which nothing here was tried.
 
-pub(super) const HAS_PROGRAMS: bool = false;
-pub(super) const UNWINDS: bool = false;
+use super::Programs;
+
+pub(super) const PROGRAMS: Option<Programs> = None;
 
 pub(super) fn syscall_name(_number: u32) -> Option<&'static str> {
     None

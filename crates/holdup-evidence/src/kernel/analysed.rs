@@ -1,6 +1,7 @@
 //! Which programs are under test, what files they have in memory, and the section maps of those.
 
 use crate::CollectContext;
+use crate::arch;
 use crate::kernel::cache::MapCache;
 use crate::kernel::layout::ROLES;
 use crate::kernel::table::Images;
@@ -10,12 +11,13 @@ use crate::tasks;
 use holdup_host::process::Stat;
 use holdup_host::{FileIdentity, Host};
 use holdup_model::SectionMap;
+use holdup_model::sections::Machine;
 use holdup_sections::cached::CachedAnalysis;
 use holdup_sections::lookup::Loaded;
 use holdup_sections::{Callees, NamedFunction, Wanted};
 use object::elf::FileHeader64;
 use object::read::elf::{FileHeader as _, ProgramHeader as _};
-use object::{Endianness, Object as _, ObjectSegment as _, ObjectSymbol as _, SegmentFlags};
+use object::{Architecture, Endianness, Object as _, ObjectSegment as _, ObjectSymbol as _, SegmentFlags};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -152,13 +154,13 @@ impl Analysis {
 
     /// The kernel maps whole pages, so the begin of a segment is that of its page (fs/binfmt_elf.c:elf_load).
     fn bias(&self, file: &Area) -> Option<u64> {
-        let page = |at: u64| at & !(PAGE - 1);
+        let page_bytes = rustix::param::page_size() as u64;
+        let page = |at: u64| at & !(page_bytes - 1);
         let has = |(_, offset, size): &&(u64, u64, u64)| (page(*offset)..offset + size).contains(&file.offset);
         let (address, offset, _) = self.segments.iter().find(has)?;
         Some(file.start.wrapping_sub(page(*address).wrapping_add(file.offset - page(*offset))))
     }
 }
-const PAGE: u64 = 4096;
 
 /// Where variables lie in the programs of each role, by name; 0 where one is not exported, or they are not at the same places
 /// in all programs of the role that have any. Each program is read once.
@@ -314,8 +316,13 @@ fn build_id(head: &[u8]) -> Option<&[u8]> {
 fn analyse(bytes: &[u8], (is_program, functions): &Question) -> Result<Analysis, String> {
     let elf = object::File::parse(bytes).map_err(|e| e.to_string())?;
     let segments = segments(&elf);
-    if elf.architecture() != object::Architecture::X86_64 {
-        return Err(format!("it is for {:?}, and the BPF programs read the registers of x86-64", elf.architecture()));
+    let here = match arch::PROGRAMS.map(|known| known.machine) {
+        Some(Machine::X86_64) => Architecture::X86_64,
+        Some(Machine::Aarch64) => Architecture::Aarch64,
+        None => Architecture::Unknown,
+    };
+    if elf.architecture() != here {
+        return Err(format!("it is for {:?}, and the BPF programs read the registers of {here:?}", elf.architecture()));
     }
     let (map, callees) = if *is_program {
         let named = functions.iter().map(|name| NamedFunction { name: name.clone(), lock: None }).collect();
@@ -349,10 +356,10 @@ mod tests {
         let mut bytes = std::fs::read("/bin/cat").expect("cat is there");
         let question = (true, Vec::new());
         assert!(analyse(&bytes, &question).is_ok());
-        // The machine in the head of the file (elf(5)): EM_AARCH64.
-        bytes[18] = 183;
+        // The machine in the head of the file (elf(5)): EM_X86_64 or EM_AARCH64.
+        bytes[18] = if bytes[18] == 183 { 62 } else { 183 };
         let why = analyse(&bytes, &question).err().expect("its registers are others");
-        assert!(why.contains("Aarch64") && why.contains("x86-64"), "{why}");
+        assert!(why.contains("Aarch64") && why.contains("X86_64"), "{why}");
     }
 
     /// A program of a watched user may have the build id of a server: its analysis is not that of the server.

@@ -4,15 +4,17 @@
 //! (kernel/events/core.c: `___perf_sw_event`, `__perf_event_overflow`, v6.18). So the events are off most of the time, and the
 //! programs at the begin are attached for the slices only.
 
+use crate::arch;
 use crate::background::{Background, End};
 use crate::kernel::call::at_tracepoint;
 use crate::kernel::layout::{TIMING_BEGINS, TIMING_ENDS, TIMING_NOTHING, TIMINGS};
 use crate::kernel::load::found;
+use crate::kernel::{At, Program};
 use aya::Ebpf;
 use aya::maps::{Array, MapData};
 use aya::programs::{BtfTracePoint, PerfEvent, ProgramFd};
 use holdup_host::Host;
-use holdup_host::perf::Counter;
+use holdup_host::perf::{Counter, FaultEvent};
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -50,15 +52,16 @@ impl FaultSlices {
     pub(crate) fn begin(host: &Host, object: &mut Ebpf, cpus: &[u32]) -> Result<Self, String> {
         let map = object.take_map("fault_timing").ok_or("the object has no map fault_timing")?;
         let mut timing: Array<MapData, u32> = Array::try_from(map).map_err(|e| e.to_string())?;
-        let program: &mut PerfEvent = found(object, MINOR_FAULT_ENDS)?;
-        let program = program.fd().map_err(|e| e.to_string())?;
-        let events = cpus.iter().map(|cpu| host.at_minor_faults(*cpu, program.as_fd()));
-        let events = events.collect::<Result<Vec<Counter>, _>>().map_err(|e| e.to_string())?;
-        let begins = FAULT_BEGINS.into_iter().map(|name| {
-            let program: &mut BtfTracePoint = found(object, name)?;
-            program.fd().and_then(|fd| Ok(fd.try_clone()?)).map_err(|e| e.to_string())
-        });
-        let begins = begins.collect::<Result<Vec<ProgramFd>, _>>()?;
+        let mut events = at_each(host, cpus, FaultEvent::Minor, found(object, MINOR_FAULT_ENDS)?)?;
+        let mut begins = Vec::new();
+        for Program { name, at } in fault_begins() {
+            if let At::Event(..) = at {
+                events.extend(at_each(host, cpus, FaultEvent::All, found(object, name)?)?);
+            } else {
+                let program: &mut BtfTracePoint = found(object, name)?;
+                begins.push(program.fd().and_then(|fd| Ok(fd.try_clone()?)).map_err(|e| e.to_string())?);
+            }
+        }
         let timed = Arc::new(Mutex::new(Timed::default()));
         let shared = timed.clone();
         let thread = Background::begin("faults", move |end| slices(end, &mut timing, (&begins, &events), &shared))?;
@@ -74,11 +77,21 @@ impl FaultSlices {
 }
 
 const MINOR_FAULT_ENDS: &str = "minor_fault_ends";
-const FAULT_BEGINS: [&str; 2] = ["user_fault_begins", "kernel_fault_begins"];
+
+fn fault_begins() -> &'static [Program] {
+    arch::PROGRAMS.map_or(&[], |known| known.fault_begins)
+}
 
 /// Whether a program is run in slices.
 pub(crate) fn is_in_slices(program: &str) -> bool {
-    program == MINOR_FAULT_ENDS || FAULT_BEGINS.contains(&program)
+    program == MINOR_FAULT_ENDS || fault_begins().iter().any(|begins| begins.name == program)
+}
+
+/// Events of each CPU that run the program, switched off.
+fn at_each(host: &Host, cpus: &[u32], event: FaultEvent, program: &mut PerfEvent) -> Result<Vec<Counter>, String> {
+    let program = program.fd().map_err(|e| e.to_string())?;
+    let events = cpus.iter().map(|cpu| host.at_faults(event, *cpu, program.as_fd()));
+    events.collect::<Result<_, _>>().map_err(|e| e.to_string())
 }
 
 fn slices(

@@ -1,5 +1,6 @@
 //! Loading the object with the parts of a window, and attaching its programs.
 
+use crate::arch;
 use crate::kernel::fault_slices::is_in_slices;
 use crate::kernel::layout::{HISTOGRAMS, SECTION_HISTOGRAMS, TaskRecord, read};
 use crate::kernel::table::Images;
@@ -106,7 +107,10 @@ pub(crate) struct Purpose<'a> {
 /// The programs to load, those that this kernel has tracepoints for, and the constants that say which these are.
 fn programs(purpose: &Purpose<'_>, btf: &Btf) -> (Vec<Program>, Vec<&'static str>) {
     let (mut programs, mut constants): (Vec<Program>, Vec<&str>) = (Vec::new(), Vec::new());
-    for program in FIRST.into_iter().chain(RESCHED).chain(purpose.parts.programs()) {
+    let faults =
+        arch::PROGRAMS.filter(|_| purpose.parts.has("want_faults")).map_or(&[][..], |known| known.fault_begins);
+    // The ends of faults first: none that is timed ends without.
+    for program in FIRST.into_iter().chain(RESCHED).chain(purpose.parts.programs()).chain(faults.iter().copied()) {
         if let At::TracepointIfAny(name, constant) = program.at {
             if constants.contains(&constant) || !has_tracepoint(btf, name) {
                 continue;
@@ -150,11 +154,14 @@ fn create(purpose: &Purpose<'_>, btf: &Btf, switch_has_state: bool) -> Result<Lo
         ("counts_transparent", flag(cpus <= MOST_CPUS_OF_A_BATCH)),
     ];
     values.extend(parts.switches().chain(present.iter().copied()).map(|name| (name, 1)));
+    let machine = arch::PROGRAMS.ok_or("the programs were not written for this architecture")?;
+    values.extend(machine.constants);
     let mut loader = EbpfLoader::new();
     loader.btf(Some(btf)).allow_unsupported_maps().verifier_log_level(VerifierLogLevel::DEBUG);
     for (name, value) in &values {
         loader.override_global(name, value, true);
     }
+    loader.override_global("signature_bits", &machine.signature_bits, true);
     loader.override_global("tick_function", &addresses.tick, true);
     loader.override_global("charge_begin", &addresses.charge.0, true);
     loader.override_global("charge_length", &addresses.charge.1, true);
@@ -179,15 +186,7 @@ fn create(purpose: &Purpose<'_>, btf: &Btf, switch_has_state: bool) -> Result<Lo
         loader.map_max_entries(map, entries);
     }
     let mut object = loader.load(&unpacked()?).map_err(|e| message(&e))?;
-    for Program { name, at } in &programs {
-        match at {
-            At::Tracepoint(tracepoint) | At::TracepointIfAny(tracepoint, _) => {
-                let program: &mut BtfTracePoint = found(&mut object, name)?;
-                program.load(tracepoint, btf).map_err(|e| format!("{tracepoint}: {}", message(&e)))?;
-            }
-            At::Event(..) => load_event(&mut object, name)?,
-        }
-    }
+    programs.iter().try_for_each(|program| load_program(&mut object, program, btf))?;
     if samples_faults {
         programs.retain(|program| !is_in_slices(program.name));
     }
@@ -209,6 +208,16 @@ fn create(purpose: &Purpose<'_>, btf: &Btf, switch_has_state: bool) -> Result<Lo
 
 /// The constant of a kernel with sched_exit_tp (since 6.16).
 pub(crate) const HAS_SCHED_EXIT: &str = "has_sched_exit";
+
+fn load_program(object: &mut Ebpf, Program { name, at }: &Program, btf: &Btf) -> Result<(), String> {
+    match at {
+        At::Tracepoint(tracepoint) | At::TracepointIfAny(tracepoint, _) => {
+            let program: &mut BtfTracePoint = found(object, name)?;
+            program.load(tracepoint, btf).map_err(|e| format!("{tracepoint}: {}", message(&e)))
+        }
+        At::Event(..) => load_event(object, name),
+    }
+}
 
 fn load_event(object: &mut Ebpf, name: &str) -> Result<(), String> {
     let program: &mut PerfEvent = found(object, name)?;

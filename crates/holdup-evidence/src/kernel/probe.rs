@@ -14,8 +14,10 @@ const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 
 /// What a kernel needs to have for all programs.
 pub(crate) fn probe(host: &Host) -> Availability {
-    if !arch::HAS_PROGRAMS {
-        return Availability::unavailable("the programs were written for x86-64 and have not been tried elsewhere");
+    if arch::PROGRAMS.is_none() {
+        return Availability::unavailable(
+            "the programs were written for x86-64 and arm64, and have not been tried elsewhere",
+        );
     }
     if let Err(why) = in_first_pid_namespace(host) {
         return Availability::unavailable_but(

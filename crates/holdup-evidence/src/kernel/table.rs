@@ -1,17 +1,14 @@
 //! The section tables of the programs under test, as the BPF programs search them.
 
+use crate::arch;
 use crate::kernel::layout::{
-    ALWAYS, CALLEE, Entry, HOLDER, Image, MEANINGS, Meaning, NEITHER, WAITER, WORD_FIXED, WORD_OF_SECTION,
-    WORD_UNKNOWN, zeroed,
+    ALWAYS, CALLEE, Entry, HOLDER, Image, MEANINGS, Meaning, NEITHER, RETURNS_BY_REGISTER, RETURNS_BY_STACK,
+    RETURNS_ONLY, WAITER, WORD_FIXED, WORD_OF_SECTION, WORD_UNKNOWN, zeroed,
 };
-use holdup_model::sections::{Condition, LockWord, ReleasedAt, SectionRole, WordBase};
+use holdup_model::sections::{Condition, LockWord, Machine, ReleasedAt, ReturnAddress, SectionRole, WordBase};
 use holdup_sections::lookup::{Kind, Loaded, Table};
 use std::collections::BTreeMap;
 const IMAGE_NONE: u32 = crate::kernel::layout::IMAGE_NONE as u32;
-/// Where registers lie in struct pt_regs on x86-64, by their number (arch/x86/include/uapi/asm/ptrace.h); 16 is rflags.
-const PT_REGS: [u16; 17] = [80, 88, 96, 40, 152, 32, 104, 112, 72, 64, 56, 48, 24, 16, 8, 0, 144];
-const RSP: usize = 4;
-const RBP: usize = 5;
 /// As many entries as a search of 17 steps finds.
 const MOST_ENTRIES: usize = 1 << 16;
 
@@ -120,19 +117,35 @@ const NOTHING: Meaning = Meaning {
     held: NEITHER as u8,
     differs: 0,
     word_loads: 0,
-    unused: [0; 7],
+    returns: 0,
+    unused: [0; 6],
 };
 
 /// With the way to the lock's address.
 fn with_word(meaning: Meaning, word: Option<LockWord>) -> Option<Meaning> {
     let Some(LockWord { base, offset, load }) = word else { return Some(meaning) };
     let word_reg = match base {
-        WordBase::Register(register) => *PT_REGS.get(usize::from(register))?,
+        WordBase::Register(register) => place(register)?,
         WordBase::File => WORD_FIXED as u16,
         WordBase::Section => WORD_OF_SECTION as u16,
     };
     let word_load = load.unwrap_or_default() as u64;
     Some(Meaning { word_reg, word_at: offset as u64, word_load, word_loads: u8::from(load.is_some()), ..meaning })
+}
+
+/// Where a register lies in struct pt_regs, by its number in section maps.
+fn place(register: u8) -> Option<u16> {
+    arch::PROGRAMS?.registers.get(usize::from(register)).copied()
+}
+
+/// Where a function keeps its caller's registers, a byte for each in the order in which they lie in struct pt_regs.
+fn kept(machine: Machine, saved: &[u8; 6]) -> Option<u64> {
+    let mut places = Vec::new();
+    for (register, times) in machine.saved().into_iter().zip(saved) {
+        places.push((place(register)?, *times));
+    }
+    places.sort_unstable();
+    Some(places.iter().rev().fold(0, |all, (_, times)| all << 8 | u64::from(*times)))
 }
 
 fn meaning(kind: &Kind, numbers: &[u16]) -> Option<Meaning> {
@@ -147,15 +160,30 @@ fn meaning(kind: &Kind, numbers: &[u16]) -> Option<Meaning> {
             match *when {
                 None => always,
                 Some(Condition { register, mask, value, differs }) => {
-                    let reg = *PT_REGS.get(usize::from(register))?;
+                    let reg = place(register)?;
                     Meaning { mask, value, reg, differs: u8::from(differs), ..always }
                 }
             }
         }
-        Kind::Callee { return_address_bytes, by_frame_pointer, saved, .. } => {
-            let reg = if *by_frame_pointer { PT_REGS[RBP] } else { PT_REGS[RSP] };
-            let word_at = saved.iter().rev().fold(0, |all, times| all << 8 | u64::from(*times));
-            Meaning { value: i64::from(*return_address_bytes) as u64, word_at, held: CALLEE as u8, reg, ..NOTHING }
+        Kind::Callee { return_address_bytes, by_frame_pointer, saved, return_address, frame_bytes } => {
+            let machine = arch::PROGRAMS?.machine;
+            let reg = place(if *by_frame_pointer { machine.frame() } else { machine.stack() })?;
+            let (returns, frame_bytes) = match (return_address, machine) {
+                (ReturnAddress::Stack, Machine::X86_64) => (RETURNS_BY_STACK, return_address_bytes + 8),
+                (ReturnAddress::Stack, Machine::Aarch64) => (RETURNS_BY_STACK, *frame_bytes),
+                (ReturnAddress::Register, _) => (RETURNS_BY_REGISTER, *frame_bytes),
+                (ReturnAddress::Done, _) => (RETURNS_ONLY, *frame_bytes),
+            };
+            let signed = |bytes: i32| i64::from(bytes) as u64;
+            Meaning {
+                value: signed(*return_address_bytes),
+                word_at: kept(machine, saved)?,
+                word_load: signed(frame_bytes),
+                held: CALLEE as u8,
+                returns: returns as u8,
+                reg,
+                ..NOTHING
+            }
         }
     })
 }
@@ -237,7 +265,7 @@ mod tests {
         assert_eq!(spans, [(0x1010, 0x1020), (0x1020, 0x1024), (0x1040, 0x1050), (0x1060, 0x1068)]);
         let held: Vec<[u8; 2]> = images.entries().iter().map(|e| [e.meaning[0].held, e.meaning[1].held]).collect();
         assert_eq!(held, [[0, 2], [0, 1], [1, 2], [3, 2]]);
-        assert_eq!(images.entries()[1].meaning[0].reg, 80);
+        assert_eq!(Some(images.entries()[1].meaning[0].reg), place(0));
         assert_eq!(images.images()[1], Image { begin: 0x1010, end: 0x1068, first: 0, count: 4, unknown_off_cpu: 0 });
     }
 

@@ -6,13 +6,14 @@
 //!
 //! Sources: include/uapi/linux/perf_event.h; `kernel/events/core.c` (v6.18): `perf_swevent_hrtimer`,
 //! `perf_output_sample`, `perf_output_sample_ustack`; `kernel/events/ring_buffer.c:__perf_output_begin`;
-//! arch/x86/include/uapi/asm/perf_regs.h.
+//! arch/*/include/uapi/asm/perf_regs.h.
 
 mod record;
 mod ring;
 
 pub use record::{Record, TaskRegisters, UserSide, parse};
 
+use crate::arch;
 use crate::perf::{ATTRIBUTES_SIZE, Attributes, DISABLED, IOC_DISABLE, IOC_ENABLE, open, request};
 use crate::{Host, HostError};
 use ring::Ring;
@@ -99,7 +100,7 @@ impl Host {
                 | MMAP2
                 | COMM_EXEC,
             wakeup_events: u32::try_from(ring_bytes / 2).unwrap_or(u32::MAX),
-            sample_regs_user: record::REGISTERS,
+            sample_regs_user: arch::SAMPLED_REGISTERS,
             sample_stack_user: sampling.stack_bytes.min(LONGEST_STACK) & !7,
             ..Attributes::default()
         };

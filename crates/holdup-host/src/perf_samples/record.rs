@@ -1,5 +1,7 @@
 //! What stands in a ring.
 
+use crate::arch;
+
 const PERF_SAMPLE_TID: u64 = 1 << 1;
 const PERF_SAMPLE_TIME: u64 = 1 << 2;
 const PERF_SAMPLE_CALLCHAIN: u64 = 1 << 5;
@@ -8,8 +10,6 @@ const PERF_SAMPLE_STACK_USER: u64 = 1 << 13;
 /// What each sample has, in this order.
 pub(super) const SAMPLE_TYPE: u64 =
     PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER;
-/// PERF_REG_X86_BP, PERF_REG_X86_SP and PERF_REG_X86_IP; they come in this order.
-pub(super) const REGISTERS: u64 = 1 << 6 | 1 << 7 | 1 << 8;
 
 const PERF_SAMPLE_REGS_ABI_NONE: u64 = 0;
 const PERF_SAMPLE_REGS_ABI_64: u64 = 2;
@@ -30,8 +30,10 @@ const RECORD_LOST_SAMPLES: u32 = 13;
 /// Registers of a task in user mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TaskRegisters {
-    /// Base pointer.
+    /// Base pointer; x29.
     pub bp: u64,
+    /// x30, on arm64.
+    pub lr: Option<u64>,
     /// Stack pointer.
     pub sp: u64,
     /// Instruction pointer.
@@ -194,7 +196,11 @@ fn sample<'a>(mut cursor: Cursor<'a>, chain: &'a mut Vec<u64>) -> Option<Record<
     let abi = cursor.u64()?;
     let registers = match abi {
         PERF_SAMPLE_REGS_ABI_NONE => None,
-        _ => Some(TaskRegisters { bp: cursor.u64()?, sp: cursor.u64()?, ip: cursor.u64()? }),
+        _ => {
+            let bp = cursor.u64()?;
+            let lr = if arch::HAS_LINK { Some(cursor.u64()?) } else { None };
+            Some(TaskRegisters { bp, lr, sp: cursor.u64()?, ip: cursor.u64()? })
+        }
     };
     let room = usize::try_from(cursor.u64()?).ok()?;
     let stack = match room {
@@ -234,7 +240,8 @@ mod tests {
     fn a_sample_has_the_kernel_s_addresses_registers_and_the_copied_part_of_the_stack() {
         let chain =
             [PERF_CONTEXT_KERNEL, 0xffff_ffff_8100_0010, 0xffff_ffff_8100_0020, (-512_i64).cast_unsigned(), 0x40];
-        let body = [&[TASK, 99, 5][..], &chain, &[2, 0xb, 0x5, 0x1], &[16, 1, 2, 8]].concat();
+        let lr: &[u64] = if arch::HAS_LINK { &[0x7] } else { &[] };
+        let body = [&[TASK, 99, 5][..], &chain, &[2, 0xb], lr, &[0x5, 0x1], &[16, 1, 2, 8]].concat();
         let mut memory = Vec::new();
         let whole = record(9, 2, &words(&body));
         let Some(Some(Record::Sample { pid, tid, kernel, user })) = parse(&whole, &mut memory) else {
@@ -242,7 +249,10 @@ mod tests {
         };
         assert_eq!((pid, tid, kernel), (7, 8, &[0xffff_ffff_8100_0010, 0xffff_ffff_8100_0020][..]));
         let stack = 1_u64.to_ne_bytes();
-        assert_eq!(user, UserSide::Bits64(TaskRegisters { bp: 0xb, sp: 0x5, ip: 0x1 }, &stack));
+        assert_eq!(
+            user,
+            UserSide::Bits64(TaskRegisters { bp: 0xb, lr: lr.first().copied(), sp: 0x5, ip: 0x1 }, &stack)
+        );
         // A thread of the kernel has neither registers nor a stack.
         let whole = record(9, 1, &words(&[TASK, 99, 0, 0, 0]));
         let Some(Some(Record::Sample { user, .. })) = parse(&whole, &mut memory) else { panic!("a sample") };

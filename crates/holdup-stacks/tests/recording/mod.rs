@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test uses its own part")]
 
 use holdup_stacks::{Mapping, Module, Registers, SpaceId, Symbolizer};
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -22,33 +23,47 @@ pub(crate) fn sources() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recording")
 }
 
+/// What compiles for an architecture, and what runs its programs.
+pub(crate) struct Platform {
+    pub(crate) compiler: &'static str,
+    runner: &'static [&'static str],
+    has_link: bool,
+}
+
+pub(crate) const HERE: Platform =
+    Platform { compiler: "cc", runner: &[], has_link: matches!(std::env::consts::ARCH.as_bytes(), b"aarch64") };
+/// A CPU of this name signs return addresses.
+pub(crate) const ARM64: Platform =
+    Platform { compiler: "aarch64-linux-gnu-gcc", runner: &["qemu-aarch64", "-cpu", "max"], has_link: true };
+
 /// Compiles a program; `None` where there is no compiler.
-pub(crate) fn compile(source: &Path, into: &Path, options: &[&str]) -> Option<()> {
+pub(crate) fn compile(on: &Platform, source: &Path, into: &Path, options: &[&str]) -> Option<()> {
     let include = sources();
-    let mut command = Command::new("cc");
+    let mut command = Command::new(on.compiler);
     command.args(options).arg("-I").arg(include).arg("-o").arg(into).arg(source);
     let output = command.output().ok()?;
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     Some(())
 }
 
-/// Runs a program that ends by `end()`.
-pub(crate) fn record(program: &Path) -> Recording {
-    let output = Command::new(program).output().expect("it runs");
+/// Runs a program that ends by `end()`; `None` where nothing can run it.
+pub(crate) fn record(on: &Platform, program: &Path) -> Option<Recording> {
+    let words: Vec<&OsStr> = on.runner.iter().map(OsStr::new).chain([program.as_os_str()]).collect();
+    let output = Command::new(words[0]).args(&words[1..]).output().ok()?;
     assert!(output.status.success(), "{:?}", output.status);
     let (mut rest, mut samples) = (&output.stdout[..], Vec::new());
     loop {
-        let (head, behind) = rest.split_at(32);
+        let (head, behind) = rest.split_at(40);
         let word = |at: usize| u64::from_le_bytes(head[at * 8..][..8].try_into().expect("eight"));
-        let length = usize::try_from(word(3)).expect("short");
+        let length = usize::try_from(word(4)).expect("short");
         rest = &behind[length..];
         if length == 0 {
             break;
         }
-        let registers = Registers { ip: word(0), sp: word(1), bp: word(2) };
+        let registers = Registers { ip: word(0), sp: word(1), bp: word(2), lr: on.has_link.then(|| word(3)) };
         samples.push(StackSample { registers, stack: behind[..length].to_vec() });
     }
-    Recording { samples, maps: String::from_utf8_lossy(rest).into_owned() }
+    Some(Recording { samples, maps: String::from_utf8_lossy(rest).into_owned() })
 }
 
 /// Makes a recording's mappings known. Files are read through `file`.

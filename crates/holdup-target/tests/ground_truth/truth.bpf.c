@@ -48,6 +48,28 @@ struct {
 	__uint(max_entries, 67108864);
 } lefts SEC(".maps");
 
+struct pt_regs___x86 {
+	u64 ip;
+} CORE;
+
+struct pt_regs___arm64 {
+	u64 pc;
+} CORE;
+
+/* Where the current task is in user mode. */
+INLINE u64 user_ip(void)
+{
+	struct pt_regs___x86 *x86 = (void *)bpf_task_pt_regs(bpf_get_current_task_btf());
+	struct pt_regs___arm64 *arm64 = (void *)x86;
+	u64 ip = 0;
+
+	if (has_field(x86->ip))
+		bpf_probe_read_kernel(&ip, sizeof(ip), &x86->ip);
+	else if (has_field(arm64->pc))
+		bpf_probe_read_kernel(&ip, sizeof(ip), &arm64->pc);
+	return ip;
+}
+
 SEC("tp_btf/sched_set_need_resched_tp")
 int is_asked(u64 *ctx)
 {
@@ -79,8 +101,7 @@ int leaves(u64 *ctx)
 			left->next_prio = next->prio;
 			left->failed = bpf_probe_read_user(left->lock, sizeof(left->lock), (void *)worker->lock_address) ||
 				       bpf_probe_read_user(left->state, sizeof(left->state), (void *)worker->state_address);
-			left->ip = 0;
-			bpf_probe_read_kernel(&left->ip, 8, (char *)bpf_task_pt_regs(bpf_get_current_task_btf()) + 128);
+			left->ip = user_ip();
 			__builtin_memset(left->asked, 0, sizeof(left->asked));
 			asked = bpf_map_lookup_elem(&requests, &tid);
 			if (asked)

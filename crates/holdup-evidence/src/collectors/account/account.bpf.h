@@ -148,7 +148,7 @@ INLINE u32 is_asleep(struct task_state *state)
 }
 
 /* The number in the register of system calls, of a task that may not be in one. */
-INLINE u32 syscall_of(s64 number)
+INLINE u32 syscall_of(s32 number)
 {
 	return number >= 0 ? (u32)number : NO_SYSCALL;
 }
@@ -342,7 +342,7 @@ INLINE void account_leaves(struct task_struct *prev, struct task_state *state, u
 		void *regs = (void *)bpf_task_pt_regs(bpf_get_current_task_btf());
 
 		state->account_state = out_state == OUT_BLOCKED ? ACCOUNT_BLOCKED : ACCOUNT_ASLEEP;
-		state->syscall = prev->flags & PF_KTHREAD ? NO_SYSCALL : syscall_of(fixed_register_of(regs, regs_syscall));
+		state->syscall = prev->flags & PF_KTHREAD ? NO_SYSCALL : syscall_of(*(s32 *)((char *)regs + regs_syscall));
 		read_backend(state);
 		if (state->syscall == futex_number && !state->wait_event_at)
 			futex_sleeps(prev, state, regs);
@@ -426,7 +426,7 @@ INLINE void account_begins(struct task_struct *task, struct task_state *state, u
 	if (is_asleep(state) && !(task->flags & PF_KTHREAD)) {
 		void *regs = (void *)bpf_task_pt_regs(task);
 
-		state->syscall = syscall_of(register_of(regs, regs_syscall));
+		state->syscall = syscall_of(syscall_number_of(regs));
 		if (state->syscall == futex_number && !state->wait_event_at)
 			futex_slept(task, state, regs);
 	}

@@ -107,7 +107,7 @@ INLINE u32 is_interrupt(struct task_struct *waker)
 		return (waker->thread_info.preempt_count & IN_INTERRUPT) != 0;
 	if (waker->flags & PF_KTHREAD)
 		return 0;
-	return (s64)register_of((void *)bpf_task_pt_regs(waker), regs_syscall) < 0;
+	return syscall_number_of((void *)bpf_task_pt_regs(waker)) < 0;
 }
 
 /* A time of the waker's off the CPU, as far as it lies within the sleep. */

@@ -27,11 +27,12 @@ static META: Meta = Meta {
            Tasks outside of the processes under test are counted, nothing else. A stack ends in `[unknown]` and counts as \
            truncated where it is deeper than the copy, or goes through code that is in no file because it was \
            made at run time, or through a file that cannot be read. Code that runs with interrupts off is seen where \
-           it switches them on again. Only code of 64 bits for x86-64 is unwound.\n\n\
+           it switches them on again. Only code of 64 bits is followed, for x86-64 and arm64; there a \
+           stack ends at a signal handler.\n\n\
            Needs root, or CAP_PERFMON with access to /proc of the processes under test.",
     references: &[
         "kernel/events/core.c:perf_swevent_hrtimer, perf_output_sample_ustack (v6.18)",
-        "System V psABI AMD64, 4.2.4 and DWARF 5, 6.4: call frame information",
+        "System V psABI AMD64, 4.2.4 and DWARF 5, 6.4: call frame information; DWARF for the Arm 64-bit Architecture, 4.1",
     ],
 };
 
@@ -109,8 +110,8 @@ impl Collector for CpuProfile {
     }
 
     fn probe(&self, context: &CollectContext) -> Availability {
-        if !arch::UNWINDS {
-            return Availability::unavailable("stacks are unwound on x86-64 only");
+        if arch::PROGRAMS.is_none() {
+            return Availability::unavailable("stacks are followed on x86-64 and arm64 only");
         }
         // Removed again immediately; it was never switched on.
         match sampler(context, frequency_hz(context)) {

@@ -211,11 +211,11 @@ impl Samples {
             UserSide::None => none,
             UserSide::Bits32 => {
                 self.bits32 += 1;
-                (Some(Registers { ip: 0, sp: 0, bp: 0 }), None, &[][..])
+                (Some(Registers { ip: 0, sp: 0, bp: 0, lr: None }), None, &[][..])
             }
             UserSide::Bits64(at, stack) => {
                 let space = self.processes.space(pid, &mut self.symbolizer);
-                (Some(Registers { ip: at.ip, sp: at.sp, bp: at.bp }), space, stack)
+                (Some(Registers { ip: at.ip, sp: at.sp, bp: at.bp, lr: at.lr }), space, stack)
             }
         };
         let is_complete = self.symbolizer.add_sample(&Sample { task, space, registers, stack, kernel, weight: 1 });

@@ -33,7 +33,7 @@ static META: Meta = Meta {
            a holder of the same lock was off the CPU. A lock is known by the address of its word, which the registers of \
            its holder and of its waiter show, also where they are in different functions. Where they do not, the time is in \
            `waiter_not_known_s`. A declared section is one lock.\n\n\
-           x86-64 only. Needs root (or CAP_BPF and CAP_PERFMON) and a kernel with BTF, 5.15 or later.",
+           x86-64 and arm64. Needs root (or CAP_BPF and CAP_PERFMON) and a kernel with BTF, 5.15 or later.",
     references: &[
         "kernel/sched/core.c:__schedule (v6.18); include/linux/sched/task_stack.h:task_pt_regs",
         "System V ABI, AMD64 supplement 1.0, 3.4.1 (stack), 3.7 (unwinding)",

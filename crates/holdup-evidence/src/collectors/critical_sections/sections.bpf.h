@@ -26,8 +26,8 @@ struct meaning {
 	u64 mask;
 	u64 value;
 	/* The lock's word lies at `word_reg` (an offset in struct pt_regs) plus this, or at what is stored there plus `word_load`. Of a
-	 * CALLEE: a byte for each register of enum saved, how many times 8 bytes below the place behind the return address it
-	 * is kept. */
+	 * CALLEE: a byte for each register of struct saved, how many times 8 bytes below its caller's stack pointer it is kept;
+	 * and where that pointer is, from reg on. */
 	u64 word_at;
 	u64 word_load;
 	u16 section;
@@ -36,8 +36,14 @@ struct meaning {
 	u8 held; /* HOLDER, WAITER or CALLEE: then value is where the return address lies, from reg on */
 	u8 differs;
 	u8 word_loads;
-	u8 unused[7];
+	/* Of a CALLEE: enum returns. */
+	u8 returns;
+	u8 unused[6];
 };
+
+/* Where the return address is: on the stack; in its register; there, and the function has nothing to do but to return. */
+enum returns { RETURNS_BY_STACK, RETURNS_BY_REGISTER, RETURNS_ONLY };
+SHARED(enum, returns);
 
 struct entry {
 	u64 begin;
@@ -166,6 +172,15 @@ INLINE u64 register_of(void *regs, u32 offset)
 	return value;
 }
 
+/* The number of the system call that a task is in; negative in none, also of a task that may not be in the kernel. */
+INLINE s32 syscall_number_of(void *regs)
+{
+	s32 number = 0;
+
+	bpf_probe_read_kernel(&number, sizeof(number), (char *)regs + regs_syscall);
+	return number;
+}
+
 /* Whether any entry may cover an address (`crates/holdup-evidence/src/kernel/lines.rs` sets the bits). */
 INLINE u32 may_have_entry(struct section_filter *lines, u64 ip)
 {
@@ -211,24 +226,24 @@ struct found {
 	u8 stack_failed;
 };
 
-/* Registers that functions keep for their callers: r15, r14, r13, r12, rbp, rbx, as they lie at the begin of struct pt_regs;
- * where each is kept, 0 for those that are still in the register. */
+/* Registers that functions keep for their callers, as they lie in struct pt_regs from regs_saved on; where each is kept, 0 for
+ * those that are still in the register. */
 #define SAVED 6
 struct saved {
 	u64 at[8];
 };
 
 /* A function that is left upwards has kept these. */
-INLINE void keep_saved(struct saved *saved, u64 times, u64 behind_return)
+INLINE void keep_saved(struct saved *saved, u64 times, u64 callers_sp)
 {
 	for (u32 i = 0; i < SAVED; i++, times >>= 8) {
 		if (times & 0xff)
-			saved->at[i] = behind_return - 8 * (times & 0xff);
+			saved->at[i] = callers_sp - 8 * (times & 0xff);
 	}
 }
 
-/* Which lock: its address. */
-INLINE u64 word_of(struct meaning *m, void *regs, struct saved *saved, u64 sp, int depth)
+/* Which lock: its address. `is_own`: whether the registers are those of the function that the task is in. */
+INLINE u64 word_of(struct meaning *m, void *regs, struct saved *saved, u64 sp, u32 is_own)
 {
 	u64 word = m->word_at;
 
@@ -239,12 +254,13 @@ INLINE u64 word_of(struct meaning *m, void *regs, struct saved *saved, u64 sp, i
 	if (m->word_reg == regs_sp)
 		word += sp;
 	else if (m->word_reg != WORD_FIXED) {
-		u64 value, at = saved->at[m->word_reg / 8 & 7];
+		u32 which = (m->word_reg - regs_saved) / 8;
+		u64 value, at = saved->at[which & 7];
 
 		/* Those that calls do not keep are gone. */
-		if (depth && m->word_reg >= 8 * SAVED)
+		if (!is_own && which >= SAVED)
 			return 0;
-		if (!depth || !at)
+		if (is_own || !at)
 			value = register_of(regs, m->word_reg);
 		else if (bpf_probe_read_user(&value, sizeof(value), (void *)at))
 			return 0;
@@ -265,6 +281,7 @@ INLINE struct found classify(struct task_state *state, void *regs)
 	struct image *image = bpf_map_lookup_elem(&images, &image_index);
 	struct section_filter *lines = bpf_map_lookup_elem(&section_filter, &image_index);
 	struct saved saved = {};
+	u32 is_own = 1;
 	u64 ip, sp;
 
 	if (!image || !lines || !image->count)
@@ -275,8 +292,9 @@ INLINE struct found classify(struct task_state *state, void *regs)
 	sp = fixed_register_of(regs, regs_sp);
 	for (int depth = 0; depth < DEPTH; depth++) {
 		struct entry *e;
-		u64 at = 0, times = 0;
-		u32 index;
+		struct meaning *callee = NULL;
+		u32 index, returns;
+		u64 base;
 
 		if (depth && !may_have_entry(lines, ip))
 			return found;
@@ -292,36 +310,40 @@ INLINE struct found classify(struct task_state *state, void *regs)
 			if (m->held == NEITHER)
 				break;
 			if (m->held == CALLEE) {
-				/* Only the innermost function's rbp is known. */
-				if (m->reg == regs_bp && depth)
-					return found;
-				at = (m->reg == regs_bp ? register_of(regs, regs_bp) : sp) + m->value;
-				times = m->word_at;
+				callee = m;
 				break;
 			}
 			if (m->reg != ALWAYS) {
 				/* Registers of callers are gone. */
-				if (depth)
+				if (!is_own)
 					continue;
 				if (((register_of(regs, m->reg) & m->mask) == m->value) == m->differs)
 					continue;
 			}
 			found.at = ip;
-			found.word = word_of(m, regs, &saved, sp, depth);
+			found.word = word_of(m, regs, &saved, sp, is_own);
 			found.section = m->section;
 			found.held = m->held;
 			return found;
 		}
-		if (!at)
+		/* Only the innermost function's frame pointer is known, and only there the return address is in its register. */
+		if (!callee || (depth && (callee->reg == regs_bp || callee->returns != RETURNS_BY_STACK)))
 			return found;
-		if (bpf_probe_read_user(&ip, sizeof(ip), (void *)at)) {
+		returns = callee->returns;
+		base = callee->reg == regs_bp ? register_of(regs, regs_bp) : sp;
+		if (returns != RETURNS_BY_STACK) {
+			ip = fixed_register_of(regs, regs_lr);
+		} else if (bpf_probe_read_user(&ip, sizeof(ip), (void *)(base + callee->value))) {
 			found.stack_failed = 1;
 			return found;
 		}
-		sp = at + 8;
-		keep_saved(&saved, times, sp);
-		/* The call itself is what the caller is at. */
-		ip -= 1;
+		sp = base + callee->word_load;
+		keep_saved(&saved, callee->word_at, sp);
+		ip &= ~signature_bits;
+		/* The call itself is what the caller is at; of a function that is done, the caller has the same registers. */
+		is_own = returns == RETURNS_ONLY;
+		if (!is_own)
+			ip -= 1;
 		if (ip < image->begin || ip >= image->end)
 			return found;
 	}
@@ -427,7 +449,7 @@ INLINE void section_leaves(struct task_state *state, struct task_struct *task, s
 		state->context = IN_SLEEP;
 	else if (state->out_state == OUT_USER)
 		state->context = IN_USER;
-	else if ((s64)register_of(regs, regs_syscall) >= 0)
+	else if (syscall_number_of(regs) >= 0)
 		state->context = IN_SYSCALL;
 	else
 		state->context = IN_FAULT;

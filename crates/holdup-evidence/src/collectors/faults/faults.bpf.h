@@ -74,7 +74,7 @@ INLINE u32 brought_huge(struct task_struct *task, struct task_state *state, stru
 	return is_huge;
 }
 
-INLINE void fault_begins(u64 *ctx)
+INLINE void fault_begins(u32 is_first)
 {
 	u32 timing = samples_faults ? fault_timing_now() : TIMING_BEGINS;
 	struct task_struct *task;
@@ -94,8 +94,7 @@ INLINE void fault_begins(u64 *ctx)
 	state->fault_begin_ns = bpf_ktime_get_ns();
 	state->fault_held = NEITHER;
 	read_pages(task, state->fault_begin_pages);
-	/* Bit 0 of the error code is off when there was no page table entry (X86_PF_PROT). */
-	state->fault_is_first = !(ctx[2] & 1);
+	state->fault_is_first = is_first;
 	if (want_sections && image_of(state, task) != IMAGE_NONE) {
 		struct found found = classify(state, (void *)bpf_task_pt_regs(task));
 
@@ -104,11 +103,11 @@ INLINE void fault_begins(u64 *ctx)
 	}
 }
 
-/* page_fault_user(address, regs, error_code) */
+/* page_fault_user(address, regs, error_code): bit 0 is off when there was no page table entry (X86_PF_PROT). */
 SEC("tp_btf/page_fault_user")
 int user_fault_begins(u64 *ctx)
 {
-	fault_begins(ctx);
+	fault_begins(!(ctx[2] & 1));
 	return 0;
 }
 
@@ -116,7 +115,15 @@ int user_fault_begins(u64 *ctx)
 SEC("tp_btf/page_fault_kernel")
 int kernel_fault_begins(u64 *ctx)
 {
-	fault_begins(ctx);
+	fault_begins(!(ctx[2] & 1));
+	return 0;
+}
+
+/* Where there are no such tracepoints: the software event of all faults, which is counted before one is handled. */
+SEC("perf_event")
+int counted_fault_begins(void *ctx)
+{
+	fault_begins(0);
 	return 0;
 }
 

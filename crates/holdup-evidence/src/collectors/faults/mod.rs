@@ -1,5 +1,6 @@
 //! Page faults of the tasks under test: how long, what kind, and whether a lock was held.
 
+use crate::arch;
 use crate::kernel::layout::{FAULTS as KINDS_OF_FAULTS, HISTOGRAM_FAULT, SECTION_FAULT};
 use crate::kernel::{At, KernelCollector, Part, Program, WindowCounts};
 use crate::reading::{Produces, histogram};
@@ -12,8 +13,6 @@ static PART: Part = Part {
     programs: &[
         Program { name: "minor_fault_ends", at: At::Event(SoftwareEvent::PageFaultsMin, 1) },
         Program { name: "major_fault_ends", at: At::Event(SoftwareEvent::PageFaultsMaj, 1) },
-        Program { name: "user_fault_begins", at: At::Tracepoint("page_fault_user") },
-        Program { name: "kernel_fault_begins", at: At::Tracepoint("page_fault_kernel") },
     ],
     rings: &[],
 };
@@ -21,12 +20,13 @@ static PART: Part = Part {
 static META: Meta = Meta {
     id: "faults",
     summary: "page faults: how long, what kind, under which lock",
-    docs: "A BPF program at the tracepoints page_fault_user and page_fault_kernel notes when a page fault of a task under \
-           test begins, and another at the software events that count faults (PERF_COUNT_SW_PAGE_FAULTS_MIN and _MAJ) when \
+    docs: "A BPF program at the tracepoints page_fault_user and page_fault_kernel (arm64 has none: at the software event of \
+           all faults, which is counted before one is handled) notes when a page fault of a task under test begins, and another at the software events that count faults (PERF_COUNT_SW_PAGE_FAULTS_MIN and _MAJ) when \
            its handler ended; what the task slept or waited for a CPU in between is part of the time. The entry of the \
            exception and its exit are not. Faults that raise a signal, and those that have to be tried again without end, \
            are not counted. A major fault had to wait for a disk. A first touch found no page table entry (bit 0 of the x86 \
-           error code was off); a write to a page that is mapped for reading only is a fault, but not a first touch.\n\n\
+           error code was off; on arm64 that is not known); a write to a page that is mapped for reading only is a fault, but \
+           not a first touch.\n\n\
            A huge fault brought a page of 2 MB or more, whether or not it had to wait: what the process has of memory \
            grew by so much between its begin and its end (mm_struct.hugetlb_usage for hugetlbfs; rss_stat, the sum that \
            CPUs add to, for transparent huge pages, on at most 100 CPUs). It counts as huge, not as minor or major. Huge \
@@ -37,9 +37,10 @@ static META: Meta = Meta {
            that take more than 10 ms are left out of slices.\n\n\
            With `critical-sections` beside it, faults of a task that held a lock are reported by the lock: the user \
            instruction pointer at the fault is looked up in the section map.\n\n\
-           Needs root (or CAP_BPF and CAP_PERFMON) and a kernel with BTF, 5.15 or later; x86-64.",
+           Needs root (or CAP_BPF and CAP_PERFMON) and a kernel with BTF, 5.15 or later, on x86-64 or arm64.",
     references: &[
         "arch/x86/mm/fault.c:exc_page_fault, trace_page_fault_user (v6.18); X86_PF_PROT",
+        "arch/arm64/mm/fault.c:do_page_fault (v6.18): PERF_COUNT_SW_PAGE_FAULTS",
         "mm/memory.c:mm_account_fault, set_pte_range; mm/huge_memory.c:map_anon_folio_pmd (v6.18)",
         "mm/hugetlb.c:hugetlb_no_page, hugetlb_count_add; lib/percpu_counter.c:percpu_counter_add_batch (v6.18)",
     ],
@@ -88,7 +89,12 @@ fn report(window: &WindowCounts, collected: &mut Collected) -> Result<u64, Strin
             collected.items.push(EvidenceItem::labelled("faults", label, "1", count as f64));
         }
         collected.items.push(EvidenceItem::labelled("fault_s", role, "s", c.fault_ns[index] as f64 / 1e9));
-        collected.items.push(EvidenceItem::labelled("first_touch", role, "1", c.first_touch[index] as f64));
+        collected.items.push(if arch::PROGRAMS.is_some_and(|known| known.knows_first_touch) {
+            EvidenceItem::labelled("first_touch", role, "1", c.first_touch[index] as f64)
+        } else {
+            let why = "what sees a fault begin on this architecture does not show whether a page table entry was there";
+            EvidenceItem { label: Some(role.clone()), ..EvidenceItem::absent("first_touch", "1", why) }
+        });
         collected.histograms.extend(histogram("fault_ns", role, window.histogram(index, HISTOGRAM_FAULT)));
     }
     for section in window.sections.iter().filter(|s| s.counts.faults > 0) {

@@ -54,7 +54,7 @@ INLINE u32 is_in_kernel(u64 *ctx, struct task_struct *prev)
 		return 1;
 	if (state != TASK_RUNNING || !prev->pid)
 		return 0;
-	return (s64)register_of((void *)bpf_task_pt_regs(bpf_get_current_task_btf()), regs_syscall) >= 0;
+	return syscall_number_of((void *)bpf_task_pt_regs(bpf_get_current_task_btf())) >= 0;
 }
 
 /* A task leaves this CPU. */

@@ -47,10 +47,12 @@ pub(super) fn of_waker(kernel: &KernelSymbols, stack: &[u64]) -> (Vec<u64>, bool
     }
 }
 
-/// Entries of interrupts of devices, timers and other CPUs (arch/x86/include/asm/idtentry.h, entry_64.S); exceptions are
-/// the task's own.
+/// Entries of interrupts of devices, timers and other CPUs (arch/x86/include/asm/idtentry.h, entry_64.S;
+/// arch/arm64/kernel/entry.S, entry-common.c); exceptions are the task's own.
 fn is_interrupt(name: &str) -> bool {
-    name.starts_with("asm_sysvec_") || name == "asm_common_interrupt" || name == "asm_spurious_interrupt"
+    name.starts_with("asm_sysvec_")
+        || matches!(name, "asm_common_interrupt" | "asm_spurious_interrupt")
+        || matches!(name, "el0_interrupt" | "el1_interrupt" | "el0t_64_irq_handler" | "el1h_64_irq_handler")
 }
 
 #[cfg(test)]
@@ -59,7 +61,8 @@ mod tests {
 
     const KALLSYMS: &str = "1000 t bpf_prog_1_is_waking\n1100 t bpf_trace_run1\n1200 t __traceiter_sched_waking\n\
                             1300 t try_to_wake_up\n1400 t pipe_write\n1500 t asm_sysvec_apic_timer_interrupt\n\
-                            1600 t __schedule\n1700 t schedule\n1800 t do_syscall_64\n1900 t hrtimer_wakeup\n";
+                            1600 t __schedule\n1700 t schedule\n1800 t do_syscall_64\n1900 t hrtimer_wakeup\n\
+                            1a00 t el1_interrupt\n1b00 t el1h_64_irq_handler\n1c00 t el1h_64_irq\n";
 
     #[test]
     fn the_frames_of_the_sampler_are_left_out() {
@@ -78,5 +81,7 @@ mod tests {
         assert_eq!(of_waker(&kernel, &by_task), (vec![0x130f, 0x1410, 0x1810], false));
         let by_timer = [0x1010, 0x1110, 0x1310, 0x1910, 0x1510, 0x1810];
         assert_eq!(of_waker(&kernel, &by_timer), (vec![0x130f, 0x1910, 0x1510], true));
+        let on_arm64 = [0x1010, 0x1110, 0x1310, 0x1910, 0x1a10, 0x1b10, 0x1c10];
+        assert_eq!(of_waker(&kernel, &on_arm64), (vec![0x130f, 0x1910, 0x1a10], true));
     }
 }

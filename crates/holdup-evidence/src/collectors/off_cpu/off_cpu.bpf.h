@@ -12,8 +12,6 @@ enum stack_sizes { STACK_FRAMES = 64 };
 SHARED(enum, stack_sizes);
 #define STACK_BYTES 16384
 #define STACK_CHUNK 512
-/* The selector of code of 64 bits (arch/x86/include/asm/segment.h:__USER_CS). */
-#define USER_CS 0x33
 
 enum stack_kind { STACK_OFF, STACK_WAKER, STACK_EXEC, STACK_FORK, STACK_LEFT, STACK_BACK };
 SHARED(enum, stack_kind);
@@ -26,6 +24,8 @@ struct stack_sample {
 	u64 ip;
 	u64 sp;
 	u64 bp;
+	/* The register of the return address, where a call leaves it in one. */
+	u64 lr;
 	u32 pid;
 	u32 tid;
 	/* ROLES for a task that is not watched. */
@@ -150,17 +150,18 @@ INLINE void copy_user_side(struct stack_sample *s, struct task_struct *task)
 
 	s->user = USER_NONE;
 	s->stack_bytes = 0;
-	s->ip = s->sp = s->bp = 0;
+	s->ip = s->sp = s->bp = s->lr = 0;
 	if (task->flags & (PF_KTHREAD | PF_IO_WORKER | PF_USER_WORKER))
 		return;
 	regs = (void *)bpf_task_pt_regs(task);
 	s->user = USER_OTHER;
-	if (register_of(regs, regs_cs) != USER_CS)
+	if ((register_of(regs, regs_mode) & mode_mask) != mode_of_64_bits)
 		return;
 	s->user = USER_BITS64;
 	s->ip = register_of(regs, regs_ip);
 	s->sp = register_of(regs, regs_sp);
 	s->bp = register_of(regs, regs_bp);
+	s->lr = register_of(regs, regs_lr);
 	for (u32 i = 0; i < STACK_BYTES / STACK_CHUNK; i++) {
 		if (bpf_probe_read_user(&stack[i * STACK_CHUNK], STACK_CHUNK, (void *)(s->sp + i * STACK_CHUNK)))
 			break;
@@ -321,7 +322,7 @@ int is_waking(u64 *ctx)
 		s->role = ROLES;
 		s->user = USER_NONE;
 		s->stack_bytes = 0;
-		s->ip = s->sp = s->bp = 0;
+		s->ip = s->sp = s->bp = s->lr = 0;
 	}
 	bpf_ringbuf_submit(s, BPF_RB_NO_WAKEUP);
 	return 0;

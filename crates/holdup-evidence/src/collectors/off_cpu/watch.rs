@@ -1,6 +1,7 @@
 //! Reads the samples while the window is open, and sums them up.
 
 use super::{META, kernel_side};
+use crate::arch;
 use crate::background::End;
 use crate::collectors::switches::OUT_STATE_NAMES;
 use crate::kernel::layout::{
@@ -13,12 +14,16 @@ use crate::reading::{Meter, thread_cpu_ns};
 use crate::{CollectContext, tasks};
 use aya::maps::{MapData, RingBuf};
 use holdup_host::perf_samples::Record;
+use holdup_model::sections::Machine;
 use holdup_model::stacks::{Frame, FrameKind};
 use holdup_model::{Collected, EvidenceItem, SelfCost};
 use holdup_stacks::{Followed, KernelSymbols, Registers, Sample, Symbolizer, TaskId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+
+/// Whether a call leaves the return address in a register.
+const HAS_LINK: bool = matches!(arch::PROGRAMS, Some(arch::Programs { machine: Machine::Aarch64, .. }));
 
 /// The ring has room for some 480 samples.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -241,15 +246,15 @@ impl Samples {
 
     fn follow(&mut self, task: TaskId, sample: &StackSample, stack: &[u8], kernel: &[u64]) -> Followed {
         let Programs { processes, symbolizer, .. } = &mut self.programs;
-        let StackSample { pid, ip, sp, bp, weight_ns: weight, .. } = *sample;
+        let StackSample { pid, ip, sp, bp, lr, weight_ns: weight, .. } = *sample;
         let (registers, space) = match usize::from(sample.user) {
             USER_BITS64 => {
                 let _asked_so_that_it_is_known = processes.role(pid);
-                (Some(Registers { ip, sp, bp }), processes.space(pid, symbolizer))
+                (Some(Registers { ip, sp, bp, lr: Some(lr).filter(|_| HAS_LINK) }), processes.space(pid, symbolizer))
             }
             USER_OTHER => {
                 self.other_code += 1;
-                (Some(Registers { ip: 0, sp: 0, bp: 0 }), None)
+                (Some(Registers { ip: 0, sp: 0, bp: 0, lr: None }), None)
             }
             _ => (None, None),
         };

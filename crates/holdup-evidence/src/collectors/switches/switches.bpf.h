@@ -80,9 +80,12 @@ INLINE u32 found_at(u64 *ctx, u64 address, u32 from)
 	for (u32 at = 0; at < ASKING_BYTES; at += sizeof(words)) {
 		if (bpf_probe_read_kernel(words, sizeof(words), (char *)ctx + at))
 			return 0;
-		for (u32 i = 0; i < ASKING_CHUNK; i++)
-			if ((address ? words[i] == address : charges(words[i])) && at + i * sizeof(u64) >= from)
+		for (u32 i = 0; i < ASKING_CHUNK; i++) {
+			u64 word = words[i] | signature_bits;
+
+			if ((address ? word == address : charges(word)) && at + i * sizeof(u64) >= from)
 				return at + i * sizeof(u64);
+		}
 	}
 	return 0;
 }
@@ -103,13 +106,13 @@ INLINE u64 charged_from(u64 *ctx, u64 *below)
 	return 0;
 }
 
-/* The word of that part of the stack. */
+/* The word of that part of the stack, without a signature. */
 INLINE u64 word_at(u64 *ctx, u32 at)
 {
 	u64 word = 0;
 
 	bpf_probe_read_kernel(&word, sizeof(word), (char *)ctx + (at & (1024 - sizeof(word))));
-	return word;
+	return word | signature_bits;
 }
 
 /* What was learned from a request: `from` and `below` are what the stack says, and a word of it says `is_said`. */

@@ -270,18 +270,27 @@ const volatile u64 tick_function = 1;
 /* The code that charges a task for its time (sched/fair.c:update_curr); begin 0 where it is not known. */
 const volatile u64 charge_begin = 0;
 const volatile u64 charge_length = 0;
-/* Places in struct pt_regs of this architecture, bytes (include/uapi/asm/ptrace.h). */
-const volatile u32 regs_ip = 128;
-const volatile u32 regs_sp = 152;
-const volatile u32 regs_bp = 32;
-const volatile u32 regs_syscall = 120;
-const volatile u32 regs_argument1 = 112;
-const volatile u32 regs_argument2 = 104;
-const volatile u32 regs_argument3 = 96;
-const volatile u32 regs_argument4 = 56;
-/* The system call futex (arch/x86/entry/syscalls/syscall_64.tbl). */
-const volatile u32 futex_number = 202;
-const volatile u32 regs_cs = 136;
+/* What differs between architectures (crates/holdup-evidence/src/arch). Places in struct pt_regs, bytes: */
+const volatile u32 regs_ip = 0;
+const volatile u32 regs_sp = 0;
+const volatile u32 regs_bp = 0;
+/* The register of the return address, where a call leaves it in one. */
+const volatile u32 regs_lr = 0;
+/* The first of those that functions keep for their callers. */
+const volatile u32 regs_saved = 0;
+const volatile u32 regs_syscall = 0;
+const volatile u32 regs_argument1 = 0;
+const volatile u32 regs_argument2 = 0;
+const volatile u32 regs_argument3 = 0;
+const volatile u32 regs_argument4 = 0;
+/* The register that shows whether the code is of 64 bits: these of its bits are this value. */
+const volatile u32 regs_mode = 0;
+const volatile u32 mode_mask = 0;
+const volatile u32 mode_of_64_bits = 0;
+/* The system call futex. */
+const volatile u32 futex_number = 0;
+/* Bits of return addresses that are a signature: they are zeros in an address of a program, and ones in one of the kernel. */
+const volatile u64 signature_bits = 0;
 const volatile u32 sections = 0;
 /* Whether a huge page stands out from the batches that the kernel adds up (collectors/faults/faults.bpf.h). */
 const volatile u32 counts_transparent = 0;
