@@ -211,6 +211,9 @@ need_rust() {
     rustup toolchain install >&2
 }
 
+# What holdup is built for, in Debian's words.
+architectures="amd64 arm64 s390x riscv64"
+
 # need_cross ARCH: what builds for another architecture, in Debian's words for it, and Rust's standard library for it.
 need_cross() {
     case $1 in
@@ -218,7 +221,7 @@ need_cross() {
         s390x) triple=s390x-unknown-linux-gnu gnu=s390x-linux-gnu ;;
         riscv64) triple=riscv64gc-unknown-linux-gnu gnu=riscv64-linux-gnu ;;
         *)
-            say "error: architecture $1: holdup is built for amd64, arm64, s390x and riscv64"
+            say "error: architecture $1: holdup is built for $architectures"
             exit 2
             ;;
     esac

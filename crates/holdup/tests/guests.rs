@@ -80,11 +80,18 @@ fn kernels_fetched_before_a_failure_are_printed() {
     let version = b"7.0.1-a (b@h) #1 SMP\0";
     image[0x500..0x500 + version.len()].copy_from_slice(version);
     std::fs::write(place.path("image"), image).unwrap();
-    let args = ["kernels", "--arch", "x86_64", "fetch", "file:image", "file:gone"];
-    let output = place.output(&args);
-    let (out, err) = common::texts(&output);
-    assert!(out.contains("7.0.1-a") && err.contains("gone"), "{out}{err}");
-    assert_ne!(output.status.code(), Some(0));
+    for arch in ["amd64", "x86_64"] {
+        let output = place.output(&["kernels", "--arch", arch, "fetch", "file:image", "file:gone"]);
+        let (out, err) = common::texts(&output);
+        assert!(out.contains("7.0.1-a") && err.contains("gone"), "{out}{err}");
+        assert_ne!(output.status.code(), Some(0));
+    }
+    for arch in ["arm64", "aarch64"] {
+        let (_, err) = place.expect(3, &["kernels", "--arch", arch, "fetch", "file:image"]);
+        assert!(err.contains("it is for x86_64, and the machine is to be aarch64"), "{err}");
+    }
+    let (_, err) = place.expect(2, &["kernels", "--arch", "riscv64", "list"]);
+    assert!(err.contains("amd64, arm64"), "{err}");
     let output = place.output(&["kernels", "fetch", "file:gone", "file:image"]);
     assert!(common::texts(&output).0.is_empty());
 }

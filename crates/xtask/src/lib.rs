@@ -14,6 +14,7 @@ pub mod inside;
 pub mod invariants;
 pub mod layers;
 pub mod opens;
+pub mod platforms;
 pub mod purity;
 pub mod repo;
 pub mod site;

@@ -3,8 +3,8 @@
 use anyhow::{Context as _, Result};
 use std::process::ExitCode;
 use xtask::{
-    Repo, against_guests, calibrate, catalogues, curve, ignored, inside, invariants, layers, opens, purity, site,
-    texts, validation, web,
+    Repo, against_guests, calibrate, catalogues, curve, ignored, inside, invariants, layers, opens, platforms, purity,
+    site, texts, validation, web,
 };
 
 const USAGE: &str = "\
@@ -119,6 +119,7 @@ fn tidy(repo: &Repo) -> Result<Vec<String>> {
         purity::check(repo),
         opens::check(repo),
         catalogues::check(repo),
+        platforms::check(repo),
         texts::check(repo),
         invariants::check(repo),
         web::check(repo),

@@ -1,6 +1,6 @@
 //! The checks of the repository that no compiler makes. `cargo xtask tidy` prints the same.
 
-use xtask::{Repo, catalogues, invariants, layers, opens, purity, site, texts, web};
+use xtask::{Repo, catalogues, invariants, layers, opens, platforms, purity, site, texts, web};
 
 fn repo() -> Repo {
     let repo = Repo::here().expect("the repository can be read");
@@ -27,6 +27,11 @@ fn engines_are_pure() {
 #[test]
 fn every_catalogue_file_is_listed() {
     nothing(&catalogues::check(&repo()));
+}
+
+#[test]
+fn the_table_of_platforms_is_that_of_the_code() {
+    nothing(&platforms::check(&repo()));
 }
 
 #[test]

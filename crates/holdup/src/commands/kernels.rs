@@ -5,6 +5,7 @@ mod beside;
 use crate::progress::Progress;
 use crate::{output, signals};
 use beside::{Beside, Removal};
+use clap::builder::{PossibleValue, PossibleValuesParser};
 use holdup_kernels::{Available, Cache, Entry, Kernel, Options, Spec};
 use holdup_model::{Event, Observer, Problem};
 use serde_json::{Value, json};
@@ -28,8 +29,8 @@ pub(crate) struct Args {
     /// The cache folder [default: $HOLDUP_CACHE or ~/.cache/holdup]
     #[arg(long, value_name = "DIR", global = true)]
     cache: Option<PathBuf>,
-    /// Select kernels of this machine [default: this one's]
-    #[arg(long, value_name = "MACHINE", value_parser = ["x86_64", "aarch64"], global = true)]
+    /// Select kernels of this architecture [default: this machine's]
+    #[arg(long, value_name = "ARCH", value_parser = architectures(), global = true)]
     arch: Option<String>,
     /// Include modules (160 MB in the normal flavour)
     #[arg(long, global = true)]
@@ -100,6 +101,12 @@ pub(super) struct Source {
     pub(super) json: bool,
 }
 
+/// Those that guests can have: in Debian's words, as in plans, or in those of `uname -m`.
+fn architectures() -> PossibleValuesParser {
+    let all = holdup_guest::arch::ALL.iter();
+    PossibleValuesParser::new(all.map(|known| PossibleValue::new(known.id).alias(known.machine)))
+}
+
 pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     let root = args.cache.clone().unwrap_or_else(Cache::default_root);
     let cache = Cache::open(&root)?;
@@ -113,7 +120,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
         mirror: source.mirror.clone(),
         offline: source.offline,
         modules: args.modules,
-        arch: args.arch.clone().unwrap_or_else(|| Options::default().arch),
+        arch: match args.arch.as_deref().and_then(holdup_guest::arch::find) {
+            Some(named) => named.machine.to_owned(),
+            None => Options::default().arch,
+        },
         cancel: Some(signals::cancel_on_signals()?.flag()),
     };
     let mut progress = Progress::new(quiet);
