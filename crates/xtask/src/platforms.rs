@@ -33,8 +33,8 @@ enum Source {
 
 /// Rows of the table, by their first cell.
 const FACTS: [(&str, Source); 7] = [
-    ("BPF collectors", Source::Constant { folder: "crates/holdup-evidence/src/arch", name: "HAS_PROGRAMS" }),
-    ("call stacks", Source::Constant { folder: "crates/holdup-evidence/src/arch", name: "UNWINDS" }),
+    ("BPF collectors", Source::Constant { folder: "crates/holdup-evidence/src/arch", name: "PROGRAMS" }),
+    ("call stacks", Source::Constant { folder: "crates/holdup-evidence/src/arch", name: "PROGRAMS" }),
     ("section maps of its binaries", Source::Member { folder: "crates/holdup-sections/src/arch", is_debians: false }),
     ("guests of it (`--target qemu`)", Source::Member { folder: "crates/holdup-guest/src/arch", is_debians: true }),
     (
@@ -93,9 +93,10 @@ fn has(repo: &Repo, source: &Source, arch: &Architecture) -> Result<bool, String
             let own = format!("{folder}/{}.rs", arch.rust);
             let file = if repo.text(&own).is_some() { own } else { format!("{folder}/other.rs") };
             let text = repo.text(&file).unwrap_or_default();
-            let constant = Regex::new(&format!(r"const {name}: bool = (true|false);")).expect("a name is a word");
+            let constant =
+                Regex::new(&format!(r"const {name}: [^=]*= (true|false|Some|None)\b")).expect("a name is a word");
             let found = constant.captures(text).ok_or_else(|| format!("{file} has no constant {name}"))?;
-            Ok(&found[1] == "true")
+            Ok(matches!(&found[1], "true" | "Some"))
         }
         Source::Member { folder, is_debians } => {
             let name = if *is_debians { arch.debian } else { arch.rust };
@@ -119,8 +120,8 @@ mod tests {
     const TABLE: &str = "| | amd64 | arm64 | s390x | riscv64 |\n|---|---|---|---|---|\n";
     const COLLECTORS: &str = "| BPF collectors | yes | no: said | no | no |\n";
     const EVIDENCE: [(&str, &str); 2] = [
-        ("crates/holdup-evidence/src/arch/x86_64.rs", "const HAS_PROGRAMS: bool = true;"),
-        ("crates/holdup-evidence/src/arch/other.rs", "const HAS_PROGRAMS: bool = false;"),
+        ("crates/holdup-evidence/src/arch/x86_64.rs", "const PROGRAMS: Option<Programs> = Some(Programs {"),
+        ("crates/holdup-evidence/src/arch/other.rs", "const PROGRAMS: Option<Programs> = None;"),
     ];
 
     /// What is wrong with the row of the collectors, or the head.
@@ -135,7 +136,7 @@ mod tests {
     fn a_table_that_differs_from_the_code_is_found() {
         let page = format!("{TABLE}{COLLECTORS}");
         assert_eq!(wrong(&page, &[]), Vec::<String>::new());
-        let arm = ("crates/holdup-evidence/src/arch/aarch64.rs", "const HAS_PROGRAMS: bool = true;");
+        let arm = ("crates/holdup-evidence/src/arch/aarch64.rs", "const PROGRAMS: Option<Programs> = Some(Programs {");
         assert_eq!(
             wrong(&page, &[arm]),
             ["docs/platforms.md, BPF collectors: yes, no, no, no, and the code has yes, yes, no, no"]
