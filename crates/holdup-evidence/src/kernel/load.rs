@@ -154,15 +154,14 @@ fn create(purpose: &Purpose<'_>, btf: &Btf, switch_has_state: bool) -> Result<Lo
     let shards = cpus.clamp(1, MOST_SHARDS);
     let (mut programs, present) = programs(purpose, btf);
     let has_residuals = parts.has("want_sections") && images.has_releases();
-    let flag = u32::from;
     let mut values = vec![
         ("roles", roles.max(1)),
         ("shards", shards),
-        ("shared_shards", flag(shards < cpus)),
-        ("want_residuals", flag(has_residuals)),
-        ("switch_has_state", flag(switch_has_state)),
-        ("samples_faults", flag(samples_faults)),
-        ("counts_transparent", flag(cpus <= MOST_CPUS_OF_A_BATCH)),
+        ("shared_shards", u32::from(shards < cpus)),
+        ("want_residuals", u32::from(has_residuals)),
+        ("switch_has_state", u32::from(switch_has_state)),
+        ("samples_faults", u32::from(samples_faults)),
+        ("counts_transparent", u32::from(cpus <= MOST_CPUS_OF_A_BATCH)),
     ];
     let machine = arch::PROGRAMS.ok_or("the programs were not written for this architecture")?;
     let switches = parts.switches().chain(present.iter().copied()).map(|name| (name, 1));
