@@ -138,34 +138,42 @@ fn has_tracepoint(btf: &Btf, name: &str) -> bool {
     btf.id_by_type_name_kind(&format!("btf_trace_{name}"), BtfKind::Typedef).is_ok()
 }
 
+/// Constants of 64 bits.
+fn long_constants<'a>(purpose: &'a Purpose<'_>, machine: &'a arch::Programs) -> [(&'static str, &'a u64); 5] {
+    [
+        ("signature_bits", &machine.signature_bits),
+        ("tick_function", &purpose.addresses.tick),
+        ("charge_begin", &purpose.addresses.charge.0),
+        ("charge_length", &purpose.addresses.charge.1),
+        ("off_cpu_period_ns", &purpose.off_cpu.period_ns),
+    ]
+}
+
 fn create(purpose: &Purpose<'_>, btf: &Btf, switch_has_state: bool) -> Result<Loaded, String> {
     let &Purpose { parts, roles, images, cpus, addresses, off_cpu, samples_faults } = purpose;
     let shards = cpus.clamp(1, MOST_SHARDS);
     let (mut programs, present) = programs(purpose, btf);
     let has_residuals = parts.has("want_sections") && images.has_releases();
-    let flag = u32::from;
     let mut values = vec![
         ("roles", roles.max(1)),
         ("shards", shards),
-        ("shared_shards", flag(shards < cpus)),
-        ("want_residuals", flag(has_residuals)),
-        ("switch_has_state", flag(switch_has_state)),
-        ("samples_faults", flag(samples_faults)),
-        ("counts_transparent", flag(cpus <= MOST_CPUS_OF_A_BATCH)),
+        ("shared_shards", u32::from(shards < cpus)),
+        ("want_residuals", u32::from(has_residuals)),
+        ("switch_has_state", u32::from(switch_has_state)),
+        ("samples_faults", u32::from(samples_faults)),
+        ("counts_transparent", u32::from(cpus <= MOST_CPUS_OF_A_BATCH)),
     ];
-    values.extend(parts.switches().chain(present.iter().copied()).map(|name| (name, 1)));
     let machine = arch::PROGRAMS.ok_or("the programs were not written for this architecture")?;
-    values.extend(machine.constants);
+    let switches = parts.switches().chain(present.iter().copied()).map(|name| (name, 1));
+    values.extend(switches.chain(machine.constants.iter().copied()));
     let mut loader = EbpfLoader::new();
     loader.btf(Some(btf)).allow_unsupported_maps().verifier_log_level(VerifierLogLevel::DEBUG);
     for (name, value) in &values {
         loader.override_global(name, value, true);
     }
-    loader.override_global("signature_bits", &machine.signature_bits, true);
-    loader.override_global("tick_function", &addresses.tick, true);
-    loader.override_global("charge_begin", &addresses.charge.0, true);
-    loader.override_global("charge_length", &addresses.charge.1, true);
-    loader.override_global("off_cpu_period_ns", &off_cpu.period_ns, true);
+    for (name, value) in long_constants(purpose, &machine) {
+        loader.override_global(name, value, true);
+    }
     loader.override_global("wait_event_at", &off_cpu.wait_event_at, true);
     let at_least_one = |length: usize| u32::try_from(length).unwrap_or(u32::MAX).max(1);
     let (sections, of_images) = (at_least_one(images.names().len()), at_least_one(images.images().len()));
