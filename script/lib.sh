@@ -238,19 +238,23 @@ need_cross() {
     export "CC_$small=$gnu-gcc" "AR_$small=$gnu-ar" "HOLDFAST_CC=$gnu-gcc"
 }
 
-# build_holdup PROFILE [ARCH]: builds the one static binary, for another architecture after need_cross, and prints its path.
-build_holdup() {
-    host=$(rustc -vV | sed -n 's/^host: //p')
-    triple=$host
-    [ -z "${2:-}" ] || need_cross "$2"
+# static_flags [ARCH]: sets `triple`, and `flags` to what rustc takes for a static program, for another architecture after need_cross.
+static_flags() {
+    triple=$(rustc -vV | sed -n 's/^host: //p')
+    [ -z "${1:-}" ] || need_cross "$1"
     flags="'-C','target-feature=+crt-static'"
     # Relative relocations take 0.6 MB less so, which a static program can read from glibc 2.36 on, and linkers write for x86-64.
     libc=$(getconf GNU_LIBC_VERSION 2>/dev/null | sed -n 's/^glibc 2\.\([0-9]*\).*/\1/p')
-    if [ "${libc:-0}" -ge 36 ] && [ -z "${2:-}" ]; then flags="$flags,'-C','link-arg=-Wl,-z,pack-relative-relocs'"; fi
+    if [ "${libc:-0}" -ge 36 ] && [ -z "${1:-}" ]; then flags="$flags,'-C','link-arg=-Wl,-z,pack-relative-relocs'"; fi
     # There the linker is LLD, which can fold functions that are the same.
     if [ "$triple" = x86_64-unknown-linux-gnu ]; then flags="$flags,'-C','link-arg=-Wl,--icf=all'"; fi
     # The same bytes from any folder: nothing in the program names the one that it was built in.
     flags="$flags,'--remap-path-prefix=$PWD=/holdup','--remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo'"
+}
+
+# build_holdup PROFILE [ARCH]: builds the one static binary, and prints its path.
+build_holdup() {
+    static_flags "${2:-}"
     # An explicit target keeps the flags away from build scripts and procedural macros.
     cargo build --locked --profile "$1" --package holdup --target "$triple" --config "target.$triple.rustflags=[$flags]" >&2
     case $1 in dev) folder=debug ;; *) folder=$1 ;; esac

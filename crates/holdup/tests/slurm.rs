@@ -388,7 +388,9 @@ fn a_session_that_was_cancelled_is_void_in_its_place_and_is_completed() {
         let trials = trials["members"].as_array().unwrap();
         trials.iter().map(|trial| trial.to_string().contains("its job was cancelled")).collect::<Vec<_>>()
     };
-    assert_eq!(cancelled(), [[true; 4], [false; 4], [false; 4]].concat());
+    // A busy machine voids others as well, and they are repeated.
+    let missing = cancelled();
+    assert!(missing.len() >= 12 && missing.iter().enumerate().all(|(at, missing)| *missing == (at < 4)), "{missing:?}");
     at.expect(0, &["run", "--continue", "m.holdup.slurm"]);
     assert!(!cancelled().contains(&true) && !at.place.path("m.holdup.slurm").exists());
     at.expect(0, &["verify", "m.holdup"]);
