@@ -101,7 +101,8 @@ fn watch_contention(workers: u32, changes: &[(&str, Value)], collectors: &'stati
         parameters.set(name, value.clone());
     }
     let mut prepared = prepare("lock-contention", &parameters).expect("it can be prepared everywhere");
-    let trial = Trial::new(&parameters, 60_000);
+    // Until it was watched, which takes minutes where CPUs are emulated.
+    let trial = Trial::new(&parameters, 600_000);
     let enough = trial.enough.clone();
     let (sender, receiver) = mpsc::channel();
     let mut on_open = || {

@@ -70,8 +70,11 @@ fn watched(changes: &[(&str, Value)], workers: u32, window_ms: u64) -> Observati
         let subjects = vec![Subject { role: "load".to_owned(), pid: std::process::id() }];
         let context = CollectContext { subjects, ..CollectContext::default() }.for_collectors(&collectors);
         let probe = TruthProbe::of(&published);
+        // What the kernel checks of their programs takes an emulated CPU half a minute, and the workers want that CPU as well.
+        let _as_all_others = rustix::process::setpriority_process(None, -20);
         let running: Vec<Box<dyn Collecting>> =
             collectors.iter().map(|c| c.start(&context).unwrap_or_else(|p| panic!("{p:?}"))).collect();
+        let _as_all_others = rustix::process::setpriority_process(None, 0);
         let sender = sender.clone();
         std::thread::spawn(move || {
             std::thread::sleep(Duration::from_millis(window_ms));
@@ -219,19 +222,19 @@ fn causes(seen: &Observation, symbols: &Symbols) -> Score {
 
 /// Each algorithm in one place.
 fn holders_and_waiters_are_distinguished_from_the_rest() {
-    distinguished(&ALGORITHMS, |nth| &PLACES[nth % PLACES.len()..][..1]);
+    distinguished(&ALGORITHMS, 500, |nth| &PLACES[nth % PLACES.len()..][..1]);
 }
 
 fn holders_and_waiters_are_distinguished_in_every_place() {
-    distinguished(&ALGORITHMS, |_| &PLACES);
+    distinguished(&ALGORITHMS, 500, |_| &PLACES);
 }
 
 /// For guests whose CPUs are emulated.
 fn holders_and_waiters_of_two_locks_are_distinguished() {
-    distinguished(&["tas", "futex-mutex"], |_| &PLACES[1..2]);
+    distinguished(&["tas", "futex-mutex"], 3_000, |_| &[("processes", 6)]);
 }
 
-fn distinguished(algorithms: &[&str], places: impl Fn(usize) -> &'static [(&'static str, u32)]) {
+fn distinguished(algorithms: &[&str], window_ms: u64, places: impl Fn(usize) -> &'static [(&'static str, u32)]) {
     need_collector();
     if std::env::var_os("SHOW").is_some() {
         println!("{}", std::fs::read_to_string("/proc/self/maps").expect("maps").lines().next().expect("a line"));
@@ -252,7 +255,7 @@ fn distinguished(algorithms: &[&str], places: impl Fn(usize) -> &'static [(&'sta
                         ("think", 3_000.into()),
                     ],
                     workers,
-                    500,
+                    window_ms,
                 );
                 let found = scores(&seen);
                 caused = caused.plus(causes(&seen, &symbols));
