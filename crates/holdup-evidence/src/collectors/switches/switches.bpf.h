@@ -71,15 +71,15 @@ INLINE u32 charges(u64 address)
 	return address - charge_begin < charge_length;
 }
 
-/* Where an address lies in that part of the stack, from `from` bytes on: that of the code that charges, or this one; 0 where it does
- * not. What is there may be left over from an earlier call. */
+/* Where an address lies in that part of the stack, from `from` bytes on: this one, or one of the code that charges; 0 where it does
+ * not. What is there may be left over from an earlier call. Where the stack ends before, one of that code may be there. */
 INLINE u32 found_at(u64 *ctx, u64 address, u32 from)
 {
 	u64 words[ASKING_CHUNK];
 
 	for (u32 at = 0; at < ASKING_BYTES; at += sizeof(words)) {
 		if (bpf_probe_read_kernel(words, sizeof(words), (char *)ctx + at))
-			return 0;
+			return address ? 0 : ASKING_BYTES;
 		for (u32 i = 0; i < ASKING_CHUNK; i++) {
 			u64 word = words[i] | signature_bits;
 
