@@ -37,6 +37,11 @@ pub(crate) struct Programs {
 /// `None` where neither the BPF programs nor call stacks were tried.
 pub(crate) const PROGRAMS: Option<Programs> = here::PROGRAMS;
 
+/// What sees the begin of a page fault here.
+pub(crate) fn fault_begins() -> &'static [Program] {
+    PROGRAMS.map_or(&[], |known| known.fault_begins)
+}
+
 /// The name of a system call, where the numbers are known.
 pub(crate) fn syscall_name(number: u32) -> Option<&'static str> {
     here::syscall_name(number)

@@ -4,7 +4,7 @@
 //! (kernel/events/core.c: `___perf_sw_event`, `__perf_event_overflow`, v6.18). So the events are off most of the time, and the
 //! programs at the begin are attached for the slices only.
 
-use crate::arch;
+use crate::arch::fault_begins;
 use crate::background::{Background, End};
 use crate::kernel::call::at_tracepoint;
 use crate::kernel::layout::{TIMING_BEGINS, TIMING_ENDS, TIMING_NOTHING, TIMINGS};
@@ -77,10 +77,6 @@ impl FaultSlices {
 }
 
 const MINOR_FAULT_ENDS: &str = "minor_fault_ends";
-
-fn fault_begins() -> &'static [Program] {
-    arch::PROGRAMS.map_or(&[], |known| known.fault_begins)
-}
 
 /// Whether a program is run in slices.
 pub(crate) fn is_in_slices(program: &str) -> bool {

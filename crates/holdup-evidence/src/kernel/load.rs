@@ -107,8 +107,7 @@ pub(crate) struct Purpose<'a> {
 /// The programs to load, those that this kernel has tracepoints for, and the constants that say which these are.
 fn programs(purpose: &Purpose<'_>, btf: &Btf) -> (Vec<Program>, Vec<&'static str>) {
     let (mut programs, mut constants): (Vec<Program>, Vec<&str>) = (Vec::new(), Vec::new());
-    let faults =
-        arch::PROGRAMS.filter(|_| purpose.parts.has("want_faults")).map_or(&[][..], |known| known.fault_begins);
+    let faults = if purpose.parts.has("want_faults") { arch::fault_begins() } else { &[] };
     // The ends of faults first: none that is timed ends without.
     for program in FIRST.into_iter().chain(RESCHED).chain(purpose.parts.programs()).chain(faults.iter().copied()) {
         if let At::TracepointIfAny(name, constant) = program.at {

@@ -11,6 +11,7 @@
 mod record;
 mod ring;
 
+pub use crate::arch::HAS_LINK;
 pub use record::{Record, TaskRegisters, UserSide, parse};
 
 use crate::arch;

@@ -1,7 +1,6 @@
 //! Reads the samples while the window is open, and sums them up.
 
 use super::{META, kernel_side};
-use crate::arch;
 use crate::background::End;
 use crate::collectors::switches::OUT_STATE_NAMES;
 use crate::kernel::layout::{
@@ -13,17 +12,13 @@ use crate::processes::{Processes, followed_note, kernel_symbols, single_task};
 use crate::reading::{Meter, thread_cpu_ns};
 use crate::{CollectContext, tasks};
 use aya::maps::{MapData, RingBuf};
-use holdup_host::perf_samples::Record;
-use holdup_model::sections::Machine;
+use holdup_host::perf_samples::{HAS_LINK, Record};
 use holdup_model::stacks::{Frame, FrameKind};
 use holdup_model::{Collected, EvidenceItem, SelfCost};
 use holdup_stacks::{Followed, KernelSymbols, Registers, Sample, Symbolizer, TaskId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
-
-/// Whether a call leaves the return address in a register.
-const HAS_LINK: bool = matches!(arch::PROGRAMS, Some(arch::Programs { machine: Machine::Aarch64, .. }));
 
 /// The ring has room for some 480 samples.
 const PAUSE: Duration = Duration::from_millis(100);

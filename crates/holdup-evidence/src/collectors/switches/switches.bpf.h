@@ -50,7 +50,6 @@ struct asking {
 	u32 at;
 	/* Where to look for it next. */
 	u32 next;
-	u32 unused;
 	/* For how many requests the word there said the same as the stack, by whether the task was charged. */
 	u32 agreed[2];
 };
