@@ -28,6 +28,7 @@ use tokio::time::timeout;
 use tokio_postgres::NoTls;
 use tokio_postgres::config::SslMode;
 pub use tokio_postgres::error::SqlState;
+use tokio_postgres::error::{DbError, Severity};
 pub use tokio_postgres::types::ToSql;
 pub use tokio_postgres::{Row, SimpleQueryMessage, Statement};
 
@@ -87,7 +88,7 @@ impl fmt::Display for Error {
         match self {
             Error::Server(error) => f.write_str(&in_words(error)),
             Error::Late(limit) => write!(f, "no answer within {} s", limit.as_secs_f64()),
-            Error::Abandoned => f.write_str("an earlier statement on this connection got no answer"),
+            Error::Abandoned => f.write_str("the connection ended with an earlier statement"),
             Error::System(error) => error.fmt(f),
             Error::Config(why) => f.write_str(why),
             Error::Noted(error, note) => write!(f, "{error} ({note})"),
@@ -118,7 +119,7 @@ fn in_words(error: &tokio_postgres::Error) -> String {
 /// A connection. Dropping it says farewell to the server, without waiting for an answer.
 pub struct Client {
     runtime: Runtime,
-    /// `None` once a deadline has passed.
+    /// `None` once a deadline has passed, or the server has ended the session.
     client: Option<tokio_postgres::Client>,
     connection: JoinHandle<()>,
     limit: Duration,
@@ -199,7 +200,15 @@ impl Client {
         let Client { runtime, client: open, limit, .. } = self;
         let Some(client) = open.as_ref() else { return Err(Error::Abandoned) };
         match runtime.block_on(async { within(*limit, ask(client)).await }) {
-            Ok(answer) => Ok(answer?),
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(error)) => {
+                // The server closes the connection then, which may not have been seen yet.
+                let severity = error.as_db_error().and_then(DbError::parsed_severity);
+                if matches!(severity, Some(Severity::Fatal | Severity::Panic)) {
+                    *open = None;
+                }
+                Err(error.into())
+            }
             Err(late) => {
                 // An answer that still comes would be taken for that of the next statement.
                 *open = None;

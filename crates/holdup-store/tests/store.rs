@@ -178,6 +178,22 @@ fn a_push_that_is_killed_leaves_nothing_half() {
     cluster.discard().unwrap();
 }
 
+fn a_session_that_the_server_ended_is_opened_again() {
+    let (work, made) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let cluster = cluster(work.path());
+    server(&cluster, "postgres", "holdup").init().unwrap();
+    let mut pusher = server(&cluster, "postgres", "holdup");
+    let end_others = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+                      WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()";
+    for day in 0..3 {
+        cluster.query(end_others).unwrap();
+        let bundle = Incoming::read(&write(made.path(), &run(day, "db1", 1_000.0)), None).unwrap();
+        pusher.push(&bundle).unwrap();
+    }
+    assert_eq!(pusher.list(&KeptFilter::default()).unwrap().len(), 3);
+    cluster.discard().unwrap();
+}
+
 fn a_server_that_restarts_during_pushes_loses_nothing() {
     let (work, made) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let cluster = cluster(work.path());
@@ -401,6 +417,7 @@ holdup_testkit::tests!(
     the_folder_and_the_server_give_the_same_answers,
     fifty_pushes_at_the_same_time_keep_each_run_exactly_one_time,
     a_push_that_is_killed_leaves_nothing_half,
+    a_session_that_the_server_ended_is_opened_again,
     a_server_that_restarts_during_pushes_loses_nothing,
     an_older_schema_is_brought_up_to_date_and_a_newer_one_is_refused,
     roles_may_what_they_are_for_and_a_store_without_rights_says_what_is_missing,
