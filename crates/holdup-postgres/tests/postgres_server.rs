@@ -55,8 +55,10 @@ fn settings_are_put_in_force_and_put_back() {
 
 fn huge_pages_that_are_not_there_are_refused_and_the_server_works_on() {
     let bin = binaries();
-    let free = Host::real().read_text("/proc/meminfo").unwrap();
-    if !free.lines().any(|l| l.starts_with("HugePages_Free:") && l.ends_with(" 0")) {
+    let memory = Host::real().read_text("/proc/meminfo").unwrap();
+    let free = memory.lines().find_map(|line| line.strip_prefix("HugePages_Free:")?.trim().parse::<u64>().ok());
+    // The server asks for 128 MB and more.
+    if free.is_some_and(|pages| pages >= 64) {
         ignore("this host has free huge pages");
     }
     let folder = workdir();
