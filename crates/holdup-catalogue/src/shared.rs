@@ -38,6 +38,14 @@ words! {
         Tas,
         /// Test-and-set in a time slice that the kernel extends.
         SliceExtension,
+        /// Test-and-test-and-set.
+        Ttas,
+        /// The same without a pause.
+        TtasNoPause,
+        /// The same with arm64's `yield`.
+        TtasYield,
+        /// The same with arm64's `wfe`.
+        TtasWfe,
         /// Test-and-test-and-set with backoff.
         TtasBackoff,
         /// PostgreSQL's s_lock.

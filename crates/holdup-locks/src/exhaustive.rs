@@ -1,8 +1,15 @@
 //! Every interleaving of the lock algorithms' atomics, tried by loom on the code that is measured.
 
 use crate::algorithms::{
-    clh::Clh, futex_mutex::FutexMutex, mcs::Mcs, postgres_s_lock::SLock, slice_extension::SliceExtension, tas::Tas,
-    ticket::Ticket, ttas_backoff::TtasBackoff,
+    clh::Clh,
+    futex_mutex::FutexMutex,
+    mcs::Mcs,
+    postgres_s_lock::SLock,
+    slice_extension::SliceExtension,
+    tas::Tas,
+    ticket::Ticket,
+    ttas::{self, Ttas},
+    ttas_backoff::TtasBackoff,
 };
 use crate::lock::{Acquired, FutexWord, Named, RawLock, Sharing, Word, Worker};
 use crate::queue::{Node, Nodes, Places};
@@ -148,6 +155,7 @@ fn tas_lets_one_in() {
 fn locks_that_name_their_holder_let_one_in() {
     exclusive::<Tas<LoomWord, Named>>();
     exclusive::<SliceExtension<LoomWord, Named>>();
+    exclusive::<Ttas<ttas::Pause, LoomWord<false>, Named>>();
     exclusive::<TtasBackoff<LoomWord<false>, Named>>();
     exclusive::<SLock<LoomWord<false>, Named>>();
     exclusive::<Ticket<LoomWord, Named>>();
@@ -157,6 +165,11 @@ fn locks_that_name_their_holder_let_one_in() {
 #[test]
 fn slice_extension_lets_one_in() {
     exclusive::<SliceExtension<LoomWord>>();
+}
+
+#[test]
+fn ttas_lets_one_in() {
+    exclusive::<Ttas<ttas::Pause, LoomWord<false>>>();
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! Algorithms are generic over the [`Word`] that they spin on, so that the very code that is
 //! measured also runs under loom, which tries every interleaving of its atomics.
 
+use crate::arch;
 use crate::queue::Places;
 use crate::record::NamedBy;
 use crate::syscall;
@@ -56,6 +57,8 @@ pub struct Algorithm {
     pub(crate) entry: Entry,
     /// Who can share it.
     pub reach: Reach,
+    /// Why no machine of the simulator has it, where that is so.
+    pub only_real: Option<&'static str>,
     available: fn() -> Availability,
 }
 
@@ -63,12 +66,17 @@ impl Algorithm {
     /// The catalogue entry of `L`.
     pub(crate) const fn of<L: RawLock>(meta: &'static Meta, properties: Properties) -> Self {
         let (entry, reach) = (Entry::of::<L>(), Reach::AllProcesses);
-        Algorithm { meta, properties, entry, reach, available: || Availability::Ready }
+        Algorithm { meta, properties, entry, reach, only_real: None, available: || Availability::Ready }
     }
 
     /// The same, whose waiters meet inside one process alone.
     pub(crate) const fn of_one_process(self) -> Self {
         Algorithm { reach: Reach::OneProcess, ..self }
+    }
+
+    /// The same, which is not simulated.
+    pub(crate) const fn only_real(self, why: &'static str) -> Self {
+        Algorithm { only_real: Some(why), ..self }
     }
 
     /// The same, of which not every machine is capable.
@@ -243,6 +251,11 @@ pub(crate) trait Word: Sync {
     fn compare_exchange(&self, current: u32, new: u32, success: Ordering, failure: Ordering) -> Result<u32, u32>;
     /// One turn of waiting: `pause` on x86, `isb` on aarch64.
     fn pause();
+    /// One turn of waiting that may last until the word is written; from a word that is 0 it returns without waiting.
+    #[inline(always)]
+    fn wait_while_held(&self) {
+        Self::pause();
+    }
 }
 
 /// A word that the kernel can queue waiters on.
@@ -281,6 +294,10 @@ impl Word for AtomicU32 {
     #[inline(always)]
     fn pause() {
         std::hint::spin_loop();
+    }
+    #[inline(always)]
+    fn wait_while_held(&self) {
+        arch::wait_while_held(self);
     }
 }
 

@@ -10,7 +10,7 @@
 //!
 //! | algorithm | `truth_record` | names the holder | ambiguous |
 //! |---|---|---|---|
-//! | tas, ttas-backoff, postgres-s-lock, slice-extension | lock-word | the atomic operation itself, which is `lock cmpxchg` instead of `xchg` then | never |
+//! | tas, the ttas family, postgres-s-lock, slice-extension | lock-word | the atomic operation itself, which is `lock cmpxchg` instead of `xchg` then | never |
 //! | the same | owner-word | a store after the `xchg`, taken back before the release | 3 to 6 instructions from the `xchg` on (about 20 after a wait of postgres-s-lock, which adapts its delay first), and the one that releases |
 //! | futex-mutex | both | the same store | the same |
 //! | ticket | both | the number that is served, and the worker's own | from when a waiter is served until it has seen that and written it down |

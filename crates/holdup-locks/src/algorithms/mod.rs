@@ -14,6 +14,7 @@ pub mod slice_extension;
 pub mod std_mutex;
 pub mod tas;
 pub mod ticket;
+pub mod ttas;
 pub mod ttas_backoff;
 
 use crate::lock::Algorithm;
@@ -22,6 +23,10 @@ use crate::lock::Algorithm;
 pub const ALL: &[&Algorithm] = &[
     &tas::ALGORITHM,
     &slice_extension::ALGORITHM,
+    &ttas::TTAS,
+    &ttas::TTAS_NO_PAUSE,
+    &ttas::TTAS_YIELD,
+    &ttas::TTAS_WFE,
     &ttas_backoff::ALGORITHM,
     &postgres_s_lock::ALGORITHM,
     &pthread_spin::ALGORITHM,

@@ -1,5 +1,30 @@
 //! AArch64.
 
+use std::sync::atomic::AtomicU32;
+
+/// Whether the two below are what they are named after.
+pub(crate) const HAS_TURNS_OF_ARM64: bool = true;
+
+/// `yield`.
+#[inline(always)]
+pub(crate) fn yield_turn() {
+    // SAFETY: a hint, which changes nothing.
+    unsafe { std::arch::asm!("yield", options(nomem, nostack, preserves_flags)) };
+}
+
+/// Stops the core until the word is written, if it is not 0. The load claims the line, and a write of another core takes
+/// the claim away, which is the event that `wfe` waits for; so does a return from an interrupt, so that no event is missed.
+#[inline(always)]
+pub(crate) fn wait_while_held(word: &AtomicU32) {
+    // SAFETY: reads a word that is there; the rest changes no memory and no register but the one that is named.
+    unsafe {
+        std::arch::asm!(
+            "ldaxr {seen:w}, [{word}]", "cbz {seen:w}, 2f", "wfe", "2:",
+            seen = out(reg) _, word = in(reg) word.as_ptr(), options(readonly, nostack, preserves_flags)
+        );
+    }
+}
+
 /// A system call of four arguments. Returns what the kernel returns: a negated errno on failure.
 ///
 /// # Safety

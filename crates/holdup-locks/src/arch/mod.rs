@@ -15,4 +15,4 @@ mod other;
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 use other as here;
 
-pub(crate) use here::call;
+pub(crate) use here::{HAS_TURNS_OF_ARM64, call, wait_while_held, yield_turn};

@@ -21,6 +21,7 @@ mod slice_extension;
 mod std_mutex;
 mod tas;
 mod ticket;
+mod ttas;
 mod ttas_backoff;
 
 use crate::locking::Algorithm;
@@ -31,6 +32,7 @@ pub use crate::locking::names;
 pub(crate) const ALL: &[&Algorithm] = &[
     &tas::ALGORITHM,
     &slice_extension::ALGORITHM,
+    &ttas::ALGORITHM,
     &ttas_backoff::ALGORITHM,
     &postgres_s_lock::ALGORITHM,
     &pthread_spin::ALGORITHM,

@@ -9,7 +9,8 @@ use crate::stats::{SwitchOut, WindowStats};
 use crate::world::{Load, TaskSpec, World};
 
 const FAIR: &[&str] = &["ticket", "mcs", "clh"];
-const NEVER_SLEEP: &[&str] = &["tas", "slice-extension", "ttas-backoff", "pthread-spin", "ticket", "mcs", "clh"];
+const NEVER_SLEEP: &[&str] =
+    &["tas", "slice-extension", "ttas", "ttas-backoff", "pthread-spin", "ticket", "mcs", "clh"];
 
 /// Tasks that take the lock, stay inside for this long, and are back after that time.
 fn worker(inside_ns: u64, outside_ns: u64) -> Vec<Op> {
