@@ -65,7 +65,7 @@ fn what_a_library_needs_is_read() {
 
 #[test]
 fn a_library_whose_high_byte_comes_first_is_read() {
-    let entries = [(1, 1), (14, 11), (15, 16)];
+    let entries = [(1, 1), (14, 11), (15, 17)];
     let strings = b"\0liba.so.1\0me.so\0/opt/lib\0";
     let big = Elf::parse(library_of(22, true, &entries, strings).as_slice()).unwrap();
     assert_eq!((big.machine.0, big.machine.to_string().as_str()), (22, "s390x"));

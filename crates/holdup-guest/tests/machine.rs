@@ -85,8 +85,7 @@ fn a_guest_of_arm64_speaks_and_ends() {
 
 fn a_guest_of_s390x_speaks_and_ends() {
     let bench = bench(arch::find("s390x").unwrap()).unwrap_or_else(|why| ignore(why));
-    let facts =
-        [("guest.arch", "s390x"), ("guest.machine", "s390-ccw-virtio"), ("guest.channel", "port:holdup.agent")];
+    let facts = [("guest.arch", "s390x"), ("guest.machine", "s390-ccw-virtio"), ("guest.channel", "port:holdup.agent")];
     speaks_and_ends(bench.start(&Boot::of("echo", b"ready\n")), &facts);
 }
 

@@ -108,6 +108,18 @@ mod tests {
     }
 
     #[test]
+    fn a_card_of_s390x_is_virtio() {
+        let of = |config, devices| {
+            let (_folder, kernel) = kernel(Some(config), true);
+            choose(&kernel, devices, VirtioBus::Ccw, "k").map_err(|p| p.why)
+        };
+        let debian = "CONFIG_S390_GUEST=y\nCONFIG_VIRTIO_PCI=y\nCONFIG_VIRTIO_NET=m\n";
+        assert_eq!(of(debian, Devices::Auto), Ok((Nic::VirtioNet, vec!["virtio_net"])));
+        let refused = of("CONFIG_VIRTIO_PCI=y\nCONFIG_VIRTIO_NET=y\nCONFIG_E1000=y\n", Devices::Auto).unwrap_err();
+        assert!(refused.contains("no driver for virtio-net-ccw (CONFIG_VIRTIO_NET)"), "{refused}");
+    }
+
+    #[test]
     fn modules_are_fetched_only_for_a_card_that_needs_them() {
         let built_in = |config, devices| is_built_in(&kernel(Some(config), false).1, devices, VirtioBus::Pci);
         let (_kept, of_built) = kernel(Some(BUILT), false);

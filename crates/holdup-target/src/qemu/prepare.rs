@@ -69,7 +69,7 @@ pub(super) fn prepared(
         kernel = cache.get(&spec, &options, observer)?;
     }
     let nic = guest.peer.then(|| nic::choose(&kernel, guest.devices, arch.virtio, &choice.kernel)).transpose()?;
-    let (virtio_console, mut wanted) = console(&kernel, guest.devices, arch, choice)?;
+    let (virtio_console, mut wanted) = console(&kernel, guest.devices, arch, &choice.kernel)?;
     wanted.extend(nic.iter().flat_map(|(_, modules)| modules.iter().copied()));
     wanted.dedup();
     let postgres = postgres(request, choice, &cache, &options, observer)?;
@@ -117,10 +117,10 @@ fn console(
     kernel: &Kernel,
     devices: Devices,
     arch: &Architecture,
-    choice: &Choice,
+    named: &str,
 ) -> Result<(bool, Vec<&'static str>), Problem> {
     let refused = |devices: &str, why: &str, hint: &str| {
-        Err(Problem::host(format!("guest.devices = {devices} with kernel {}", choice.kernel), why).hint(hint))
+        Err(Problem::host(format!("guest.devices = {devices} with kernel {named}"), why).hint(hint))
     };
     let config = kernel.config.as_deref();
     let is_only = arch.serial.is_none();
@@ -219,4 +219,56 @@ fn programs(plan: &Plan) -> Vec<PathBuf> {
     all.sort();
     all.dedup();
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use holdup_guest::arch;
+
+    type Console = Result<(bool, Vec<&'static str>), String>;
+
+    /// The console of a guest whose kernel has this configuration.
+    fn of(arch: &str, devices: Devices, config: Option<&str>, has_modules: bool) -> Console {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("config");
+        std::fs::write(&path, config.unwrap_or_default()).expect("is written");
+        let kernel = Kernel {
+            spec: "file:/a".to_owned(),
+            image: PathBuf::from("/a"),
+            release: "7.0".to_owned(),
+            version_line: String::new(),
+            arch: arch.to_owned(),
+            sha256: String::new(),
+            config: config.map(|_| path),
+            modules: has_modules.then(|| folder.path().to_owned()),
+            source: String::new(),
+        };
+        let arch = arch::find(arch).expect("one of a guest");
+        console(&kernel, devices, arch, "k").map_err(|problem| problem.to_string())
+    }
+
+    const BUILT_IN: Option<&str> = Some("CONFIG_S390_GUEST=y\nCONFIG_VIRTIO_CONSOLE=y\n");
+    const MODULE: Option<&str> = Some("CONFIG_S390_GUEST=y\nCONFIG_VIRTIO_PCI=m\nCONFIG_VIRTIO_CONSOLE=m\n");
+
+    #[test]
+    fn a_machine_without_a_second_serial_port_needs_a_virtio_console() {
+        assert_eq!(of("s390x", Devices::Auto, BUILT_IN, false), Ok((true, vec![])));
+        assert_eq!(of("s390x", Devices::Auto, None, false), Ok((true, vec![])), "it is tried");
+        assert_eq!(of("s390x", Devices::Auto, MODULE, true), Ok((true, vec!["virtio_console"])));
+        let said = of("s390x", Devices::Auto, MODULE, false).unwrap_err();
+        assert!(said.contains("guest.devices = auto with kernel k") && said.contains("no virtio console"), "{said}");
+        let said = of("s390x", Devices::Emulated, BUILT_IN, false).unwrap_err();
+        assert!(said.contains("machine for s390x has no serial port"), "{said}");
+    }
+
+    #[test]
+    fn a_machine_with_two_serial_ports_needs_none() {
+        assert_eq!(of("amd64", Devices::Auto, MODULE, true), Ok((false, vec![])));
+        assert_eq!(of("amd64", Devices::Auto, None, false), Ok((false, vec![])));
+        assert_eq!(of("amd64", Devices::Auto, BUILT_IN, false), Ok((true, vec![])));
+        assert_eq!(of("amd64", Devices::Emulated, BUILT_IN, false), Ok((false, vec![])));
+        assert_eq!(of("amd64", Devices::Virtio, MODULE, true), Ok((true, vec!["virtio_pci", "virtio_console"])));
+        assert!(of("amd64", Devices::Virtio, MODULE, false).is_err_and(|said| said.contains("uses a serial port")));
+    }
 }
