@@ -186,6 +186,13 @@ need_guests() {
     need_packages perl dpkg-dev bzip2 xz-utils pkg-config liblz4-dev libzstd-dev libssl-dev zlib1g-dev
 }
 
+# QEMU for guests of s390x, and what compiles a test's first process for them.
+need_guests_s390x() {
+    need_packages gcc-s390x-linux-gnu libc6-dev-s390x-cross
+    # Debian 12 has it in a package of many architectures.
+    if [ -n "$(apt-cache show qemu-system-s390x 2>/dev/null)" ]; then need_packages qemu-system-s390x; else need_packages qemu-system-misc; fi
+}
+
 # A cargo that is new enough, or rustup, which brings the toolchain of rust-toolchain.toml.
 need_rust() {
     # shellcheck disable=SC1091 # rustup's own file, there or not

@@ -77,14 +77,28 @@ fn speaks_and_ends(mut machine: Machine, facts: &[(&str, &str)]) {
     assert_eq!(ended.console_bytes, ended.console.len() as u64);
 }
 
-fn a_guest_of_another_architecture_speaks_and_ends() {
+fn a_guest_of_arm64_speaks_and_ends() {
     let bench = bench(arch::find("arm64").unwrap()).unwrap_or_else(|why| ignore(why));
     let facts = [("guest.arch", "aarch64"), ("guest.machine", "virt,gic-version=max"), ("guest.channel", "ttyS0")];
     speaks_and_ends(bench.start(&Boot::of("echo", b"ready\n")), &facts);
 }
 
-fn a_panic_of_another_architecture_is_reported() {
-    let bench = bench(arch::find("arm64").unwrap()).unwrap_or_else(|why| ignore(why));
+fn a_guest_of_s390x_speaks_and_ends() {
+    let bench = bench(arch::find("s390x").unwrap()).unwrap_or_else(|why| ignore(why));
+    let facts = [("guest.arch", "s390x"), ("guest.machine", "s390-ccw-virtio"), ("guest.channel", "port:holdup.agent")];
+    speaks_and_ends(bench.start(&Boot::of("echo", b"ready\n")), &facts);
+}
+
+fn a_panic_of_arm64_is_reported() {
+    panics("arm64");
+}
+
+fn a_panic_of_s390x_is_reported() {
+    panics("s390x");
+}
+
+fn panics(architecture: &str) {
+    let bench = bench(arch::find(architecture).unwrap()).unwrap_or_else(|why| ignore(why));
     let mut machine = bench.start(&Boot::of("panic", &hello()));
     assert_eq!(machine.receive(LONG), Ok(Some(b"hello".to_vec())), "{:?}", machine.console_tail(20));
     let lost = lost_of(&mut machine);
@@ -180,8 +194,10 @@ fn a_killed_holdup_leaves_no_qemu() {
 
 holdup_testkit::tests!(
     a_guest_boots_and_speaks_and_ends,
-    a_guest_of_another_architecture_speaks_and_ends,
-    a_panic_of_another_architecture_is_reported,
+    a_guest_of_arm64_speaks_and_ends,
+    a_guest_of_s390x_speaks_and_ends,
+    a_panic_of_arm64_is_reported,
+    a_panic_of_s390x_is_reported,
     an_init_that_exits_is_reported,
     a_panic_is_reported_by_its_first_line,
     a_guest_without_memory_is_reported,

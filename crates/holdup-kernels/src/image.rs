@@ -12,7 +12,7 @@ pub struct ImageFacts {
     pub release: String,
     /// Release, builder, number, kind and date of the build.
     pub version_line: String,
-    /// `x86_64` or `aarch64`.
+    /// `x86_64`, `aarch64` or `s390x`.
     pub arch: &'static str,
     /// `bzImage`, `Image` or `vmlinux`, and its wrapping.
     pub kind: String,
@@ -26,11 +26,12 @@ const LONGEST: usize = 512;
 /// Reads an image.
 ///
 /// # Errors
-/// When the file cannot be read or is no kernel for x86_64 or aarch64.
+/// When the file cannot be read or is no kernel for one of these machines.
 pub fn read_image(path: &Path) -> Result<ImageFacts, Problem> {
     let problem = |why: String| {
-        Problem::host(format!("kernel {}", path.display()), why)
-            .hint("a bzImage, an arm64 Image (plain, compressed, or for EFI), or an ELF vmlinux is needed")
+        Problem::host(format!("kernel {}", path.display()), why).hint(
+            "a bzImage (of x86 or s390x), an arm64 Image (plain, compressed, or for EFI), or an ELF vmlinux is needed",
+        )
     };
     let metadata = path.metadata().map_err(|e| problem(e.to_string()))?;
     if !metadata.is_file() {
@@ -56,6 +57,9 @@ pub fn image_facts(bytes: &[u8]) -> Result<ImageFacts, String> {
     }
     if at(bytes, 56, 4) == b"ARM\x64" {
         return linux_version(bytes, "aarch64", "Image");
+    }
+    if at(bytes, 0x10008, 6) == b"S390EP" {
+        return s390_image(bytes);
     }
     if is_for_efi(bytes) {
         return linux_version(&zboot(bytes)?, "aarch64", "Image for EFI");
@@ -125,14 +129,26 @@ fn bz_image(bytes: &[u8]) -> Result<ImageFacts, String> {
     facts(text, "x86_64", "bzImage")
 }
 
+/// An s390x image, which is loaded at address 0 (arch/s390/boot/head.S, 7.2: `struct parmarea` of asm/setup.h at 0x10400, whose
+/// sixth field is the address of the version since 5.2).
+fn s390_image(bytes: &[u8]) -> Result<ImageFacts, String> {
+    let address = at(bytes, 0x10428, 8).try_into().map(u64::from_be_bytes).unwrap_or_default();
+    let text = usize::try_from(address).ok().filter(|address| *address != 0).and_then(|from| bytes.get(from..));
+    facts(text.ok_or("an s390x bzImage without a version, or one that is cut off")?, "s390x", "bzImage of s390x")
+}
+
 fn vmlinux(bytes: &[u8]) -> Result<ImageFacts, String> {
-    if bytes.get(4) != Some(&2) || bytes.get(5) != Some(&1) {
-        return Err("an ELF file, but not of 64 bits with the low byte first".to_owned());
-    }
-    let arch = match u16_at(bytes, 18) {
-        62 => "x86_64",
-        183 => "aarch64",
-        other => return Err(format!("an ELF file for machine number {other}, neither x86_64 (62) nor aarch64 (183)")),
+    let arch = match (bytes.get(4), bytes.get(5), u16_at(bytes, 18)) {
+        (Some(2), Some(1), 62) => "x86_64",
+        (Some(2), Some(1), 183) => "aarch64",
+        (Some(2), Some(2), of_big_endian) if of_big_endian.swap_bytes() == 22 => "s390x",
+        (Some(2), Some(1), other) => {
+            return Err(format!("an ELF file for machine number {other}, neither x86_64 (62) nor aarch64 (183)"));
+        }
+        (Some(2), Some(2), other) => {
+            return Err(format!("a big-endian ELF file for machine number {}, not s390x (22)", other.swap_bytes()));
+        }
+        _ => return Err("an ELF file, but not of 64 bits".to_owned()),
     };
     linux_version(bytes, arch, "vmlinux").map_err(|_| "an ELF file, but not a kernel: it has no version".to_owned())
 }
@@ -250,6 +266,16 @@ pub(crate) mod tests {
         writer.finish().unwrap()
     }
 
+    /// An s390x bzImage.
+    fn s390_image(release: &str) -> Vec<u8> {
+        let mut image = vec![0; 0x10700];
+        image[0x10008..0x1000e].copy_from_slice(b"S390EP");
+        image[0x10428..0x10430].copy_from_slice(&0x10600_u64.to_be_bytes());
+        let text = format!("{release} (b@h) #1 SMP\0");
+        image[0x10600..0x10600 + text.len()].copy_from_slice(text.as_bytes());
+        image
+    }
+
     /// An arm64 Image that an EFI program unpacks.
     pub(crate) fn efi_image(release: &str) -> Vec<u8> {
         let mut efi = vec![0; 512];
@@ -270,12 +296,17 @@ pub(crate) mod tests {
         let mut elf = arm_image("7.2.1-e");
         elf[..6].copy_from_slice(b"\x7fELF\x02\x01");
         elf[18] = 62;
+        let mut big = elf.clone();
+        big[5] = 2;
+        big[18..20].copy_from_slice(&[0, 22]);
         for (image, release, arch, kind) in [
             (bz_image("7.0.13+deb13-amd64"), "7.0.13+deb13-amd64", "x86_64", "bzImage"),
             (arm_image("7.2.1-a"), "7.2.1-a", "aarch64", "Image"),
             (gzip(&arm_image("7.2.1-a")), "7.2.1-a", "aarch64", "Image in gzip"),
             (efi, "7.2.1-a", "aarch64", "Image for EFI"),
             (elf, "7.2.1-e", "x86_64", "vmlinux"),
+            (s390_image("7.2.13+deb14-s390x"), "7.2.13+deb14-s390x", "s390x", "bzImage of s390x"),
+            (big, "7.2.1-e", "s390x", "vmlinux"),
         ] {
             let facts = image_facts(&image).unwrap();
             assert_eq!((facts.release.as_str(), facts.arch, facts.kind.as_str()), (release, arch, kind));
@@ -295,6 +326,10 @@ pub(crate) mod tests {
         let mut endless = bz_image("7.0");
         endless[0x500..].fill(b'7');
         let whole = bz_image("7.0");
+        let mut s390 = s390_image("7.0");
+        s390.truncate(0x10500);
+        let mut powerpc = vec![0; 4096];
+        powerpc[..20].copy_from_slice(b"\x7fELF\x02\x02\0\0\0\0\0\0\0\0\0\0\0\0\0\x15");
         for (bytes, says) in [
             (b"".as_slice(), "empty"),
             (b"#!/bin/sh\n", "only 10 bytes"),
@@ -303,6 +338,8 @@ pub(crate) mod tests {
             (&rude, "whose release is"),
             (&endless, "no end"),
             (&whole[..2700], "2700 bytes of 2720"),
+            (&s390, "without a version, or one that is cut off"),
+            (&powerpc, "machine number 21, not s390x"),
             (&[b'x'; 4096], "neither the header"),
             (&[0x1f, 0x8b, 8, 0, 0], "cannot be read"),
         ] {

@@ -11,13 +11,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub struct Kernel {
     /// The spec that it was requested by.
     pub spec: String,
-    /// The image: a bzImage, an arm64 Image (plain, compressed or for EFI), or an ELF vmlinux.
+    /// The image: a bzImage (of x86 or s390x), an arm64 Image (plain, compressed or for EFI), or an ELF vmlinux.
     pub image: PathBuf,
     /// As `uname -r` prints it, read from the image: `7.0.13+deb13-amd64`.
     pub release: String,
     /// The image's version string: release, builder, compiler, date.
     pub version_line: String,
-    /// As `uname -m` prints it: `x86_64` or `aarch64`.
+    /// As `uname -m` prints it: `x86_64`, `aarch64` or `s390x`.
     pub arch: String,
     /// SHA-256 of the image in hexadecimal.
     pub sha256: String,
@@ -36,7 +36,7 @@ pub struct Options {
     pub mirror: Option<String>,
     /// Use only the cache.
     pub offline: bool,
-    /// The kernel's machine, as `uname -m` prints it: `x86_64` or `aarch64`.
+    /// The kernel's machine, as `uname -m` prints it: `x86_64`, `aarch64` or `s390x`.
     pub arch: String,
     /// Fetch modules too (160 MB for the default flavour).
     pub modules: bool,

@@ -45,6 +45,8 @@ pub enum GuestArch {
     Amd64,
     /// 64-bit ARM.
     Arm64,
+    /// IBM Z.
+    S390x,
 }
 
 impl GuestArch {
@@ -54,6 +56,7 @@ impl GuestArch {
             GuestArch::Host => "host",
             GuestArch::Amd64 => "amd64",
             GuestArch::Arm64 => "arm64",
+            GuestArch::S390x => "s390x",
         }
     }
 

@@ -28,7 +28,7 @@ pub(crate) const GUEST_KEYS: &[&str] = &[
     "nic_options",
 ];
 
-const ARCHITECTURES: [GuestArch; 3] = [GuestArch::Host, GuestArch::Amd64, GuestArch::Arm64];
+const ARCHITECTURES: [GuestArch; 4] = [GuestArch::Host, GuestArch::Amd64, GuestArch::Arm64, GuestArch::S390x];
 
 /// The longest `nic_options`, bytes.
 const MOST_NIC_OPTIONS: usize = 500;

@@ -1,6 +1,6 @@
 //! x86-64: QEMU's `q35`, whose two serial ports are ttyS0 and ttyS1.
 
-use super::{Architecture, QemuPackages};
+use super::{Architecture, QemuPackages, SerialPort, VirtioBus};
 use crate::image::elf::Machine;
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
@@ -17,7 +17,8 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
     // - `tsc=reliable`: on a busy host the clock watchdog would distrust the emulated TSC and switch to the HPET during a trial,
     //   where each read is a VM exit (`clocksource_watchdog` in kernel/time/clocksource.c).
     kernel_words: &["console=ttyS0", "reboot=t", "no_timer_check", "tsc=reliable"],
-    serial: "ttyS1",
-    serial_arguments: ["-serial", "chardev:channel"],
+    serial: Some(SerialPort { device: "ttyS1", arguments: ["-serial", "chardev:channel"] }),
+    virtio: VirtioBus::Pci,
+    has_numa: true,
     packages: QemuPackages { debian: "qemu-system-x86", fedora: "qemu-system-x86-core", alpine: "qemu-system-x86_64" },
 };

@@ -1,7 +1,7 @@
 //! arm64: QEMU's `virt`. It has one built-in port, the PL011 of the console; the second is a PCI device of the 8250 driver,
 //! which Debian's kernels have built in (6.1 to 7.3).
 
-use super::{Architecture, QemuPackages};
+use super::{Architecture, QemuPackages, SerialPort, VirtioBus};
 use crate::image::elf::Machine;
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
@@ -15,8 +15,9 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
     emulated_cpu: "max,pauth-impdef=on",
     is_strongly_ordered: false,
     kernel_words: &["console=ttyAMA0"],
-    serial: "ttyS0",
-    serial_arguments: ["-device", "pci-serial,chardev=channel"],
+    serial: Some(SerialPort { device: "ttyS0", arguments: ["-device", "pci-serial,chardev=channel"] }),
+    virtio: VirtioBus::Pci,
+    has_numa: true,
     packages: QemuPackages {
         debian: "qemu-system-arm",
         fedora: "qemu-system-aarch64-core",

@@ -2,6 +2,7 @@
 
 mod amd64;
 mod arm64;
+mod s390x;
 
 use crate::image::elf::Machine;
 use holdup_model::Problem;
@@ -27,12 +28,51 @@ pub struct Architecture {
     pub is_strongly_ordered: bool,
     /// What its machine needs on the kernel's command line.
     pub kernel_words: &'static [&'static str],
-    /// The serial port for frames, below /dev.
-    pub serial: &'static str,
-    /// How QEMU gets that port.
-    pub serial_arguments: [&'static str; 2],
+    /// The serial port for frames, where its machine has a second one.
+    pub serial: Option<SerialPort>,
+    /// What virtio devices sit on.
+    pub virtio: VirtioBus,
+    /// Whether its machine can have NUMA nodes.
+    pub has_numa: bool,
     /// QEMU's packages.
     pub packages: QemuPackages,
+}
+
+/// A serial port beside the console's.
+#[derive(Debug, PartialEq, Eq)]
+pub struct SerialPort {
+    /// Its name below /dev.
+    pub device: &'static str,
+    /// How QEMU gets it.
+    pub arguments: [&'static str; 2],
+}
+
+/// What virtio devices sit on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum VirtioBus {
+    /// PCI.
+    Pci,
+    /// The channel subsystem of s390x.
+    Ccw,
+}
+
+impl VirtioBus {
+    /// What the names of QEMU's devices on it end with.
+    pub const fn suffix(self) -> &'static str {
+        match self {
+            VirtioBus::Pci => "pci",
+            VirtioBus::Ccw => "ccw",
+        }
+    }
+
+    /// The option of the kernel's configuration that drives it, and the module that this may be.
+    pub const fn driver(self) -> (&'static str, &'static str) {
+        match self {
+            VirtioBus::Pci => ("CONFIG_VIRTIO_PCI", "virtio_pci"),
+            // No module (drivers/s390/virtio/Makefile, 7.2).
+            VirtioBus::Ccw => ("CONFIG_S390_GUEST", "virtio_ccw"),
+        }
+    }
 }
 
 /// The names of QEMU's package.
@@ -47,7 +87,7 @@ pub struct QemuPackages {
 }
 
 /// All of them.
-pub static ALL: &[&Architecture] = &[&amd64::ARCHITECTURE, &arm64::ARCHITECTURE];
+pub static ALL: &[&Architecture] = &[&amd64::ARCHITECTURE, &arm64::ARCHITECTURE, &s390x::ARCHITECTURE];
 
 /// The architecture with a name, Debian's or that of `uname -m`.
 pub fn find(name: &str) -> Option<&'static Architecture> {
@@ -67,7 +107,7 @@ pub fn of(arch: GuestArch) -> Result<&'static Architecture, Problem> {
     let host = std::env::consts::ARCH;
     find(if arch.is_host() { host } else { arch.word() }).ok_or_else(|| {
         let ids: Vec<&str> = ALL.iter().map(|known| known.id).collect();
-        let why = format!("guests are {}", ids.join(" or "));
+        let why = format!("guests are {}", ids.join(", "));
         Problem::usage(format!("guest.arch = host, {host}"), why).hint("guest.arch=arm64 emulates one")
     })
 }
@@ -93,7 +133,10 @@ impl Architecture {
     /// `port:holdup.agent` is the virtio port of that name (found by `name` below /sys/class/virtio-ports); other values are
     /// serial ports below /dev, which the agent sets to raw.
     pub fn channel(&self, virtio_console: bool) -> &'static str {
-        if virtio_console { "port:holdup.agent" } else { self.serial }
+        match &self.serial {
+            Some(port) if !virtio_console => port.device,
+            _ => "port:holdup.agent",
+        }
     }
 
     /// holdup for this architecture: the named program, else the running one, else `holdup-ID` beside it.
@@ -134,7 +177,7 @@ mod tests {
 
     #[test]
     fn both_names_of_an_architecture_find_it() {
-        for (debian, machine) in [("amd64", "x86_64"), ("arm64", "aarch64")] {
+        for (debian, machine) in [("amd64", "x86_64"), ("arm64", "aarch64"), ("s390x", "s390x")] {
             assert_eq!(find(debian).map(|found| found.machine), Some(machine));
             assert_eq!(find(machine).map(|found| found.id), Some(debian));
         }

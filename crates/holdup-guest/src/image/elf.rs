@@ -5,7 +5,7 @@
 
 use object::elf::{self, FileHeader64};
 use object::read::elf::{Dyn as _, FileHeader as _, ProgramHeader as _, SectionHeader as _};
-use object::{LittleEndian as LE, ReadCache, ReadRef, StringTable};
+use object::{Endianness, ReadCache, ReadRef, StringTable};
 use std::path::Path;
 
 /// Real files have about a dozen.
@@ -26,6 +26,7 @@ impl std::fmt::Display for Machine {
             elf::EM_X86_64 => f.write_str("x86-64"),
             elf::EM_AARCH64 => f.write_str("arm64"),
             elf::EM_386 => f.write_str("i386"),
+            elf::EM_S390 => f.write_str("s390x"),
             elf::EM_RISCV => f.write_str("RISC-V"),
             elf::EM_ARM => f.write_str("32-bit ARM"),
             other => write!(f, "machine number {}", other.0),
@@ -61,10 +62,11 @@ pub struct Elf {
 /// When it is not a whole 64-bit ELF file, or has no such section.
 pub fn modules_needed(module: &[u8]) -> Result<Vec<String>, String> {
     let bad = |e: object::read::Error| format!("it is not a whole ELF file: {e}");
-    let header = FileHeader64::<LE>::parse(module).map_err(bad)?;
-    let sections = header.sections(LE, module).map_err(bad)?;
-    let info = sections.section_by_name(LE, b".modinfo").ok_or("it has no section .modinfo")?.1;
-    let info = info.data(LE, module).map_err(bad)?;
+    let header = FileHeader64::<Endianness>::parse(module).map_err(bad)?;
+    let order = header.endian().map_err(bad)?;
+    let sections = header.sections(order, module).map_err(bad)?;
+    let info = sections.section_by_name(order, b".modinfo").ok_or("it has no section .modinfo")?.1;
+    let info = info.data(order, module).map_err(bad)?;
     let named = info.split(|b| *b == 0).find_map(|entry| entry.strip_prefix(b"depends="));
     let names = String::from_utf8_lossy(named.unwrap_or_default()).into_owned();
     Ok(names.split(',').filter(|name| !name.is_empty()).take(NAMES_MAX).map(str::to_owned).collect())
@@ -95,18 +97,18 @@ impl Elf {
             return Err("it is not an ELF file".to_owned());
         }
         match (ident[4], ident[5]) {
-            (2, 1) => {}
-            (1, 1) => return Err(format!("it is a 32-bit ELF file for {}", machine_of(ident))),
-            (1 | 2, 2) => return Err("it is a big-endian ELF file".to_owned()),
+            (2, 1 | 2) => {}
+            (1, 1 | 2) => return Err(format!("it is a 32-bit ELF file for {}", machine_of(ident))),
             (class, order) => return Err(format!("its ELF class is {class} and its byte order {order}")),
         }
-        let header = FileHeader64::<LE>::parse(data).map_err(|e| said(&e))?;
-        if header.e_phnum(LE) > HEADERS_MAX {
-            return Err(format!("it has {} program headers", header.e_phnum(LE)));
+        let header = FileHeader64::<Endianness>::parse(data).map_err(|e| said(&e))?;
+        let order = header.endian().map_err(|e| said(&e))?;
+        if header.e_phnum(order) > HEADERS_MAX {
+            return Err(format!("it has {} program headers", header.e_phnum(order)));
         }
-        let segments = header.program_headers(LE, data).map_err(|e| said(&e))?;
+        let segments = header.program_headers(order, data).map_err(|e| said(&e))?;
         let mut found = Elf {
-            machine: Machine(header.e_machine(LE).0),
+            machine: Machine(header.e_machine(order).0),
             interpreter: None,
             needed: Vec::new(),
             soname: None,
@@ -117,33 +119,35 @@ impl Elf {
         };
         let mut dynamic = None;
         for segment in segments {
-            match segment.p_type(LE) {
-                elf::PT_INTERP if segment.p_filesz(LE) > 4096 => return Err("its PT_INTERP is too long".to_owned()),
-                elf::PT_DYNAMIC if segment.p_filesz(LE) > TABLE_BYTES_MAX => {
+            match segment.p_type(order) {
+                elf::PT_INTERP if segment.p_filesz(order) > 4096 => return Err("its PT_INTERP is too long".to_owned()),
+                elf::PT_DYNAMIC if segment.p_filesz(order) > TABLE_BYTES_MAX => {
                     return Err("its dynamic section is too long".to_owned());
                 }
                 elf::PT_INTERP => {
-                    let path = segment.interpreter(LE, data).map_err(|e| said(&e))?;
+                    let path = segment.interpreter(order, data).map_err(|e| said(&e))?;
                     found.interpreter = path.map(text).transpose()?;
                 }
-                elf::PT_DYNAMIC => dynamic = segment.dynamic(LE, data).map_err(|e| said(&e))?,
+                elf::PT_DYNAMIC => dynamic = segment.dynamic(order, data).map_err(|e| said(&e))?,
                 _ => {}
             }
         }
         if let Some(dynamic) = dynamic {
-            found.read_dynamic(data, segments, dynamic)?;
+            found.read_dynamic(order, data, segments, dynamic)?;
         }
-        found.read_versions(header, data)?;
+        found.read_versions(order, header, data)?;
         Ok(found)
     }
 
     fn read_dynamic<'d, R: ReadRef<'d>>(
         &mut self,
+        order: Endianness,
         data: R,
-        segments: &[elf::ProgramHeader64<LE>],
-        dynamic: &[elf::Dyn64<LE>],
+        segments: &[elf::ProgramHeader64<Endianness>],
+        dynamic: &[elf::Dyn64<Endianness>],
     ) -> Result<(), String> {
-        let entries = || dynamic.iter().map(|d| (d.d_tag(LE), d.d_val(LE))).take_while(|(tag, _)| *tag != elf::DT_NULL);
+        let entries =
+            || dynamic.iter().map(|d| (d.d_tag(order), d.d_val(order))).take_while(|(tag, _)| *tag != elf::DT_NULL);
         let value = |wanted| entries().find(|(tag, _)| *tag == wanted).map(|(_, value)| value);
         let (Some(address), Some(size)) = (value(elf::DT_STRTAB), value(elf::DT_STRSZ)) else {
             let named = |tag| [elf::DT_NEEDED, elf::DT_RPATH, elf::DT_RUNPATH].contains(&tag);
@@ -153,7 +157,7 @@ impl Elf {
                 Ok(())
             };
         };
-        let start = file_offset(segments, address).ok_or("its table of strings lies in no segment")?;
+        let start = file_offset(order, segments, address).ok_or("its table of strings lies in no segment")?;
         let end = start.checked_add(size).ok_or("its table of strings is too long")?;
         let strings = StringTable::new(data, start, end);
         let string = |value: u64| {
@@ -179,31 +183,36 @@ impl Elf {
         Ok(())
     }
 
-    fn read_versions<'d, R: ReadRef<'d>>(&mut self, header: &FileHeader64<LE>, data: R) -> Result<(), String> {
+    fn read_versions<'d, R: ReadRef<'d>>(
+        &mut self,
+        order: Endianness,
+        header: &FileHeader64<Endianness>,
+        data: R,
+    ) -> Result<(), String> {
         // Zero means none, or more than 65,279, which no relevant file has.
-        if header.e_shnum(LE) == 0 {
+        if header.e_shnum(order) == 0 {
             return Ok(());
         }
-        let Ok(sections) = header.section_headers(LE, data) else { return Ok(()) };
+        let Ok(sections) = header.section_headers(order, data) else { return Ok(()) };
         let mut names = 0_usize;
-        for section in sections.iter().filter(|s| s.sh_size(LE) <= TABLE_BYTES_MAX) {
-            if let Ok(Some((mut needs, link))) = section.gnu_verneed(LE, data) {
-                let Some(strings) = string_table(sections, link.0, data) else { continue };
+        for section in sections.iter().filter(|s| s.sh_size(order) <= TABLE_BYTES_MAX) {
+            if let Ok(Some((mut needs, link))) = section.gnu_verneed(order, data) {
+                let Some(strings) = string_table(order, sections, link.0, data) else { continue };
                 while let Ok(Some((need, mut versions))) = needs.next() {
-                    let file = need.file(LE, strings).map_err(|e| said(&e)).and_then(text)?;
+                    let file = need.file(order, strings).map_err(|e| said(&e)).and_then(text)?;
                     while let Ok(Some(version)) = versions.next() {
                         names += 1;
                         if names > NAMES_MAX {
                             return Err(format!("it names more than {NAMES_MAX} versions"));
                         }
-                        if version.vna_flags.get(LE).0 & elf::VER_FLG_WEAK.0 == 0 {
-                            let name = version.name(LE, strings).map_err(|e| said(&e)).and_then(text)?;
+                        if version.vna_flags.get(order).0 & elf::VER_FLG_WEAK.0 == 0 {
+                            let name = version.name(order, strings).map_err(|e| said(&e)).and_then(text)?;
                             self.versions_needed.push((file.clone(), name));
                         }
                     }
                 }
-            } else if let Ok(Some((mut defines, link))) = section.gnu_verdef(LE, data) {
-                let Some(strings) = string_table(sections, link.0, data) else { continue };
+            } else if let Ok(Some((mut defines, link))) = section.gnu_verdef(order, data) {
+                let Some(strings) = string_table(order, sections, link.0, data) else { continue };
                 while let Ok(Some((_, mut versions))) = defines.next() {
                     names += 1;
                     if names > NAMES_MAX {
@@ -211,7 +220,7 @@ impl Elf {
                     }
                     // The first is the version itself, the others its predecessors.
                     if let Ok(Some(version)) = versions.next() {
-                        let name = version.name(LE, strings).map_err(|e| said(&e)).and_then(text)?;
+                        let name = version.name(order, strings).map_err(|e| said(&e)).and_then(text)?;
                         self.versions_defined.push(name);
                     }
                 }
@@ -222,22 +231,24 @@ impl Elf {
 }
 
 fn string_table<'d, R: ReadRef<'d>>(
-    sections: &[elf::SectionHeader64<LE>],
+    order: Endianness,
+    sections: &[elf::SectionHeader64<Endianness>],
     index: usize,
     data: R,
 ) -> Option<StringTable<'d, R>> {
-    sections.get(index)?.strings(LE, data).ok().flatten()
+    sections.get(index)?.strings(order, data).ok().flatten()
 }
 
 fn machine_of(ident: &[u8]) -> Machine {
-    Machine(u16::from_le_bytes([ident[18], ident[19]]))
+    let word = [ident[18], ident[19]];
+    Machine(if ident[5] == 2 { u16::from_be_bytes(word) } else { u16::from_le_bytes(word) })
 }
 
 /// The file offset of a virtual address.
-fn file_offset(segments: &[elf::ProgramHeader64<LE>], address: u64) -> Option<u64> {
-    segments.iter().filter(|s| s.p_type(LE) == elf::PT_LOAD).find_map(|s| {
-        let into = address.checked_sub(s.p_vaddr(LE))?;
-        (into < s.p_filesz(LE)).then(|| s.p_offset(LE).checked_add(into)).flatten()
+fn file_offset(order: Endianness, segments: &[elf::ProgramHeader64<Endianness>], address: u64) -> Option<u64> {
+    segments.iter().filter(|s| s.p_type(order) == elf::PT_LOAD).find_map(|s| {
+        let into = address.checked_sub(s.p_vaddr(order))?;
+        (into < s.p_filesz(order)).then(|| s.p_offset(order).checked_add(into)).flatten()
     })
 }
 

@@ -1,12 +1,13 @@
 //! QEMU's arguments and the kernel's command line.
 
 use super::{Chosen, MachineRequest};
+use crate::arch::Architecture;
 use holdup_host::network::LinkEnd;
 use holdup_model::{Problem, guest::Guest};
 use std::ffi::OsString;
 
 /// `COMMAND_LINE_SIZE` of arch/x86/include/asm/setup.h and arch/arm64/include/uapi/asm/setup.h (2048 up to 7.2), without the
-/// final zero.
+/// final zero. On s390x it is 4096 (`CONFIG_COMMAND_LINE_SIZE`), and QEMU takes as many where the kernel says so (since 5.16).
 const MOST_COMMAND_LINE_BYTES: usize = 2047;
 
 /// The virtio port for frames.
@@ -68,7 +69,7 @@ pub fn arguments(
     descriptors: Descriptors,
 ) -> Result<Vec<OsString>, Problem> {
     let guest = request.guest;
-    check(guest)?;
+    check(guest, request.arch)?;
     let mut all: Vec<OsString> = Vec::new();
     let mut add = |words: &[&str]| all.extend(words.iter().map(OsString::from));
     let threads = match chosen.accel {
@@ -96,16 +97,17 @@ pub fn arguments(
     }
     add(&["-chardev", &format!("socket,id=console,fd={}", descriptors.console), "-serial", "chardev:console"]);
     add(&["-chardev", &format!("socket,id=channel,fd={}", descriptors.channel)]);
-    if request.virtio_console {
-        add(&["-device", "virtio-serial-pci,max_ports=2"]);
-        add(&["-device", &format!("virtserialport,chardev=channel,name={PORT}")]);
-    } else {
-        add(&request.arch.serial_arguments);
+    match &request.arch.serial {
+        Some(port) if !request.virtio_console => add(&port.arguments),
+        _ => {
+            add(&["-device", &format!("virtio-serial-{},max_ports=2", request.arch.virtio.suffix())]);
+            add(&["-device", &format!("virtserialport,chardev=channel,name={PORT}")]);
+        }
     }
     add(&["-chardev", &format!("socket,id=monitor,fd={}", descriptors.monitor)]);
     add(&["-mon", "chardev=monitor,mode=control"]);
     if let (Some(link), Some(descriptor)) = (request.link, descriptors.link) {
-        for words in link.arguments(descriptor, &guest.nic_options) {
+        for words in link.arguments(descriptor, &guest.nic_options, request.arch.virtio) {
             add(&words.each_ref().map(String::as_str));
         }
     }
@@ -119,10 +121,14 @@ pub fn arguments(
 /// No distribution kernel boots with less.
 const LEAST_MEMORY_BYTES: u64 = 128 << 20;
 
-fn check(guest: &Guest) -> Result<(), Problem> {
+fn check(guest: &Guest, arch: &Architecture) -> Result<(), Problem> {
     let Guest { cpus, numa_nodes, memory_bytes, .. } = *guest;
     if cpus == 0 || numa_nodes == 0 {
         return Err(Problem::usage("[guest]", format!("{cpus} CPUs in {numa_nodes} NUMA nodes")).hint("1 is the least"));
+    }
+    if numa_nodes > 1 && !arch.has_numa {
+        let why = format!("QEMU's machine for {} has no NUMA nodes", arch.id);
+        return Err(Problem::usage("[guest] numa_nodes", why).hint("leave it out"));
     }
     if cpus % numa_nodes != 0 {
         let why = format!("{cpus} CPUs cannot be shared evenly by {numa_nodes} NUMA nodes");

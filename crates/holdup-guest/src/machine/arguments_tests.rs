@@ -54,6 +54,18 @@ fn arguments_of_an_arm_guest() {
 }
 
 #[test]
+fn arguments_of_an_s390x_guest_with_a_peer() {
+    let guest = Guest { cpus: 2, peer: true, nic_options: "mrg_rxbuf=off".to_owned(), ..Guest::default() };
+    let link = Link { end: LinkEnd::Client, nic: Nic::VirtioNet };
+    // It has no serial port for frames, whether or not its kernel is known to have a virtio console.
+    let of = |virtio_console| linked(&guest, ("s390x", "tcg", virtio_console), Some(link)).unwrap();
+    insta::assert_snapshot!(of(true));
+    assert_eq!(of(true), of(false));
+    let error = line(&Guest { cpus: 2, numa_nodes: 2, ..Guest::default() }, "s390x", "tcg", true).unwrap_err();
+    assert_eq!(error.why, "QEMU's machine for s390x has no NUMA nodes");
+}
+
+#[test]
 fn arguments_of_a_guest_and_its_peer() {
     let guest = Guest { cpus: 2, peer: true, nic_options: "mrg_rxbuf=off".to_owned(), ..Guest::default() };
     let of = |end, nic, guest| linked(guest, ("x86_64", "tcg", true), Some(Link { end, nic })).unwrap();

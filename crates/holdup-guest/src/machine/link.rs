@@ -8,6 +8,7 @@
 //! would forward packets, needs a tap device and /dev/vhost-net.
 
 use super::Chosen;
+use crate::arch::VirtioBus;
 use holdup_host::network::{LINK_PREFIX, LinkEnd, mac_of};
 use holdup_model::Problem;
 use holdup_model::guest::{ADDRESS_WORD, PEER_WORD, ROLE_WORD, SERVER_ROLE};
@@ -20,7 +21,7 @@ const STREAM_SINCE: (u32, u32) = (7, 2);
 /// The network card at both ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Nic {
-    /// virtio-net on PCI.
+    /// virtio-net.
     VirtioNet,
     /// An emulated Intel 82540EM.
     E1000,
@@ -28,10 +29,10 @@ pub enum Nic {
 
 impl Nic {
     /// QEMU's device name.
-    pub const fn device(self) -> &'static str {
+    pub fn device(self, virtio: VirtioBus) -> String {
         match self {
-            Nic::VirtioNet => "virtio-net-pci",
-            Nic::E1000 => "e1000",
+            Nic::VirtioNet => format!("virtio-net-{}", virtio.suffix()),
+            Nic::E1000 => "e1000".to_owned(),
         }
     }
 
@@ -74,13 +75,15 @@ impl Link {
         words
     }
 
-    /// An empty `romfile` disables booting from the network.
-    pub(super) fn arguments(&self, descriptor: i32, options: &str) -> [[String; 2]; 2] {
+    /// An empty `romfile` disables booting from the network, which only cards on PCI do.
+    pub(super) fn arguments(&self, descriptor: i32, options: &str, virtio: VirtioBus) -> [[String; 2]; 2] {
         let mac = mac_of(self.end.address()).map(|byte| format!("{byte:02x}")).join(":");
         let options = if options.is_empty() { String::new() } else { format!(",{options}") };
+        let device = self.nic.device(virtio);
+        let rom = if virtio == VirtioBus::Pci { ",romfile=" } else { "" };
         [
             ["-netdev".to_owned(), format!("stream,id=link,addr.type=fd,addr.str={descriptor}")],
-            ["-device".to_owned(), format!("{},netdev=link,mac={mac},romfile={options}", self.nic.device())],
+            ["-device".to_owned(), format!("{device},netdev=link,mac={mac}{rom}{options}")],
         ]
     }
 }

@@ -37,6 +37,10 @@ int main(void) {
     if (read(file, line, sizeof line - 1) < 0) return 3;
     char path[80];
     snprintf(path, sizeof path, "/dev/%s", word("holdup.channel="));
+    // The machine has one virtio port, which appears some milliseconds after the kernel has found its bus.
+    int is_port = !strncmp(path, "/dev/port:", 10);
+    if (is_port) strcpy(path, "/dev/vport0p1");
+    for (int tries = 0; is_port && access(path, F_OK) && tries < 1000; tries++) usleep(10000);
     int channel = open(path, O_RDWR | O_NOCTTY);
     if (channel < 0) return 4;
     struct termios raw;

@@ -2,7 +2,7 @@
 
 use holdup_guest::arch::Architecture;
 use holdup_guest::machine::{Chosen, Machine, MachineRequest, choose};
-use holdup_kernels::Cache;
+use holdup_kernels::{Cache, Kernel};
 use holdup_model::guest::{Accelerator, Guest};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -35,14 +35,19 @@ pub(crate) fn bench(arch: &'static Architecture) -> Result<Bench, String> {
     Ok(Bench { arch, kernel, folder, chosen, init })
 }
 
-/// The kernel that was added last to the cache.
+/// The kernel that was added last to the cache, of those that drive the port for frames without a module.
 fn kernel(arch: &Architecture) -> Result<PathBuf, String> {
     let named = std::env::var_os("HOLDUP_TEST_KERNEL").filter(|_| arch.is_hosts());
     if let Some(path) = named {
         return Ok(path.into());
     }
     let all = Cache::open(&Cache::default_root()).and_then(|cache| cache.list()).map_err(|e| e.to_string())?;
-    let newest = all.into_iter().filter(|e| e.kernel.arch == arch.machine).max_by_key(|e| e.fetched_unix_ns);
+    let config = |kernel: &Kernel| kernel.config.as_ref().and_then(|path| std::fs::read_to_string(path).ok());
+    let has_port = |kernel: &Kernel| {
+        arch.serial.is_some() || config(kernel).is_some_and(|text| text.contains("CONFIG_VIRTIO_CONSOLE=y\n"))
+    };
+    let fits = |kernel: &Kernel| kernel.arch == arch.machine && has_port(kernel);
+    let newest = all.into_iter().filter(|e| fits(&e.kernel)).max_by_key(|e| e.fetched_unix_ns);
     newest.map(|e| e.kernel.image).ok_or_else(|| format!("the cache of holdup has no kernel for {}", arch.machine))
 }
 

@@ -56,9 +56,14 @@ fn processor(host: &Host, all: &mut Vec<Fact>) {
         Ok(value) => Fact::read(key, value, PATH),
         Err(why) => Fact::absent(key, PATH, why),
     };
-    // On arm64 there is no model name but the numbers of the implementer and the part.
+    // On arm64 there is no model name but the numbers of the implementer and the part. On s390x each processor has a line
+    // `processor 0: version = 00,  identification = 100000,  machine = 8561`.
     let part = || Ok(format!("implementer {} part {}", field("CPU implementer")?, field("CPU part")?));
-    all.push(fact("cpu.model", field("model name").or_else(|missing| part().map_err(|_: String| missing))));
+    let machine =
+        || Ok(format!("{} {}", field("vendor_id")?, field("processor 0")?.rsplit_once(", ").ok_or("")?.1.trim()));
+    let model =
+        field("model name").or_else(|missing| part().or_else(|_: String| machine()).map_err(|_: String| missing));
+    all.push(fact("cpu.model", model));
     all.push(fact("cpu.microcode", field("microcode")).steady());
     let guest = field("flags").map(|flags| {
         let named = flags.split_ascii_whitespace().any(|flag| flag == "hypervisor");
@@ -161,6 +166,8 @@ mod tests {
         check(&x86, "cpu.hypervisor", Some("yes"));
         let arm = [("/proc/cpuinfo", "processor\t: 0\nCPU implementer\t: 0x41\nCPU part\t: 0xd40\n")];
         check(&arm, "cpu.model", Some("implementer 0x41 part 0xd40"));
+        let z = "vendor_id       : IBM/S390\nprocessor 0: version = 00,  identification = 000000,  machine = 8561\n";
+        check(&[("/proc/cpuinfo", z)], "cpu.model", Some("IBM/S390 machine = 8561"));
         check(&arm, "cpu.hypervisor", None);
         let g = |n: u32| format!("{CPU}/cpufreq/policy{n}/scaling_governor");
         let (g0, g1) = (g(0), g(1));

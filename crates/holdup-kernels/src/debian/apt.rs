@@ -106,7 +106,7 @@ impl<'a> Apt<'a> {
         let architecture = debian::architecture(&options.arch).ok_or_else(|| {
             Problem::usage(
                 format!("machine `{}`", options.arch),
-                "holdup takes Debian's packages for x86_64 and aarch64",
+                "holdup takes Debian's packages for x86_64, aarch64 and s390x",
             )
         })?;
         let folder = root.join("apt").join(format!("{architecture}{suffix}"));

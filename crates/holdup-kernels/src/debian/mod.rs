@@ -12,6 +12,7 @@ pub(crate) fn architecture(arch: &str) -> Option<&'static str> {
     match arch {
         "x86_64" => Some("amd64"),
         "aarch64" => Some("arm64"),
+        "s390x" => Some("s390x"),
         _ => None,
     }
 }

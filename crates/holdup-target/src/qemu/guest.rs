@@ -89,7 +89,7 @@ impl Running {
         if let Some(nic) = with.nic {
             let asked = |key: &str, value: &str| Fact::read(key, value, "holdup's own setting");
             facts.push(asked("guest.peer", "one of the same kernel, image and machine"));
-            facts.push(asked("guest.nic", nic.device()));
+            facts.push(asked("guest.nic", &nic.device(with.arch.virtio)));
             facts.push(asked("guest.link", "a socket pair between two QEMU, without vhost"));
             facts.extend((!guest.nic_options.is_empty()).then(|| asked("guest.nic_options", &guest.nic_options)));
         }

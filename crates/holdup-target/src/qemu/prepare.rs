@@ -15,9 +15,8 @@ use holdup_postgres::find::{Need, SearchPath};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// The module of the virtio console, and what it sits on.
-const VIRTIO_MODULES: &[(&str, &str)] =
-    &[("CONFIG_VIRTIO_PCI", "virtio_pci"), ("CONFIG_VIRTIO_CONSOLE", "virtio_console")];
+/// The option of the virtio console, and the module that it may be.
+const VIRTIO_CONSOLE: (&str, &str) = ("CONFIG_VIRTIO_CONSOLE", "virtio_console");
 
 /// What a boot needs.
 pub(super) struct Prepared {
@@ -62,13 +61,15 @@ pub(super) fn prepared(
     };
     let spec = Spec::parse(&choice.kernel)?;
     let mut kernel = cache.get(&spec, &options, observer)?;
-    if guest.peer && !options.modules && !nic::is_built_in(&kernel, guest.devices) {
+    let needs_console = arch.serial.is_none() && !has_built_in(kernel.config.as_deref(), VIRTIO_CONSOLE.0);
+    let needs_card = guest.peer && !nic::is_built_in(&kernel, guest.devices, arch.virtio);
+    if (needs_console || needs_card) && !options.modules {
         // Its modules are 160 MB, so they are fetched only where they are needed.
         options.modules = true;
         kernel = cache.get(&spec, &options, observer)?;
     }
-    let nic = guest.peer.then(|| nic::choose(&kernel, guest.devices, &choice.kernel)).transpose()?;
-    let (virtio_console, mut wanted) = console(&kernel, guest.devices, choice)?;
+    let nic = guest.peer.then(|| nic::choose(&kernel, guest.devices, arch.virtio, &choice.kernel)).transpose()?;
+    let (virtio_console, mut wanted) = console(&kernel, guest.devices, arch, &choice.kernel)?;
     wanted.extend(nic.iter().flat_map(|(_, modules)| modules.iter().copied()));
     wanted.dedup();
     let postgres = postgres(request, choice, &cache, &options, observer)?;
@@ -112,19 +113,36 @@ pub(super) fn prepared(
 }
 
 /// Whether the guest gets a virtio console, and the modules that it needs for it.
-fn console(kernel: &Kernel, devices: Devices, choice: &Choice) -> Result<(bool, Vec<&'static str>), Problem> {
-    let built_in = has_built_in(kernel.config.as_deref(), "CONFIG_VIRTIO_CONSOLE");
-    let as_module = !built_in && devices == Devices::Virtio && kernel.modules.is_some();
-    if devices == Devices::Virtio && !built_in && !as_module {
-        return Err(Problem::host(
-            format!("guest.devices = virtio with kernel {}", choice.kernel),
-            "it has no virtio console, built in or as a module that could be had",
-        )
-        .hint("devices = \"auto\" uses a serial port where there is none"));
-    }
+fn console(
+    kernel: &Kernel,
+    devices: Devices,
+    arch: &Architecture,
+    named: &str,
+) -> Result<(bool, Vec<&'static str>), Problem> {
+    let refused = |devices: &str, why: &str, hint: &str| {
+        Err(Problem::host(format!("guest.devices = {devices} with kernel {named}"), why).hint(hint))
+    };
     let config = kernel.config.as_deref();
-    let modules = VIRTIO_MODULES.iter().filter(|(option, _)| as_module && !has_built_in(config, option));
-    Ok((devices != Devices::Emulated && (built_in || as_module), modules.map(|(_, module)| *module).collect()))
+    let is_only = arch.serial.is_none();
+    if is_only && devices == Devices::Emulated {
+        let why = format!("QEMU's machine for {} has no serial port for the agent", arch.id);
+        return refused("emulated", &why, "devices = \"auto\" takes a virtio port");
+    }
+    // A kernel whose configuration is not known is tried.
+    let built_in = has_built_in(config, VIRTIO_CONSOLE.0) || is_only && config.is_none();
+    let is_required = is_only || devices == Devices::Virtio;
+    let as_module = !built_in && is_required && kernel.modules.is_some();
+    if is_required && !built_in && !as_module {
+        let hint = match is_only {
+            true => "take another kernel, such as one of Debian's",
+            false => "devices = \"auto\" uses a serial port where there is none",
+        };
+        let devices = if devices == Devices::Virtio { "virtio" } else { "auto" };
+        return refused(devices, "it has no virtio console, built in or as a module that could be had", hint);
+    }
+    let needs = [arch.virtio.driver(), VIRTIO_CONSOLE].into_iter();
+    let modules = needs.filter(|(option, _)| as_module && !has_built_in(config, option));
+    Ok((devices != Devices::Emulated && (built_in || as_module), modules.map(|(_, module)| module).collect()))
 }
 
 /// Whether an option is built in. A kernel whose configuration is not known is taken to have none: the serial ports
@@ -201,4 +219,56 @@ fn programs(plan: &Plan) -> Vec<PathBuf> {
     all.sort();
     all.dedup();
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use holdup_guest::arch;
+
+    type Console = Result<(bool, Vec<&'static str>), String>;
+
+    /// The console of a guest whose kernel has this configuration.
+    fn of(arch: &str, devices: Devices, config: Option<&str>, has_modules: bool) -> Console {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("config");
+        std::fs::write(&path, config.unwrap_or_default()).expect("is written");
+        let kernel = Kernel {
+            spec: "file:/a".to_owned(),
+            image: PathBuf::from("/a"),
+            release: "7.0".to_owned(),
+            version_line: String::new(),
+            arch: arch.to_owned(),
+            sha256: String::new(),
+            config: config.map(|_| path),
+            modules: has_modules.then(|| folder.path().to_owned()),
+            source: String::new(),
+        };
+        let arch = arch::find(arch).expect("one of a guest");
+        console(&kernel, devices, arch, "k").map_err(|problem| problem.to_string())
+    }
+
+    const BUILT_IN: Option<&str> = Some("CONFIG_S390_GUEST=y\nCONFIG_VIRTIO_CONSOLE=y\n");
+    const MODULE: Option<&str> = Some("CONFIG_S390_GUEST=y\nCONFIG_VIRTIO_PCI=m\nCONFIG_VIRTIO_CONSOLE=m\n");
+
+    #[test]
+    fn a_machine_without_a_second_serial_port_needs_a_virtio_console() {
+        assert_eq!(of("s390x", Devices::Auto, BUILT_IN, false), Ok((true, vec![])));
+        assert_eq!(of("s390x", Devices::Auto, None, false), Ok((true, vec![])), "it is tried");
+        assert_eq!(of("s390x", Devices::Auto, MODULE, true), Ok((true, vec!["virtio_console"])));
+        let said = of("s390x", Devices::Auto, MODULE, false).unwrap_err();
+        assert!(said.contains("guest.devices = auto with kernel k") && said.contains("no virtio console"), "{said}");
+        let said = of("s390x", Devices::Emulated, BUILT_IN, false).unwrap_err();
+        assert!(said.contains("machine for s390x has no serial port"), "{said}");
+    }
+
+    #[test]
+    fn a_machine_with_two_serial_ports_needs_none() {
+        assert_eq!(of("amd64", Devices::Auto, MODULE, true), Ok((false, vec![])));
+        assert_eq!(of("amd64", Devices::Auto, None, false), Ok((false, vec![])));
+        assert_eq!(of("amd64", Devices::Auto, BUILT_IN, false), Ok((true, vec![])));
+        assert_eq!(of("amd64", Devices::Emulated, BUILT_IN, false), Ok((false, vec![])));
+        assert_eq!(of("amd64", Devices::Virtio, MODULE, true), Ok((true, vec!["virtio_pci", "virtio_console"])));
+        assert!(of("amd64", Devices::Virtio, MODULE, false).is_err_and(|said| said.contains("uses a serial port")));
+    }
 }
