@@ -11,6 +11,7 @@ mod commands;
 mod design;
 mod output;
 mod progress;
+mod repeated;
 mod signals;
 mod world;
 
@@ -23,7 +24,8 @@ pub fn main() -> ExitCode {
     if holdup_guest::init::is_first_process() {
         return commands::as_first_process();
     }
-    let cli = match cli::Cli::try_parse() {
+    let words = repeated::together(cli::Cli::command, std::env::args_os().collect());
+    let cli = match cli::Cli::try_parse_from(words) {
         Ok(cli) => cli,
         Err(e) => {
             output::command_line(&e);
