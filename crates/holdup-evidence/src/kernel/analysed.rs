@@ -386,6 +386,28 @@ mod tests {
         assert!(why.contains("Aarch64") && why.contains("X86_64"), "{why}");
     }
 
+    /// Also that of a program for another architecture, and never that of one that others can write.
+    #[test]
+    fn a_map_is_kept_for_a_guest() {
+        use std::fs::{Permissions, set_permissions};
+        use std::os::unix::fs::PermissionsExt as _;
+        let top = tempfile::tempdir().expect("a folder");
+        let (program, maps) = (top.path().join("program"), top.path().join("maps"));
+        let mut bytes = std::fs::read("/bin/cat").expect("cat is there");
+        let keep = |bytes: &[u8], mode| {
+            std::fs::write(&program, bytes).expect("ours");
+            set_permissions(&program, Permissions::from_mode(mode)).expect("ours");
+            keep_map(&Host::real(), &program, &["f".to_owned()], &maps).expect("it is an ELF file")
+        };
+        assert_eq!(keep(&bytes, 0o757), None);
+        let name = keep(&bytes, 0o755).expect("it has a build id");
+        assert!(maps.join(&name).is_file());
+        assert_eq!(keep(&bytes, 0o755), Some(name.clone()), "it is there already");
+        std::fs::remove_file(maps.join(&name)).expect("ours");
+        bytes[18] = if bytes[18] == 183 { 62 } else { 183 };
+        assert_eq!(keep(&bytes, 0o755), Some(name));
+    }
+
     /// A program of a watched user may have the build id of a server: its analysis is not that of the server.
     #[test]
     fn of_a_program_that_another_user_can_write_nothing_is_kept() {
