@@ -24,7 +24,7 @@ mod tasks;
 use holdup_host::Host;
 pub use holdup_model::plan::CollectOptions;
 use holdup_model::{Availability, Collected, Meta, Problem};
-pub use kernel::Part;
+pub use kernel::{Part, keep_map};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 

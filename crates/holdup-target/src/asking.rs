@@ -1,6 +1,6 @@
 //! The side of an agent's line that gives orders: the same for guests and for hosts over ssh.
 
-use crate::session::SessionRequest;
+use crate::levels::parameters_of;
 use holdup_load::Cancel;
 use holdup_model::ends::ClientOrder;
 use holdup_model::wire::{self, Answer, Hello, Order, Work};
@@ -16,8 +16,10 @@ pub(crate) const OPEN_TIMEOUT: Duration = Duration::from_secs(1800);
 pub(crate) const CHECK_TIMEOUT: Duration = Duration::from_secs(120);
 /// The longest that closing may take.
 pub(crate) const CLOSE_TIMEOUT: Duration = Duration::from_secs(120);
-/// What a trial may take beside its planned time: restarts of a server, reading logs, all of it emulated.
+/// What a trial may take beside its planned time: restarts of a server, reading logs.
 const TRIAL_GRACE: Duration = Duration::from_secs(300);
+/// The same under emulation, where a kernel checks the BPF programs of the collectors for minutes before it takes them.
+const EMULATED_GRACE: Duration = Duration::from_secs(1800);
 
 /// A line to an agent, over which whole messages go.
 pub(crate) trait Line {
@@ -44,8 +46,8 @@ pub(crate) enum NoAnswer {
     PeerLost(String),
     /// The user asked to end.
     Cancelled,
-    /// It took longer than this.
-    TooLong(Duration),
+    /// It took longer than this; what the agent was doing then, and for how long.
+    TooLong(Duration, Option<(String, Duration)>),
     /// The answer could not be read.
     Unreadable(String),
 }
@@ -56,7 +58,11 @@ impl NoAnswer {
         match self {
             NoAnswer::Lost(cause) | NoAnswer::PeerLost(cause) | NoAnswer::Unreadable(cause) => cause.clone(),
             NoAnswer::Cancelled => "interrupted".to_owned(),
-            NoAnswer::TooLong(limit) => format!("no answer within {:.0} s", limit.as_secs_f64()),
+            NoAnswer::TooLong(limit, None) => format!("no answer within {:.0} s", limit.as_secs_f64()),
+            NoAnswer::TooLong(limit, Some((step, since))) => {
+                let (limit, since) = (limit.as_secs_f64(), since.as_secs_f64());
+                format!("no answer within {limit:.0} s; for the last {since:.0} s it was {step}")
+            }
         }
     }
 }
@@ -81,19 +87,23 @@ pub(crate) fn answer(
     observer: &mut dyn Observer,
 ) -> Result<Answer, NoAnswer> {
     let begun = Instant::now();
+    let mut last: Option<(String, Instant)> = None;
     loop {
         if cancel.is_cancelled() {
             return Err(NoAnswer::Cancelled);
         }
         if begun.elapsed() > timeout {
-            return Err(NoAnswer::TooLong(timeout));
+            return Err(NoAnswer::TooLong(timeout, last.map(|(step, since)| (step, since.elapsed()))));
         }
         line.look_beside(observer)?;
         let Some(payload) = line.receive(POLL)? else { continue };
         match wire::from_bytes::<Answer>(&payload).map_err(NoAnswer::Unreadable)? {
             Answer::Alive => {}
             Answer::Refused(why) => return Err(NoAnswer::Unreadable(why)),
-            Answer::Step(text) => observer.event(Event::Step(&text)),
+            Answer::Step(text) => {
+                observer.event(Event::Step(&text));
+                last = Some((text, Instant::now()));
+            }
             Answer::Note(text) => observer.event(Event::Note(&text)),
             Answer::Clients(orders) => line.for_clients(orders, cancel)?,
             answer => return Ok(answer),
@@ -116,11 +126,15 @@ pub(crate) fn of_this_version(hello: Hello, who: &str) -> Result<Hello, NoAnswer
     Err(NoAnswer::Unreadable(why))
 }
 
-/// The longest that a trial of this run may take. Emulated programs take longer than planned to start and to stop.
-pub(crate) fn trial_timeout(request: &SessionRequest<'_>) -> Duration {
-    let design = &request.plan.design;
+/// The longest that a trial of this arm may take. Emulated programs take longer than planned to start and to stop, and a
+/// command takes its own time.
+pub(crate) fn trial_timeout(plan: &Plan, arm: &Arm, is_emulated: bool) -> Duration {
+    let design = &plan.design;
     let planned_ns = design.settle_ns.saturating_add(design.warmup_ns).saturating_add(design.duration_ns);
-    Duration::from_nanos(planned_ns.saturating_mul(4)) + TRIAL_GRACE
+    let own = plan.workload(&arm.workload).and_then(|used| parameters_of(used, arm).integer("timeout").ok()?);
+    let own_ns = own.map_or(0, i64::unsigned_abs);
+    let grace = if is_emulated { EMULATED_GRACE } else { TRIAL_GRACE };
+    Duration::from_nanos(planned_ns.saturating_mul(4).saturating_add(own_ns)) + grace
 }
 
 /// What an agent is to do for these arms.
@@ -158,4 +172,34 @@ fn occurs(arms: &[Arm], factor: &str, level: &Level) -> bool {
 pub(crate) fn arms_of(schedule: &Schedule, boot: u32) -> Vec<Arm> {
     let numbers: BTreeSet<u32> = schedule.trials.iter().filter(|t| t.boot == boot).map(|t| t.arm).collect();
     schedule.arms.iter().filter(|arm| numbers.contains(&arm.id)).cloned().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use holdup_model::Machine;
+
+    #[test]
+    fn what_is_waited_for_has_its_own_time_and_that_of_emulation() {
+        let limits = |text: &str| {
+            let (plan, schedule) = crate::checked(text, Machine { cpus: 2, memory_bytes: 8 << 30 });
+            [false, true].map(|is_emulated| trial_timeout(&plan, &schedule.arms[0], is_emulated).as_secs())
+        };
+        let design = "\n[design]\nwarmup = \"1s\"\nduration = \"2s\"\nsettle = \"0s\"\n";
+        let locks = format!("[[workload]]\nkind = \"lock-contention\"\n{design}");
+        assert_eq!(limits(&locks), [312, 1812]);
+        let command = format!("[[workload]]\nkind = \"command\"\ncommand = [\"true\"]\ntimeout = \"20m\"\n{design}");
+        assert_eq!(limits(&command), [1512, 3012]);
+    }
+
+    #[test]
+    fn an_agent_that_is_late_is_said_to_be_where_it_is() {
+        let limit = Duration::from_secs(312);
+        assert_eq!(NoAnswer::TooLong(limit, None).why(), "no answer within 312 s");
+        let step = ("starting critical-sections".to_owned(), Duration::from_secs(290));
+        assert_eq!(
+            NoAnswer::TooLong(limit, Some(step)).why(),
+            "no answer within 312 s; for the last 290 s it was starting critical-sections"
+        );
+    }
 }

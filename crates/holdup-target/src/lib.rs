@@ -13,6 +13,7 @@ mod asking;
 mod budget;
 mod head;
 mod import;
+mod levels;
 mod local;
 mod merge;
 mod parallel;

@@ -1,5 +1,6 @@
 //! Sessions on the host that holdup runs on.
 
+use crate::levels::{levels, levels_of, names, of_profiles, parameters_of, settings};
 use crate::session::{Closed, Readiness, Session, SessionRequest, TrialDraft};
 use crate::vocabulary;
 use holdup_evidence::CollectContext;
@@ -12,7 +13,6 @@ use holdup_load::two_ends::parts;
 use holdup_load::{OtherEnd, PrepareContext, Prepared, TrialContext, TrialResult, Workload};
 use holdup_model::bundle::CollectorState;
 use holdup_model::plan::{Level, MetricChoice};
-use holdup_model::profile;
 use holdup_model::text::count;
 use holdup_model::{
     Arm, Availability, Event, Fact, Observer, Parameters, Plan, Problem, ProblemKind, Replica, Trial, TrialSpec,
@@ -20,7 +20,7 @@ use holdup_model::{
 };
 use holdup_postgres::External;
 use holdup_watch::window::{self, CollectorHooks, Watched, unix_ns};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Puts back what a run that was killed has left changed. Called with the lock held.
 pub(crate) fn recover(host: &Host) -> Result<Vec<String>, Problem> {
@@ -167,25 +167,6 @@ pub(crate) fn metrics_of(
     metrics.into_iter().map(|metric| (used.name.clone(), metric)).collect()
 }
 
-/// The names of all settings and factors of a plan, settings first, then what profiles set.
-pub(crate) fn names(plan: &Plan) -> impl Iterator<Item = &str> {
-    let own = plan.settings.iter().map(|(name, _)| name.as_str()).chain(plan.factors.iter().map(|f| f.name.as_str()));
-    own.filter(|name| *name != profile::FACTOR).chain(of_profiles(plan))
-}
-
-/// The knobs that profiles of a plan set, each once.
-fn of_profiles(plan: &Plan) -> BTreeSet<&str> {
-    plan.profiles.iter().flat_map(|p| &p.settings).map(|setting| setting.knob.as_str()).collect()
-}
-
-/// Every level that a plan gives to a name.
-pub(crate) fn levels<'a>(plan: &'a Plan, name: &'a str) -> impl Iterator<Item = &'a Level> {
-    let fixed = plan.settings.iter().filter(move |(setting, _)| setting == name).map(|(_, level)| level);
-    let varied = plan.factors.iter().filter(move |factor| factor.name == name).flat_map(|factor| &factor.levels);
-    let of_profiles = plan.profiles.iter().flat_map(|p| &p.settings).filter(move |s| s.knob == name).map(|s| &s.level);
-    fixed.chain(varied).chain(of_profiles)
-}
-
 fn usable(what: &str, availability: Availability, notes: &mut Vec<String>) -> Result<(), Problem> {
     match availability {
         Availability::Ready => Ok(()),
@@ -242,6 +223,8 @@ pub(crate) struct LocalSession<'a> {
     collectors: Vec<String>,
     /// What to say when the trial has ended.
     news: Vec<String>,
+    /// Where a trial that is under way says what it begins.
+    says: Box<dyn Fn(&str) + 'a>,
     closed: bool,
 }
 
@@ -259,8 +242,15 @@ impl<'a> LocalSession<'a> {
             .cloned()
             .collect();
         let journal = Journal::open(request.host.clone(), &state::journal_path(), unix_ns())?;
-        let mut session =
-            LocalSession { request, groups: Vec::new(), journal, collectors, news: Vec::new(), closed: false };
+        let mut session = LocalSession {
+            request,
+            groups: Vec::new(),
+            journal,
+            collectors,
+            news: Vec::new(),
+            says: Box::new(|_| {}),
+            closed: false,
+        };
         // Host-wide settings come first: huge pages must be there before a server starts.
         session.apply(None, &settings(request.plan, false))?;
         for used in &request.plan.workloads {
@@ -271,6 +261,12 @@ impl<'a> LocalSession<'a> {
             session.apply(Some(index), &settings(request.plan, true))?;
         }
         Ok(session)
+    }
+
+    /// The same session, whose trials say what they begin.
+    pub(crate) fn saying(mut self, says: impl Fn(&str) + 'a) -> Self {
+        self.says = Box::new(says);
+        self
     }
 
     fn prepare(&mut self, used: &WorkloadUse, observer: &mut dyn Observer) -> Result<(), Problem> {
@@ -437,9 +433,9 @@ impl<'a> LocalSession<'a> {
         let runs = |id: &&String| is_observed && !group.left_out.contains(*id);
         let collectors: Vec<String> = self.collectors.iter().filter(runs).cloned().collect();
         let cache = self.request.guests.cache.clone().unwrap_or_else(Cache::default_root);
-        let maps = Cache::open(&cache).ok().map(|cache| cache.root().join("maps"));
+        let maps = Cache::open(&cache).ok().map(|cache| Cache::maps(cache.root()));
         let hooks = CollectorHooks::new(self.request.host, &collectors, connection);
-        let mut hooks = hooks.with_options(plan.collect.clone(), maps);
+        let mut hooks = hooks.with_options(plan.collect.clone(), maps).saying(&*self.says);
         let result = group.prepared.run(TrialContext {
             parameters: &parameters_of(used, arm),
             warmup_ns: plan.design.warmup_ns,
@@ -522,39 +518,6 @@ fn context_of<'a>(host: &'a Host, group: Option<&'a Group>) -> KnobContext<'a> {
 /// Whether a name is one of the workload's own factors (`postgres.pool`), which look like a knob's.
 fn own_factor(kind: &str, name: &str) -> bool {
     holdup_workloads::find(kind).is_some_and(|w| w.factors().iter().any(|f| f.name == name))
-}
-
-/// The fixed settings, either those of servers or those of the host.
-fn settings(plan: &Plan, of_server: bool) -> BTreeMap<String, Level> {
-    let is_server = |name: &str| holdup_knobs::find(name).is_some_and(|(knob, _)| knob.is_of_server());
-    plan.settings.iter().filter(|(name, _)| is_server(name) == of_server).cloned().collect()
-}
-
-/// The level of everything for an arm: fixed settings, its own levels, what its profile sets, and the baseline of the
-/// factors that do not hold for its workload, so that no level of an earlier trial stays.
-pub(crate) fn levels_of(plan: &Plan, arm: &Arm) -> BTreeMap<String, Level> {
-    let mut levels: BTreeMap<String, Level> = plan.settings.iter().cloned().collect();
-    for factor in &plan.factors {
-        if let Some(baseline) = factor.levels.first() {
-            levels.insert(factor.name.clone(), baseline.clone());
-        }
-    }
-    levels.extend(arm.factors.iter().map(|(name, level)| (name.clone(), level.clone())));
-    if let Some(chosen) = levels.remove(profile::FACTOR)
-        && let Some(profile) = plan.profiles.iter().find(|p| p.name == chosen.label)
-    {
-        levels.extend(profile.settings.iter().map(|s| (s.knob.clone(), s.level.clone())));
-    }
-    levels
-}
-
-/// The parameters of an arm: those of its workload, and its place on the axes.
-pub(crate) fn parameters_of(used: &WorkloadUse, arm: &Arm) -> Parameters {
-    let mut parameters = used.parameters.clone();
-    for (axis, level) in &arm.axes {
-        parameters.set(axis, level.value.clone());
-    }
-    parameters
 }
 
 fn void(problem: Problem, why: &str) -> Problem {

@@ -1,6 +1,5 @@
 //! The servers of `postgres.build`, made before the first trial.
 
-use crate::local;
 use crate::run::RunRequest;
 use holdup_catalogue::pgbench::{BUILD, DEFAULT_VERSION, VERSION};
 use holdup_kernels::build::{self, ServerSpec, Tests};
@@ -55,7 +54,7 @@ pub(crate) fn with_builds(
 const FOLDER: &str = "dir:";
 
 fn folders(plan: &Plan) -> BTreeSet<String> {
-    let levels = local::levels(plan, BUILD).map(|level| level.value.to_string());
+    let levels = crate::levels::levels(plan, BUILD).map(|level| level.value.to_string());
     levels.filter(|level| level.starts_with(FOLDER)).collect()
 }
 
@@ -74,7 +73,7 @@ fn programs(folder: &Path) -> Result<PathBuf, Problem> {
 /// When a level is no build, or the plan names another server too.
 pub(crate) fn specs(plan: &Plan) -> Result<Vec<(String, ServerSpec)>, Problem> {
     let texts = |name: &'static str| -> BTreeSet<String> {
-        local::levels(plan, name).map(|level| level.value.to_string()).collect()
+        crate::levels::levels(plan, name).map(|level| level.value.to_string()).collect()
     };
     let (mut builds, versions) = (texts(BUILD), texts(VERSION));
     if !folders(plan).is_empty() {

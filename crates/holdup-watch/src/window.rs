@@ -27,6 +27,7 @@ pub struct CollectorHooks<'a> {
     postgres: Option<String>,
     options: CollectOptions,
     maps: Option<PathBuf>,
+    says: &'a dyn Fn(&str),
     running: Vec<(&'a str, Box<dyn Collecting>)>,
     /// What they watch, while they do.
     context: Option<CollectContext>,
@@ -69,6 +70,7 @@ impl<'a> CollectorHooks<'a> {
             postgres,
             options: CollectOptions::default(),
             maps: None,
+            says: &|_| {},
             running: Vec::new(),
             context: None,
             begin: None,
@@ -84,6 +86,12 @@ impl<'a> CollectorHooks<'a> {
     pub fn with_options(mut self, options: CollectOptions, maps: Option<PathBuf>) -> Self {
         self.options = options;
         self.maps = maps;
+        self
+    }
+
+    /// The same, saying what it begins.
+    pub fn saying(mut self, says: &'a dyn Fn(&str)) -> Self {
+        self.says = says;
         self
     }
 
@@ -216,8 +224,10 @@ impl WindowHooks for CollectorHooks<'_> {
                     "the checked plan names one that does not exist",
                 ));
             };
+            (self.says)(&format!("starting {id}"));
             self.start(id, collector, &context);
         }
+        (self.says)("measuring");
         self.context = Some(context);
         self.align()
     }
@@ -225,6 +235,7 @@ impl WindowHooks for CollectorHooks<'_> {
     fn close(&mut self) -> Result<Window, Problem> {
         let (window, stalls) = self.end_window()?;
         self.stalls = stalls;
+        (self.says)("stopping the collectors");
         // Stopped in the reverse order, so that the collector that started last saw least of the others' work.
         for (_, running) in self.running.drain(..).rev() {
             self.collected.push(running.stop());

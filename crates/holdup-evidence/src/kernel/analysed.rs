@@ -2,12 +2,13 @@
 
 use crate::CollectContext;
 use crate::arch;
-use crate::kernel::cache::MapCache;
+use crate::kernel::cache::{MapCache, file_name};
 use crate::kernel::layout::ROLES;
 use crate::kernel::table::Images;
 use crate::processes::{Area, areas, mapped};
 use crate::reading::{Meter, Reader};
 use crate::tasks;
+use holdup_files::read_input;
 use holdup_host::process::Stat;
 use holdup_host::{FileIdentity, Host};
 use holdup_model::SectionMap;
@@ -19,6 +20,7 @@ use object::elf::FileHeader64;
 use object::read::elf::{FileHeader as _, ProgramHeader as _};
 use object::{Architecture, Endianness, Object as _, ObjectSegment as _, ObjectSymbol as _, SegmentFlags};
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Larger files are not analysed.
@@ -257,7 +259,6 @@ fn by_build_id(
     question: &Question,
 ) -> Result<Analysis, String> {
     let of_file = |why: String| format!("{}: {why}", file.name());
-    let id = |bytes: &[u8]| build_id(bytes).map(|id| id.iter().map(|b| format!("{b:02x}")).collect::<String>());
     let whole = || match whole(&context.host, pid, file)? {
         // Another file may have its place by now.
         (_, now) if now != *found => Err(of_file("it changed while it was read".to_owned())),
@@ -265,8 +266,8 @@ fn by_build_id(
     };
     // Who writes a program also writes its build id, and could take that of another user's program.
     let is_foreign = found.is_some_and(|found| found.is_foreign());
-    let Some(build_id) = id(head).filter(|_| !is_foreign) else {
-        return analyse(&whole()?, question).map_err(of_file);
+    let Some(build_id) = build_id(head).filter(|_| !is_foreign) else {
+        return analysed_here(&whole()?, question).map_err(of_file);
     };
     let key = (build_id, question.clone());
     let known = lock(&BY_BUILD_ID).get(&key).cloned();
@@ -280,10 +281,10 @@ fn by_build_id(
         Some(kept) => Ok(Analysis::of(kept)),
         None => {
             let whole = whole()?;
-            if id(&whole).as_ref() != Some(build_id) {
+            if self::build_id(&whole).as_ref() != Some(build_id) {
                 return Err(of_file("it changed while it was read".to_owned()));
             }
-            let result = analyse(&whole, question).map_err(of_file);
+            let result = analysed_here(&whole, question).map_err(of_file);
             if let (Ok(known), Some(maps)) = (&result, &maps) {
                 maps.put(&known.to_cached(build_id, question));
             }
@@ -298,24 +299,42 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The build id in a file's notes, which linkers put behind its program headers.
-fn build_id(head: &[u8]) -> Option<&[u8]> {
+/// Keeps the analysis of a program in a folder, and gives the file's name there: a guest that finds it in its own does not
+/// analyse the program, which takes it minutes where it is emulated. `None` for a program of which nothing is kept.
+///
+/// # Errors
+/// When the program cannot be read or analysed.
+pub fn keep_map(host: &Host, program: &Path, sections: &[String], maps: &Path) -> Result<Option<String>, String> {
+    let bytes = read_input(program, LARGEST_FILE as u64).map_err(|e| e.to_string())?;
+    let identity = host.identity(&program.to_string_lossy()).map_err(|e| e.to_string())?;
+    let Some(build_id) = build_id(&bytes).filter(|_| !identity.is_foreign()) else { return Ok(None) };
+    let question: Question = (true, sections.to_vec());
+    let maps = MapCache(maps);
+    if maps.get(&build_id, true, sections).is_none() {
+        let elf = object::File::parse(bytes.as_slice()).map_err(|e| e.to_string())?;
+        maps.put(&analyse(&elf, &bytes, &question)?.to_cached(&build_id, &question));
+    }
+    Ok(maps.get(&build_id, true, sections).and_then(|_| file_name(&build_id, true, sections)))
+}
+
+/// The build id in a file's notes, which linkers put behind its program headers, hexadecimal.
+fn build_id(head: &[u8]) -> Option<String> {
     let elf = FileHeader64::<Endianness>::parse(head).ok()?;
     let endian = elf.endian().ok()?;
     for segment in elf.program_headers(endian, head).ok()? {
         let Ok(Some(mut notes)) = segment.notes(endian, head) else { continue };
         while let Ok(Some(note)) = notes.next() {
             if note.name() == object::elf::ELF_NOTE_GNU && note.n_type(endian) == object::elf::NT_GNU_BUILD_ID {
-                return Some(note.desc());
+                return Some(note.desc().iter().map(|b| format!("{b:02x}")).collect());
             }
         }
     }
     None
 }
 
-fn analyse(bytes: &[u8], (is_program, functions): &Question) -> Result<Analysis, String> {
+/// The analysis of a program that runs here.
+fn analysed_here(bytes: &[u8], question: &Question) -> Result<Analysis, String> {
     let elf = object::File::parse(bytes).map_err(|e| e.to_string())?;
-    let segments = segments(&elf);
     let here = match arch::PROGRAMS.map(|known| known.machine) {
         Some(Machine::X86_64) => Architecture::X86_64,
         Some(Machine::Aarch64) => Architecture::Aarch64,
@@ -324,6 +343,11 @@ fn analyse(bytes: &[u8], (is_program, functions): &Question) -> Result<Analysis,
     if elf.architecture() != here {
         return Err(format!("it is for {:?}, and the BPF programs read the registers of {here:?}", elf.architecture()));
     }
+    analyse(&elf, bytes, question)
+}
+
+fn analyse(elf: &object::File<'_>, bytes: &[u8], (is_program, functions): &Question) -> Result<Analysis, String> {
+    let segments = segments(elf);
     let (map, callees) = if *is_program {
         let named = functions.iter().map(|name| NamedFunction { name: name.clone(), lock: None }).collect();
         let wanted = Wanted { shipped: true, functions: named };
@@ -355,11 +379,33 @@ mod tests {
     fn a_file_for_another_architecture_is_refused() {
         let mut bytes = std::fs::read("/bin/cat").expect("cat is there");
         let question = (true, Vec::new());
-        assert!(analyse(&bytes, &question).is_ok());
+        assert!(analysed_here(&bytes, &question).is_ok());
         // The machine in the head of the file (elf(5)): EM_X86_64 or EM_AARCH64.
         bytes[18] = if bytes[18] == 183 { 62 } else { 183 };
-        let why = analyse(&bytes, &question).err().expect("its registers are others");
+        let why = analysed_here(&bytes, &question).err().expect("its registers are others");
         assert!(why.contains("Aarch64") && why.contains("X86_64"), "{why}");
+    }
+
+    /// Also that of a program for another architecture, and never that of one that others can write.
+    #[test]
+    fn a_map_is_kept_for_a_guest() {
+        use std::fs::{Permissions, set_permissions};
+        use std::os::unix::fs::PermissionsExt as _;
+        let top = tempfile::tempdir().expect("a folder");
+        let (program, maps) = (top.path().join("program"), top.path().join("maps"));
+        let mut bytes = std::fs::read("/bin/cat").expect("cat is there");
+        let keep = |bytes: &[u8], mode| {
+            std::fs::write(&program, bytes).expect("ours");
+            set_permissions(&program, Permissions::from_mode(mode)).expect("ours");
+            keep_map(&Host::real(), &program, &["f".to_owned()], &maps).expect("it is an ELF file")
+        };
+        assert_eq!(keep(&bytes, 0o757), None);
+        let name = keep(&bytes, 0o755).expect("it has a build id");
+        assert!(maps.join(&name).is_file());
+        assert_eq!(keep(&bytes, 0o755), Some(name.clone()), "it is there already");
+        std::fs::remove_file(maps.join(&name)).expect("ours");
+        bytes[18] = if bytes[18] == 183 { 62 } else { 183 };
+        assert_eq!(keep(&bytes, 0o755), Some(name));
     }
 
     /// A program of a watched user may have the build id of a server: its analysis is not that of the server.

@@ -42,7 +42,7 @@ impl MapCache<'_> {
 }
 
 /// `None` for a build id that is none: it becomes a part of the name.
-fn file_name(build_id: &str, is_program: bool, functions: &[String]) -> Option<String> {
+pub(crate) fn file_name(build_id: &str, is_program: bool, functions: &[String]) -> Option<String> {
     let is_id = (8..=128).contains(&build_id.len()) && build_id.bytes().all(|b| b.is_ascii_hexdigit());
     // FNV-1a of 64 bits; the file has the question too.
     let bytes = functions.iter().flat_map(|name| name.bytes().chain([0]));

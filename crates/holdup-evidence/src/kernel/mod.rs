@@ -20,6 +20,7 @@ mod stats;
 mod table;
 mod watch;
 
+pub use analysed::keep_map;
 pub(crate) use collector::{KernelCollector, Windows};
 pub(crate) use counts::{SectionStats, WindowCounts, task_name};
 pub(crate) use load::HAS_SCHED_EXIT;

@@ -14,6 +14,13 @@ pub struct Part {
     pub(crate) rings: &'static [(&'static str, u32)],
 }
 
+impl Part {
+    /// Whether it asks for the section maps of the programs under test.
+    pub fn has_sections(&self) -> bool {
+        self.switches.contains(&"want_sections")
+    }
+}
+
 /// A program of the object, and where it is attached.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Program {

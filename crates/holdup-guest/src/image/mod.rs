@@ -65,6 +65,15 @@ pub enum PostgresFiles {
 }
 
 impl PostgresFiles {
+    /// The folder of the programs on this host.
+    pub fn bin_here(&self) -> PathBuf {
+        match self {
+            PostgresFiles::Bin(bin) => bin.clone(),
+            PostgresFiles::Root { root, bin } if bin.starts_with(root) => bin.clone(),
+            PostgresFiles::Root { root, bin } => root.join(bin.strip_prefix("/").unwrap_or(bin)),
+        }
+    }
+
     /// The roots to search, and the folder of the programs in the guest.
     fn places(&self) -> Result<(Roots, PathBuf), Problem> {
         let whole = |path: &Path| {

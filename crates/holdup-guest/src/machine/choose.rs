@@ -52,6 +52,13 @@ pub struct Chosen {
     pub host_cpus: u32,
 }
 
+impl Chosen {
+    /// Whether the guest's CPUs are emulated.
+    pub fn is_emulated(&self) -> bool {
+        self.accel == "tcg"
+    }
+}
+
 /// Finds QEMU and, unless TCG is wanted, tries KVM: /dev/kvm, `KVM_CREATE_VM`, and QEMU with `-accel kvm`.
 ///
 /// # Errors

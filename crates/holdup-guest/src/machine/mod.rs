@@ -67,7 +67,7 @@ pub struct MachineRequest<'a> {
 /// For an answer of QEMU's monitor, which its main thread gives: a busy host delays it.
 const MONITOR_LIMIT: Duration = Duration::from_secs(10);
 
-/// For the greeting of QEMU's monitor.
+/// For the greeting of QEMU's monitor, and for the first order: a busy host starts its threads late.
 const START_LIMIT: Duration = Duration::from_secs(30);
 
 /// For the rest of the kernel's output after a fatal line.
@@ -157,7 +157,7 @@ impl Machine {
             facts: facts(request, chosen),
             lost: None,
         };
-        let run = machine.pin(&request.guest.pin).and_then(|()| machine.qmp.execute("cont", MONITOR_LIMIT));
+        let run = machine.pin(&request.guest.pin).and_then(|()| machine.qmp.execute("cont", START_LIMIT));
         match run {
             Ok(_) => Ok(machine),
             Err(e) => Err(did_not_start(chosen, &mut machine.child, &machine.shared, &e)),

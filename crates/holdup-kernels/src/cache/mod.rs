@@ -102,6 +102,11 @@ impl Cache {
         &self.root
     }
 
+    /// The folder of section maps of the programs that were under test, below the root of a cache.
+    pub fn maps(root: &Path) -> PathBuf {
+        root.join("maps")
+    }
+
     /// All whole kernels, by release. [`Cache::damaged`] lists the others.
     pub fn list(&self) -> Result<Vec<Entry>, Problem> {
         let (whole, _) = self.entries()?;

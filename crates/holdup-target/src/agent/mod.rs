@@ -212,7 +212,8 @@ fn open_session(
         Err(problem) => return connection.send(&Answer::Opened(Err(problem))).map(|()| Ended::Closed(None)),
     };
     let mut session: Box<dyn Session + '_> = match LocalSession::open(request, &mut Relay { connection }) {
-        Ok(session) => Box::new(session),
+        // A broken connection shows at the next answer.
+        Ok(session) => Box::new(session.saying(|text| drop(connection.send(&Answer::Step(text.to_owned()))))),
         Err(problem) => return connection.send(&Answer::Opened(Err(problem))).map(|()| Ended::Closed(None)),
     };
     let environment = session.environment().into_iter().chain(of_peer).collect();

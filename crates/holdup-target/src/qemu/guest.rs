@@ -49,6 +49,7 @@ pub(super) struct Running {
     /// The machine at the other end of its link. It ends with this one.
     peer: Option<Peer>,
     label: String,
+    is_emulated: bool,
     booted: Instant,
     facts: Vec<Fact>,
 }
@@ -93,7 +94,8 @@ impl Running {
             facts.push(asked("guest.link", "a socket pair between two QEMU, without vhost"));
             facts.extend((!guest.nic_options.is_empty()).then(|| asked("guest.nic_options", &guest.nic_options)));
         }
-        Ok(Running { machine, peer, label: choice.label(), booted, facts })
+        let is_emulated = chosen.is_emulated();
+        Ok(Running { machine, peer, label: choice.label(), is_emulated, booted, facts })
     }
 
     /// Waits for the agent's first message, and for that of the peer.
@@ -134,14 +136,17 @@ impl Running {
     pub(super) fn problem(&mut self, no: NoAnswer, when: &str) -> Problem {
         let mut what = format!("the guest with {}", self.label);
         let mut machine = &self.machine;
-        let why = format!("{when}: {}", no.why());
+        let mut why = format!("{when}: {}", no.why());
         match no {
             NoAnswer::Cancelled => return Problem::interrupted(what),
             NoAnswer::PeerLost(_) => {
                 what = format!("the peer of {what}");
                 machine = self.peer.as_ref().map_or(machine, |peer| &peer.machine);
             }
-            NoAnswer::Lost(_) | NoAnswer::TooLong(_) | NoAnswer::Unreadable(_) => {}
+            NoAnswer::TooLong(..) if self.is_emulated => {
+                why.push_str(" (its CPUs are emulated; fewer collectors, which --collect names, start sooner)");
+            }
+            NoAnswer::Lost(_) | NoAnswer::TooLong(..) | NoAnswer::Unreadable(_) => {}
         }
         let tail = machine.console_tail(3).join(" | ");
         let problem = Problem::host(what, why);
@@ -256,7 +261,7 @@ impl Session for QemuSession<'_> {
     fn trial(&mut self, arm: &Arm, spec: &TrialSpec, seed: u64) -> TrialDraft {
         let started_unix_ns = unix_ns();
         let order = Order::Trial { arm: Box::new(arm.clone()), spec: *spec, seed };
-        let timeout = trial_timeout(self.request);
+        let timeout = trial_timeout(self.request.plan, arm, self.running.is_emulated);
         let problem = match self.running.ask(&order, timeout, &self.request.cancel, &mut Silent) {
             Ok(Answer::Ran(ran)) => {
                 let mut trial = ran.trial;

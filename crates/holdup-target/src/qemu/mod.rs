@@ -67,7 +67,7 @@ pub(crate) fn ready(request: &SessionRequest<'_>, observer: &mut dyn Observer) -
     }
     *request.boot_cache.chosen.lock().unwrap_or_else(PoisonError::into_inner) = Some(chosen.clone());
     let mut readiness = Readiness {
-        emulated: (chosen.accel == "tcg").then(|| format!("emulated by QEMU {} (TCG)", chosen.qemu_version)),
+        emulated: chosen.is_emulated().then(|| format!("emulated by QEMU {} (TCG)", chosen.qemu_version)),
         ..Readiness::default()
     };
     if let Some(why) = &chosen.why {
@@ -130,7 +130,7 @@ pub(crate) fn calibrate(
         Err(lost) => return Err(running.problem(lost, "while it measured")),
     };
     running.end();
-    let about = match chosen.accel == "tcg" {
+    let about = match chosen.is_emulated() {
         true => format!("emulated by QEMU {} (TCG)", chosen.qemu_version),
         false => format!("on this host's CPUs by QEMU {} ({})", chosen.qemu_version, chosen.accel),
     };

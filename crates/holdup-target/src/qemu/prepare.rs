@@ -3,6 +3,7 @@
 use super::boots::Choice;
 use super::nic;
 use crate::session::SessionRequest;
+use holdup_evidence::Part;
 use holdup_guest::arch::Architecture;
 use holdup_guest::image::{self, Image, ImageRequest, Modules, PostgresFiles};
 use holdup_guest::machine::Nic;
@@ -12,11 +13,14 @@ use holdup_model::guest::{Devices, PACKAGED};
 use holdup_model::{Event, Observer, Plan, Problem};
 use holdup_postgres::Binaries;
 use holdup_postgres::find::{Need, SearchPath};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// The option of the virtio console, and the module that it may be.
 const VIRTIO_CONSOLE: (&str, &str) = ("CONFIG_VIRTIO_CONSOLE", "virtio_console");
+
+/// The cache of the agent in a guest, whose home is `/` ([`Cache::default_root`]).
+const GUEST_CACHE: &str = "/.cache/holdup";
 
 /// What a boot needs.
 pub(super) struct Prepared {
@@ -84,6 +88,8 @@ pub(super) fn prepared(
             }
         }
     });
+    let mut extra: Vec<(PathBuf, PathBuf)> = configuration(&kernel).into_iter().collect();
+    extra.extend(maps(request, &agent, postgres.as_ref(), &Cache::maps(&root)));
     let is_more = |bin: &&PathBuf| !matches!(&postgres, Some(PostgresFiles::Bin(main)) if main == *bin);
     let more_postgres = request.postgres.builds.values().filter(is_more).cloned().collect();
     let image = image::assemble(
@@ -97,7 +103,7 @@ pub(super) fn prepared(
                 .clone()
                 .filter(|_| !wanted.is_empty())
                 .map(|dir| Modules { dir, wanted: wanted.iter().map(|m| (*m).to_owned()).collect() }),
-            extra: configuration(&kernel).into_iter().collect(),
+            extra,
             facts: Vec::new(),
             template,
         },
@@ -155,6 +161,31 @@ pub(super) fn has_built_in(config: Option<&Path>, name: &str) -> bool {
 fn configuration(kernel: &Kernel) -> Option<(PathBuf, PathBuf)> {
     let config = kernel.config.as_ref().filter(|config| !has_built_in(Some(config), "CONFIG_PREEMPT_DYNAMIC"))?;
     Some((config.clone(), PathBuf::from(format!("/boot/config-{}", kernel.release))))
+}
+
+/// The section maps of the programs in the guest, made here: an emulated guest would take minutes for each. Those that
+/// cannot be made here are missing there too, or are made there, with the reason.
+fn maps(
+    request: &SessionRequest<'_>,
+    agent: &Path,
+    postgres: Option<&PostgresFiles>,
+    folder: &Path,
+) -> Vec<(PathBuf, PathBuf)> {
+    let mut collectors = request.plan.collectors.iter().filter_map(|id| holdup_evidence::find(id)?.part());
+    if !collectors.any(Part::has_sections) {
+        return Vec::new();
+    }
+    let of_builds = request.postgres.builds.values().cloned();
+    let bins = of_builds.chain(postgres.map(PostgresFiles::bin_here)).map(|bin| bin.join("postgres"));
+    let programs = programs(request.plan).into_iter().chain(bins).chain([agent.to_owned()]);
+    let sections = &request.plan.collect.sections;
+    let kept = programs.filter_map(|program| {
+        let program = program.canonicalize().ok()?;
+        holdup_evidence::keep_map(request.host, &program, sections, folder).ok().flatten()
+    });
+    let names: BTreeSet<String> = kept.collect();
+    let there = Cache::maps(Path::new(GUEST_CACHE));
+    names.into_iter().map(|name| (folder.join(&name), there.join(name))).collect()
 }
 
 /// The value of an option of a kernel's configuration; `None` where it is not set, or the configuration is not known.

@@ -64,7 +64,10 @@ pub fn calibrate_guest(
 ) -> Result<Described, Problem> {
     let output = begin(file)?;
     let (text, about) = qemu::calibrate(request, observer)?;
-    let measured = Described::parse("what the guest measured", &text)?;
+    let mut measured = Described::parse("what the guest measured", &text)?;
+    if about.starts_with("emulated") {
+        mark_emulated(&mut measured.parameters);
+    }
     let described = Described {
         name: "guest".to_owned(),
         summary: short(&format!("a guest, {about}: {}", measured.summary)),
@@ -143,6 +146,14 @@ fn described(
     .to_toml();
     // What is written must be read again; the machine is the one that the file gives.
     Described::parse("this-host", &text)
+}
+
+/// Costs of an emulator are not taken for those of the machine that it emulates.
+fn mark_emulated(parameters: &mut [Parameter]) {
+    for parameter in parameters.iter_mut().filter(|p| p.provenance == Provenance::Measured) {
+        let how = parameter.source.trim_start_matches("measured:");
+        parameter.source = short(&format!("measured: emulated, no cost of hardware:{how}"));
+    }
 }
 
 /// At most 500 bytes without control characters, as machine files want it.
@@ -234,6 +245,21 @@ mod tests {
 
     fn place(cpu: u32, core: &[u32], llc: &[u32], node: &[u32]) -> CpuTopology {
         CpuTopology { cpu, core: core.to_vec(), llc: llc.to_vec(), node: node.to_vec() }
+    }
+
+    #[test]
+    fn what_an_emulator_takes_is_marked() {
+        let of = |provenance, source: &str| Parameter {
+            name: "switch_ns",
+            value_ns: 1,
+            range_ns: (1, 1),
+            provenance,
+            source: source.to_owned(),
+        };
+        let mut all = [of(Provenance::Measured, "measured: 21 repeats"), of(Provenance::Assumed, "assumed: as before")];
+        mark_emulated(&mut all);
+        assert_eq!(all[0].source, "measured: emulated, no cost of hardware: 21 repeats");
+        assert_eq!(all[1].source, "assumed: as before");
     }
 
     #[test]

@@ -153,7 +153,8 @@ struct Simulated {
 fn simulated(described: &Described, plan: &Plan, arm: &Arm, traces: &Traces) -> Result<Simulated, Problem> {
     let (workload, parameters) = parameters_of(plan, arm)?;
     let mut machine = described.machine.clone();
-    let levels: Levels = local::levels_of(plan, arm).into_iter().map(|(name, level)| (name, level.value)).collect();
+    let levels: Levels =
+        crate::levels::levels_of(plan, arm).into_iter().map(|(name, level)| (name, level.value)).collect();
     let of_machine = levels.iter().filter(|(name, _)| workload.changes(name).is_none());
     factors::set_all(&mut machine, of_machine.map(|(name, value)| (name.as_str(), value)))?;
     // The simulator reads no files.
@@ -177,7 +178,7 @@ fn parameters_of(plan: &Plan, arm: &Arm) -> Result<(&'static dyn Workload, Param
     let used = plan.workloads.iter().find(|w| w.name == arm.workload).ok_or_else(|| {
         Problem::internal(format!("workload {}", arm.workload), "the checked plan names one that does not exist")
     })?;
-    Ok((workload_of(used)?, local::parameters_of(used, arm)))
+    Ok((workload_of(used)?, crate::levels::parameters_of(used, arm)))
 }
 
 /// ReschedRequest whether everything that the plan names can be simulated.
@@ -201,7 +202,7 @@ pub(crate) fn ready(request: &SessionRequest<'_>) -> Result<Readiness, Problem> 
     of_members.sort_unstable();
     of_members.dedup();
     notes.extend(of_members.iter().map(|(id, leaves_out)| format!("member {id}, simulated: {leaves_out}")));
-    let touches = local::names(plan).filter_map(|name| Some((name.to_owned(), changes(name)?))).collect();
+    let touches = crate::levels::names(plan).filter_map(|name| Some((name.to_owned(), changes(name)?))).collect();
     let collectors = plan
         .collectors
         .iter()

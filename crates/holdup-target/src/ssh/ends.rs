@@ -46,7 +46,7 @@ pub(super) fn check(plan: &Plan, request: &SessionRequest<'_>) -> Result<(), Pro
             .hint(format!("leave [hosts] away; --target ssh:{} runs it there", hosts.server)));
         }
     }
-    if crate::local::levels(plan, HOST).next().is_some() {
+    if crate::levels::levels(plan, HOST).next().is_some() {
         return Err(Problem::usage("factor host", "[hosts] names the host under test already").hint("leave one away"));
     }
     if request.postgres.url.is_some() {
@@ -154,7 +154,8 @@ impl Client {
             Ok(other) => return Err(out_of_turn(&other)),
             Err(no) => return Err(lost(&at, &no)),
         };
-        let limit = OPEN_TIMEOUT.max(trial_timeout(request));
+        let of_trials = request.schedule.arms.iter().map(|arm| trial_timeout(request.plan, arm, false));
+        let limit = of_trials.fold(OPEN_TIMEOUT, Duration::max);
         Ok(Client { at: Box::new(at), facts, limit, state: State::Open })
     }
 

@@ -230,5 +230,5 @@ fn compared(line: &mut dyn Line, cancel: &Cancel) -> Result<ClockOffset, NoAnswe
             other => return Err(NoAnswer::Unreadable(out_of_turn(&other).why)),
         }
     }
-    best.ok_or(NoAnswer::TooLong(POLL))
+    best.ok_or(NoAnswer::TooLong(POLL, None))
 }

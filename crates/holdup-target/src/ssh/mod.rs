@@ -61,7 +61,7 @@ fn work(request: &SessionRequest<'_>, arms: Vec<Arm>) -> Work {
 
 /// Refuses what only this machine could do.
 fn check_plan(plan: &Plan) -> Result<(), Problem> {
-    match [BUILD, VERSION].into_iter().find(|name| crate::local::levels(plan, name).next().is_some()) {
+    match [BUILD, VERSION].into_iter().find(|name| crate::levels::levels(plan, name).next().is_some()) {
         None => Ok(()),
         Some(name) => {
             Err(Problem::usage(name, "servers are built for the machine that builds them, not for hosts over ssh")

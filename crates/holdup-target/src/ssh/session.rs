@@ -101,7 +101,8 @@ impl Session for SshSession<'_> {
     fn trial(&mut self, arm: &Arm, spec: &TrialSpec, seed: u64) -> TrialDraft {
         let started_unix_ns = unix_ns();
         let order = Order::Trial { arm: Box::new(arm.clone()), spec: *spec, seed };
-        let mut answer = self.host.ask(&order, trial_timeout(self.request), &self.request.cancel, &mut Silent);
+        let timeout = trial_timeout(self.request.plan, arm, false);
+        let mut answer = self.host.ask(&order, timeout, &self.request.cancel, &mut Silent);
         if matches!(answer, Err(NoAnswer::Cancelled)) {
             answer = self.host.stop(CLOSE_TIMEOUT);
         }

@@ -32,12 +32,13 @@ pub(crate) mod watch;
 
 use crate::cli::Command;
 pub(crate) use agent::as_first_process;
+use holdup_kernels::Cache;
 use std::path::PathBuf;
 
 /// The folder in which section maps are kept; `None` where this user has no cache.
 fn maps() -> Option<PathBuf> {
-    let cache = holdup_kernels::Cache::open(&holdup_kernels::Cache::default_root()).ok()?;
-    Some(cache.root().join("maps"))
+    let cache = Cache::open(&Cache::default_root()).ok()?;
+    Some(Cache::maps(cache.root()))
 }
 
 /// Runs a command and returns its exit code.

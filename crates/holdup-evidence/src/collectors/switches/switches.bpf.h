@@ -126,7 +126,8 @@ INLINE void learn(u64 *ctx, struct asking *known, u64 from, u64 below, u32 is_sa
 		known->next = known->at ? known->at + sizeof(u64) : 0;
 		known->at = is_charged ? found_at(ctx, from, known->next) : 0;
 		known->below = below;
-		known->below_at = known->at ? found_at(ctx, below, 0) : 0;
+		/* Read anew: the kernel's checker would follow the second search for each place that the first may find. */
+		known->below_at = *(volatile u32 *)&known->at ? found_at(ctx, below, 0) : 0;
 	}
 }
 
