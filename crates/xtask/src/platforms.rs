@@ -42,7 +42,7 @@ const FACTS: [(&str, Source); 7] = [
         Source::Constant { folder: "crates/holdfast/src/arch", name: "HAS_SLICE_EXTENSION" },
     ),
     ("built (`script/build --arch`)", Source::List { script: "script/lib.sh", begin: "architectures=" }),
-    ("tests under emulation (`script/test long`)", Source::List { script: "script/emulated-tests", begin: "tested=" }),
+    ("tests under emulation (`script/test`)", Source::List { script: "script/emulated-tests", begin: "tested=" }),
 ];
 
 /// What is wrong with the table.
