@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// With the instruction that compilers give for a spin loop.
 pub const TTAS: Algorithm = entry::<Pause>(&Meta {
     id: "ttas",
-    summary: "test-and-test-and-set: a waiter reads, with pause (x86) or isb (arm64) between two looks",
+    summary: "test-and-test-and-set with pause (x86) or isb (arm64)",
     docs: "A waiter only reads until the lock looks free and tries the exchange then, so that the line stays shared \
            while the lock is held; when it is given back, all waiters try. The turn is what Rust's spin_loop and \
            PostgreSQL's SPIN_DELAY are: pause on x86, isb on arm64. Never sleeps: behind a preempted holder, every \
@@ -24,7 +24,7 @@ pub const TTAS: Algorithm = entry::<Pause>(&Meta {
 /// With nothing.
 pub const TTAS_NO_PAUSE: Algorithm = entry::<Nothing>(&Meta {
     id: "ttas-no-pause",
-    summary: "test-and-test-and-set: a waiter reads without a pause",
+    summary: "test-and-test-and-set without a pause",
     docs: "As ttas, with nothing between two looks: the shortest turn, which takes the most of what a core has from the \
            other thread of the core, and of its power.",
     references: &[
@@ -36,7 +36,7 @@ pub const TTAS_NO_PAUSE: Algorithm = entry::<Nothing>(&Meta {
 /// With `yield`.
 pub const TTAS_YIELD: Algorithm = entry::<Yield>(&Meta {
     id: "ttas-yield",
-    summary: "test-and-test-and-set: a waiter reads, with arm64's yield between two looks",
+    summary: "test-and-test-and-set with yield (arm64)",
     docs: "As ttas with yield, a hint for cores with several threads; most arm64 cores have one and take it as nop, so \
            that the turn is about as short as without a pause.",
     references: &["Arm Architecture Reference Manual for A-profile, DDI 0487: YIELD"],
@@ -47,7 +47,7 @@ pub const TTAS_YIELD: Algorithm = entry::<Yield>(&Meta {
 /// With `wfe`.
 pub const TTAS_WFE: Algorithm = entry::<Event>(&Meta {
     id: "ttas-wfe",
-    summary: "test-and-test-and-set: a waiter stops its core by arm64's wfe until the word is written",
+    summary: "test-and-test-and-set with wfe (arm64)",
     docs: "As ttas with a load that claims the line (ldaxr) and wfe, which stops the core until another one writes to the \
            line, an interrupt comes or the kernel's event stream ticks (every 100 \u{b5}s where it is on). The line is \
            read once for each write. The core that waits is still taken: to the scheduler this is spinning.",
