@@ -16,6 +16,9 @@ pub mod tas;
 pub mod ticket;
 pub mod ttas;
 pub mod ttas_backoff;
+pub mod ttas_no_pause;
+pub mod ttas_wfe;
+pub mod ttas_yield;
 
 use crate::lock::Algorithm;
 
@@ -23,10 +26,10 @@ use crate::lock::Algorithm;
 pub const ALL: &[&Algorithm] = &[
     &tas::ALGORITHM,
     &slice_extension::ALGORITHM,
-    &ttas::TTAS,
-    &ttas::TTAS_NO_PAUSE,
-    &ttas::TTAS_YIELD,
-    &ttas::TTAS_WFE,
+    &ttas::ALGORITHM,
+    &ttas_no_pause::ALGORITHM,
+    &ttas_yield::ALGORITHM,
+    &ttas_wfe::ALGORITHM,
     &ttas_backoff::ALGORITHM,
     &postgres_s_lock::ALGORITHM,
     &pthread_spin::ALGORITHM,

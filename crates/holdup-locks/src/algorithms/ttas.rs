@@ -7,8 +7,8 @@ use holdup_model::{Availability, Meta};
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// With the instruction that compilers give for a spin loop.
-pub const TTAS: Algorithm = entry::<Pause>(&Meta {
+/// The catalogue entry.
+pub const ALGORITHM: Algorithm = entry::<Pause>(&Meta {
     id: "ttas",
     summary: "test-and-test-and-set with pause (x86) or isb (arm64)",
     docs: "A waiter only reads until the lock looks free and tries the exchange then, so that the line stays shared \
@@ -21,48 +21,11 @@ pub const TTAS: Algorithm = entry::<Pause>(&Meta {
     ],
 });
 
-/// With nothing.
-pub const TTAS_NO_PAUSE: Algorithm = entry::<Nothing>(&Meta {
-    id: "ttas-no-pause",
-    summary: "test-and-test-and-set without a pause",
-    docs: "As ttas, with nothing between two looks: the shortest turn, which takes the most of what a core has from the \
-           other thread of the core, and of its power.",
-    references: &[
-        "Intel 64 and IA-32 Architectures Optimization Reference Manual, Pause Latency in Skylake Client Microarchitecture",
-    ],
-})
-.only_real(NOT_MEASURED);
-
-/// With `yield`.
-pub const TTAS_YIELD: Algorithm = entry::<Yield>(&Meta {
-    id: "ttas-yield",
-    summary: "test-and-test-and-set with yield (arm64)",
-    docs: "As ttas with yield, a hint for cores with several threads; most arm64 cores have one and take it as nop, so \
-           that the turn is about as short as without a pause.",
-    references: &["Arm Architecture Reference Manual for A-profile, DDI 0487: YIELD"],
-})
-.only_real(NOT_MEASURED)
-.where_available(on_arm64);
-
-/// With `wfe`.
-pub const TTAS_WFE: Algorithm = entry::<Event>(&Meta {
-    id: "ttas-wfe",
-    summary: "test-and-test-and-set with wfe (arm64)",
-    docs: "As ttas with a load that claims the line (ldaxr) and wfe, which stops the core until another one writes to the \
-           line, an interrupt comes or the kernel's event stream ticks (every 100 \u{b5}s where it is on). The line is \
-           read once for each write. The core that waits is still taken: to the scheduler this is spinning.",
-    references: &[
-        "Arm Architecture Reference Manual for A-profile, DDI 0487: Wait for Event",
-        "arch/arm64/include/asm/cmpxchg.h:__cmpwait (v6.18); drivers/clocksource/arm_arch_timer.c: event stream (v6.18)",
-    ],
-})
-.only_real(NOT_MEASURED)
-.where_available(on_arm64);
-
 /// What it takes to simulate a turn.
-const NOT_MEASURED: &str = "how long its turn takes was measured on no machine of the simulator";
+pub(super) const NOT_MEASURED: &str = "how long its turn takes was measured on no machine of the simulator";
 
-const fn entry<T: Turn>(meta: &'static Meta) -> Algorithm {
+/// The catalogue entry of a turn.
+pub(super) const fn entry<T: Turn>(meta: &'static Meta) -> Algorithm {
     Algorithm::of::<Ttas<T>>(meta, Properties { fair: false, may_sleep: false, needs_kernel: false }).named_by::<Ttas<
         T,
         AtomicU32,
@@ -70,7 +33,8 @@ const fn entry<T: Turn>(meta: &'static Meta) -> Algorithm {
     >>()
 }
 
-fn on_arm64() -> Availability {
+/// Where the turns of arm64 are.
+pub(super) fn on_arm64() -> Availability {
     match arch::HAS_TURNS_OF_ARM64 {
         true => Availability::Ready,
         false => Availability::unavailable_but(
@@ -90,37 +54,12 @@ pub(crate) trait Turn: Sync {
 }
 
 pub(crate) struct Pause;
-struct Nothing;
-struct Yield;
-struct Event;
 
 impl Turn for Pause {
     note::points!("lock-contention: ttas", 13);
     #[inline(always)]
     fn pass<W: Word>(_word: &W) {
         W::pause();
-    }
-}
-
-impl Turn for Nothing {
-    note::points!("lock-contention: ttas-no-pause", 14);
-    #[inline(always)]
-    fn pass<W: Word>(_word: &W) {}
-}
-
-impl Turn for Yield {
-    note::points!("lock-contention: ttas-yield", 15);
-    #[inline(always)]
-    fn pass<W: Word>(_word: &W) {
-        arch::yield_turn();
-    }
-}
-
-impl Turn for Event {
-    note::points!("lock-contention: ttas-wfe", 16);
-    #[inline(always)]
-    fn pass<W: Word>(word: &W) {
-        word.wait_while_held();
     }
 }
 
