@@ -8,10 +8,14 @@ use framehop::ExplicitModuleSectionInfo;
 use gimli::{BaseAddresses, EhFrameHdr};
 use holdup_model::sections::Machine;
 use object::read::elf::ElfFile64;
-use object::{Architecture, LittleEndian, Object as _, ObjectSection as _, ObjectSegment as _, SegmentFlags};
+use object::{
+    Architecture, LittleEndian, Object as _, ObjectSection as _, ObjectSegment as _, ObjectSymbol as _, SegmentFlags,
+};
 use std::ops::Range;
 use std::sync::Arc;
 const PAGE: u64 = 4096;
+/// Where a signal's handler returns to on arm64, in the vDSO. Its symbol has no type (arch/arm64/kernel/vdso/sigreturn.S, 6.18).
+const SIGNAL_RETURN: &str = "__kernel_rt_sigreturn";
 
 /// A file's code: its functions, how to leave them, and what the compiler put inline.
 #[derive(Debug, Clone)]
@@ -25,6 +29,7 @@ pub struct Module {
     code: Vec<(u64, u64, u64)>,
     symbols: Symbols,
     functions: Functions,
+    signal_return: Option<u64>,
     eh_frame: Option<Section>,
     eh_frame_hdr: Option<Section>,
     text: Option<Range<u64>>,
@@ -85,6 +90,7 @@ impl Module {
             symbols: symbols(&elf, &functions),
             debug: Debug::of(&elf),
             functions,
+            signal_return: signal_return(&elf, machine),
             eh_frame,
             eh_frame_hdr,
             text,
@@ -166,6 +172,11 @@ impl Module {
         self.functions.leave(&self.eh_frame.as_ref()?.bytes, address, from, context, read)
     }
 
+    /// Whether a signal's handler returns to this address, behind which its frame has the registers of what was interrupted.
+    pub(crate) fn is_signal_return(&self, address: u64) -> bool {
+        self.signal_return == Some(address)
+    }
+
     pub(crate) fn debug(&self) -> Option<&Debug> {
         self.debug.as_ref()
     }
@@ -174,6 +185,7 @@ impl Module {
     pub(crate) fn function(&self, address: u64) -> String {
         match self.symbols.find(address) {
             Some(name) => demangled(name),
+            None if self.is_signal_return(address) => SIGNAL_RETURN.to_owned(),
             None => match self.functions.find(address) {
                 Some(function) => format!("[{}+{:#x}]", self.name, function.begin),
                 None => crate::UNKNOWN.to_owned(),
@@ -228,6 +240,11 @@ fn parse_elf<'a>(name: &str, file: &'a [u8]) -> Result<(ElfFile64<'a, LittleEndi
 
 fn symbols(elf: &ElfFile64<'_, LittleEndian>, functions: &Functions) -> Symbols {
     Symbols::of(elf, |address| functions.find(address).filter(|f| f.begin == address).map(|f| f.end))
+}
+
+fn signal_return(elf: &ElfFile64<'_, LittleEndian>, machine: Machine) -> Option<u64> {
+    let mut symbols = elf.dynamic_symbols().filter(|_| machine == Machine::Aarch64);
+    symbols.find(|symbol| symbol.name() == Ok(SIGNAL_RETURN)).map(|symbol| symbol.address())
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -64,6 +64,9 @@ const CACHED: usize = 8192;
 /// there are several caches, each for a part of the addresses.
 const CACHE_ENTRIES: u64 = 509;
 const CACHES: usize = 32;
+/// Where the frame of a signal has x0 to x30, sp and pc on arm64: `uc_mcontext.regs` of `struct rt_sigframe` (arch/arm64/kernel/signal.c
+/// and include/uapi/asm/sigcontext.h, 6.18). What else it has, such as the state of SVE, comes behind.
+const SIGNAL_REGISTERS: u64 = 128 + 176 + 8;
 /// Each takes about as much memory as the text of its mappings; the unwinder has room for 65,536.
 const MOST_SPACES: usize = 2048;
 
@@ -250,7 +253,7 @@ impl Symbolizer {
             let (place, leaving) = self.place(space, address.address_for_lookup());
             places.push(place);
             let caller = match leaving {
-                Leaving::Unknown => None,
+                Leaving::Unknown => self.leave_signal(space, at, places, &mut read),
                 Leaving::Plain => self.leave_plainly(space, address, at, &mut read),
                 Leaving::ByEntry => self.leave_by_entry(place, at, &mut read),
             };
@@ -288,6 +291,27 @@ impl Symbolizer {
         let cache = self.caches.get_mut((address.address() / CACHE_ENTRIES) as usize % CACHES)?;
         let caller = unwinder.unwind_frame(address, &mut registers, cache, read).ok()?;
         Some(caller.map(|ip| (State { ip, sp: registers.sp(), bp: registers.bp(), lr: None }, false)))
+    }
+
+    /// Leaves the frame of a signal, where a handler returns on arm64, for what it interrupted. Nothing else describes it.
+    fn leave_signal(
+        &self,
+        space: SpaceId,
+        from: State,
+        places: &mut [CodeAddress],
+        read: &mut impl FnMut(u64) -> Result<u64, ()>,
+    ) -> Option<Option<(State, bool)>> {
+        // The function begins where the handler returns to, so the address before it belongs to another one.
+        let place = self.spaces.get(space.0 as usize)?.place(from.ip, &self.modules);
+        let What::Module(id, own) = place.what() else { return None };
+        if !self.modules.get(usize::from(id.0))?.is_signal_return(own) {
+            return None;
+        }
+        *places.last_mut()? = place;
+        let mut register = |number: u64| read(from.sp.wrapping_add(SIGNAL_REGISTERS + 8 * number)).ok();
+        let (bp, lr) = (register(29)?, register(30)?);
+        let (sp, ip) = (register(31)?, register(32)?);
+        Some(Some((State { ip, sp, bp, lr: Some(lr) }, true)))
     }
 
     fn leave_by_entry(

@@ -107,15 +107,31 @@ fn programs_for_arm64_are_followed_by_their_entries_also_where_return_addresses_
     {
         let known = Compiled::on(&ARM64, options);
         let known = known.unwrap_or_else(|| ignore("there is no aarch64-linux-gnu-gcc, or no qemu-aarch64"));
-        let stacks = stacks(&known, on_disk);
+        let with_return = |path: &str| if path == "/return-of-signals" { return_of_signals() } else { on_disk(path) };
+        let stacks = stacks(&known, with_return);
         let recursion = ["main", "recurse", "recurse", "recurse", "recurse", "put_inline", "innermost"];
         assert_eq!((from_main(&stacks[0].0), stacks[0].1), (recursion.to_vec(), true), "{options:?}");
         let aligned = ["main", "aligned", "recurse", "put_inline", "innermost"];
         assert_eq!((from_main(&stacks[1].0), stacks[1].1), (aligned.to_vec(), true), "{options:?}");
-        // No unwind information leads from a handler to what it interrupted (arch/arm64/kernel/vdso/sigreturn.S).
+        // This CPU has SVE, so that its state is in the frame too.
+        let signal = from_main(&stacks[2].0);
+        assert_eq!((&signal[..2], stacks[2].1), (&["main", "interrupted"][..], true), "{options:?} {signal:?}");
+        assert_eq!(&signal[signal.len() - 3..], ["__kernel_rt_sigreturn", "handler", "innermost"], "{options:?}");
+        // Nothing is guessed where that function is not known.
+        let stacks = self::stacks(&known, on_disk);
         let signal: Vec<&str> = stacks[2].0.iter().rev().take(2).map(|(name, _)| name.as_str()).collect();
         assert_eq!((signal, stacks[2].1), (vec!["innermost", "handler"], false), "{options:?}");
     }
+}
+
+/// What the vDSO says of the function that a handler returns to, which has no unwind information (arch/arm64/kernel/vdso/sigreturn.S).
+fn return_of_signals() -> Option<Vec<u8>> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (source, library) = (folder.path().join("return.s"), folder.path().join("return.so"));
+    let text = ".global __kernel_rt_sigreturn\n.set __kernel_rt_sigreturn, 0\n";
+    std::fs::write(&source, text).expect("a file");
+    compile(&ARM64, &source, &library, &["-shared", "-nostdlib"])?;
+    std::fs::read(&library).ok()
 }
 
 fn a_segment_of_code_that_begins_inside_a_page_is_unwound_from_where_it_is_mapped() {

@@ -25,7 +25,10 @@ __attribute__((noinline)) void aligned(int size) {
     room[1] = more[0];
 }
 
+static void *handler_returns_to;
+
 static void handler(int number) {
+    handler_returns_to = __builtin_extract_return_addr(__builtin_return_address(0));
     innermost();
     __asm__ volatile("" : : "r"(number) : "memory");
 }
@@ -42,5 +45,10 @@ int main(void) {
     signal(SIGUSR1, handler);
     interrupted();
     end();
+#ifdef __aarch64__
+    /* An emulator gives no name to the page that it makes for this. */
+    unsigned long page = (unsigned long)handler_returns_to & ~4095ul;
+    printf("%lx-%lx r-xp 00000000 00:00 0 /return-of-signals\n", page, page + 4096);
+#endif
     return 0;
 }
