@@ -268,3 +268,19 @@ build_holdup() {
     printf '%s\n' "${CARGO_TARGET_DIR:-target}/$triple/$folder/holdup"
 }
 build_release() { build_holdup release; }
+
+# has_fact REPORT KEY VALUE: the JSON of a report has this fact; ends otherwise.
+has_fact() {
+    grep -A 3 "\"key\": \"$2\"" "$1" | grep -q "\"value\": \"$3\"" || {
+        grep -A 3 "\"key\": \"$2\"" "$1" >&2 || :
+        die "$1: the fact $2 is not $3"
+    }
+}
+
+# has_count REPORT ITEM LABEL: there a collector counted this more than 0 times, with these words in the label.
+has_count() {
+    awk -v item="\"name\": \"$2\"" -v label="$3" '
+        /"label":/ { is_label = index($0, label) } /"mean":/ { mean = $2 + 0 }
+        index($0, item) && is_label && mean > 0 { found = 1 } END { exit !found }' "$1" ||
+        die "$1: $2 of $3: nothing was counted"
+}
