@@ -61,3 +61,65 @@ fn a_stream_that_was_cut_is_void_or_refused() {
     let problem = parse("iperf3", &whole.replacen("38550350978.196571", "\"3,8\"", 1)).unwrap_err().to_string();
     assert!(problem.contains(&format!("it, line 2 (byte {at})")) && problem.contains("LC_ALL=C"), "{problem}");
 }
+
+#[test]
+fn sysbench_before_1_0_is_read() {
+    // 0.4.12 (ff225a7, 2010), `--test=oltp --num-threads=2 --max-time=2 --percentile=99 --report-interval=1` on PostgreSQL.
+    let one = import("sysbench", "0.4-oltp.txt");
+    assert_eq!((values(&one, "tps"), values(&one, "requests_per_s")), (vec![927.79], vec![17628.07]));
+    assert_eq!((values(&one, "latency_p99_ms"), values(&one, "latency_max_ms")), (vec![12.68], vec![15.67]));
+    assert_eq!(values(&one, "deadlocks_per_s"), [0.0]);
+    let sample = &one.samples[0];
+    assert_eq!((sample.labels["test"].as_str(), sample.labels["mode"].as_str()), ("OLTP test.", "mixed OLTP"));
+    assert_eq!((sample.labels["threads"].as_str(), sample.length_ns), ("2", Some(2_009_100_000)));
+    assert_eq!(sample.notes, ["2 intervals, of 880.96 to 980.9 events per second"]);
+    // 0.4.12, `--test=fileio --file-test-mode=rndrw`.
+    let file = import("sysbench", "0.4-fileio.txt");
+    assert_eq!((values(&file, "requests_per_s"), values(&file, "mib_per_s")), (vec![7184.22], vec![112.25]));
+    assert_eq!(
+        (values(&file, "reads_per_s"), values(&file, "fsyncs_per_s")),
+        (vec![4320.0 / 1.0022], vec![286.0 / 1.0022])
+    );
+    assert_eq!((values(&file, "latency_max_ms"), values(&file, "latency_mean_ms")), (vec![0.17], Vec::new()));
+    // 0.5 (b23a7db, 2017), `--test=oltp.lua --report-interval=1`: its intervals have more columns.
+    let lua = import("sysbench", "0.5-oltp.txt");
+    assert_eq!((values(&lua, "tps"), values(&lua, "errors_per_s")), (vec![720.71], vec![1.66]));
+    assert_eq!((values(&lua, "latency_p95_ms"), values(&lua, "latency_mean_ms")), (vec![8.18], vec![2.77]));
+    assert_eq!(lua.samples[0].notes, ["3 intervals, of 693.01 to 743.97 events per second"]);
+}
+
+#[test]
+fn what_sysbench_before_1_0_reckons_wrong_is_not_taken() {
+    // 0.4.12, `--test=cpu`, `memory` and `mutex` in one file; two events of mutex are fewer than a percentile needs.
+    let three = import("sysbench", "0.4-three.txt");
+    assert_eq!((three.samples.len(), values(&three, "operations_per_s")), (3, vec![3_626_454.76]));
+    assert_eq!(
+        (values(&three, "mib_per_s"), three.samples[0].labels["prime_limit"].as_str()),
+        (vec![3541.46], "10000")
+    );
+    assert_eq!(values(&three, "events_per_s"), [3000.0 / 0.9016, 2.0 / 0.0003]);
+    assert_eq!(values(&three, "latency_p95_ms"), [4.23]);
+    assert!(reasons(&three, "latency_p95_ms")[1].contains("end of its scale"), "10000000.00ms");
+    // 0.5, `--report-checkpoints=1`: the second block begins at 0, and both are of one run.
+    let parts = import("sysbench", "0.5-checkpoints.txt");
+    assert_eq!(
+        (parts.samples.len(), values(&parts, "tps"), values(&parts, "latency_p95_ms")),
+        (1, vec![150.43], vec![13.05])
+    );
+    assert!(parts.samples[0].notes[0].starts_with("1 checkpoints"));
+    // Before 2007 times are in seconds.
+    let seconds = text("sysbench", "0.4-oltp.txt").replace("2.15ms", "0.0022s").replace("12.68ms", "0.0127s");
+    let seconds = parse("sysbench", &seconds).unwrap();
+    assert_eq!((values(&seconds, "latency_mean_ms"), values(&seconds, "latency_p99_ms")), (vec![2.2], vec![12.7]));
+}
+
+#[test]
+fn an_output_of_sysbench_before_1_0_that_was_cut_is_void_or_refused() {
+    let whole = text("sysbench", "0.4-oltp.txt");
+    let cut = parse("sysbench", whole.split("Test execution").next().unwrap()).unwrap();
+    assert!(cut.samples[0].void.as_deref().is_some_and(|why| why.contains("after 2 intervals")));
+    let at = whole.find("    read/write").unwrap();
+    let problem = parse("sysbench", &whole[..at + 45]).unwrap_err().to_string();
+    let line = whole[..at].matches('\n').count() + 1;
+    assert!(problem.contains(&format!("it, line {line} (byte {at})")) && problem.contains("was cut"), "{problem}");
+}
