@@ -123,3 +123,37 @@ fn an_output_of_sysbench_before_1_0_that_was_cut_is_void_or_refused() {
     let line = whole[..at].matches('\n').count() + 1;
     assert!(problem.contains(&format!("it, line {line} (byte {at})")) && problem.contains("was cut"), "{problem}");
 }
+
+#[test]
+fn fio_before_3_0_is_read() {
+    // 2.1, `--rw=randrw`, without the members that are not read: it has no number of operations.
+    let old = import("fio", "2.1.json");
+    assert_eq!((values(&old, "read_iops"), values(&old, "write_iops")), (vec![210_902.0], vec![210_422.0]));
+    assert_eq!(values(&old, "read_bytes_per_s"), [843_608.0 * 1024.0]);
+    assert!((values(&old, "read_latency_mean_us")[0] - 1.48).abs() < 1e-9);
+    assert_eq!(values(&old, "read_completion_p99_us"), [2.0]);
+    // 2.21, `--rw=randread --output-format=json+`: `io_bytes` is in bytes, and bins are microseconds.
+    let bins = import("fio", "2.21-plus.json");
+    assert_eq!(values(&bins, "read_bytes_per_s"), [1_469_771_776.0]);
+    assert_eq!(bins.samples[0].histograms[0].histogram.count(), 358_831);
+    assert!((values(&bins, "read_completion_p99_us")[0] - 2.0).abs() < 0.05);
+    assert!((values(&bins, "read_latency_mean_us")[0] - 2.411631).abs() < 1e-9);
+    assert_eq!((bins.samples[0].labels["rw"].as_str(), bins.samples[0].length_ns), ("randread", Some(1_000_000_000)));
+    // 2.21, `--rw=randrw --unified_rw_reporting=1`.
+    let mixed = import("fio", "2.21-mixed.json");
+    assert_eq!((values(&mixed, "mixed_iops"), mixed.metrics[0].id.as_str()), (vec![280_991.008_991], "mixed_iops"));
+    // 0 is less than a microsecond.
+    let short = text("fio", "2.1.json").replace("\"99.000000\": 2", "\"99.000000\": 0");
+    let short = parse("fio", &short).unwrap();
+    assert!(reasons(&short, "read_completion_p99_us")[0].contains("less than 1 us"));
+}
+
+#[test]
+fn a_damaged_file_of_fio_before_3_0_names_its_line() {
+    let whole = text("fio", "2.1.json");
+    let problem = parse("fio", &whole[..600]).unwrap_err().to_string();
+    assert!(problem.contains("(byte ") && problem.contains("ends early"), "{problem}");
+    let line = whole[..whole.find("\"read\"").unwrap()].matches('\n').count() + 1;
+    let problem = parse("fio", &whole.replacen("\"lat\"", "\"tal\"", 1)).unwrap_err().to_string();
+    assert!(problem.contains(&format!("line {line} (byte ")) && problem.contains("lat_ns"), "{problem}");
+}
