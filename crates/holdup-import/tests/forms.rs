@@ -157,3 +157,83 @@ fn a_damaged_file_of_fio_before_3_0_names_its_line() {
     let problem = parse("fio", &whole.replacen("\"lat\"", "\"tal\"", 1)).unwrap_err().to_string();
     assert!(problem.contains(&format!("line {line} (byte ")) && problem.contains("lat_ns"), "{problem}");
 }
+
+#[test]
+fn reports_of_xtprof_are_read() {
+    // hdbxtprofile.log of HammerDB 4.12 with PostgreSQL 15, two users, one minute, no ramp-up. Its summary counts each call twice.
+    let old = import("hammerdb", "4.12-xtprof.log");
+    assert_eq!(values(&old, "new_order_latency_p99_ms"), [8.816]);
+    assert_eq!(
+        (values(&old, "payment_latency_p50_ms"), values(&old, "stock_level_latency_max_ms")),
+        (vec![0.658], vec![38.633])
+    );
+    assert_eq!(values(&old, "new_order_calls_per_s"), [f64::from(15738 + 15056) / 60.156]);
+    let sample = &old.samples[0];
+    assert_eq!((sample.labels["users"].as_str(), sample.labels["database"].as_str()), ("2", "PostgreSQL"));
+    assert_eq!((sample.length_ns, old.metrics[0].id.as_str()), (Some(60_156_000_000), "new_order_latency_p99_ms"));
+    // 6.0, the same: 75th percentiles, and a summary that counts once.
+    let new = import("hammerdb", "6.0-xtprof.log");
+    assert_eq!(
+        (values(&new, "new_order_latency_p99_ms"), values(&new, "new_order_latency_mean_ms")),
+        (vec![7.564], vec![1.223])
+    );
+    assert_eq!(values(&new, "new_order_calls_per_s"), [20978.0 / 61.010]);
+    // Reports are appended to one file.
+    let both = text("hammerdb", "4.12-xtprof.log") + &text("hammerdb", "6.0-xtprof.log");
+    assert_eq!(values(&parse("hammerdb", &both).unwrap(), "new_order_latency_p99_ms"), [8.816, 7.564]);
+    assert!(old.cautions.iter().any(|caution| caution.contains("ramp-up")));
+}
+
+#[test]
+fn the_timing_of_a_hammerdb_job_is_read() {
+    // `jobs JOBID timing` of the two runs before.
+    let old = import("hammerdb", "4.12-timing.json");
+    assert_eq!(
+        (values(&old, "new_order_latency_p95_ms"), values(&old, "new_order_calls_per_s")),
+        (vec![5.931], Vec::new())
+    );
+    assert!(reasons(&old, "new_order_calls_per_s")[0].contains("twice"));
+    let new = import("hammerdb", "6.0-timing.json");
+    assert_eq!(values(&new, "new_order_calls_per_s"), [20978.0 / 61.010]);
+    assert_eq!(values(&new, "delivery_latency_mean_ms"), [2.4]);
+    // What 4.12 prints of a job without a profile.
+    let none = "{\"6B0BC204661603E213735383\": {\n    \"Jobid\": \"has\",\n    \"no\": \"timing\",\n    \"data\": \"\"\n  }}\n";
+    let problem = parse("hammerdb", none).unwrap_err();
+    assert!(problem.to_string().contains("it, line 1 (byte 29)") && problem.hint.unwrap().contains("xtprof"));
+}
+
+#[test]
+fn etprof_in_a_hammerdb_log_is_read() {
+    // hammerdb.log of 4.12, without the line of the server's version: five windows of 10 s of the first user.
+    let log = import("hammerdb", "4.12-etprof.log");
+    assert_eq!(values(&log, "new_orders_per_min"), [29884.0]);
+    assert_eq!(values(&log, "new_order_latency_mean_ms"), [18_722_715.0 / 14427.0 / 1e3]);
+    assert!(reasons(&log, "new_order_latency_p99_ms")[0].contains("windows"));
+    assert_eq!(log.samples[0].notes[0], "new_order: p99 of 5 windows of 6.198 to 10.085 ms");
+    // The same in the list that the output of a job is.
+    let job = text("hammerdb", "4.12-etprof.log").replace("Vuser 2:|", "\"|").replace("\n", "\",\n");
+    assert_eq!(values(&parse("hammerdb", &job).unwrap(), "stock_level_latency_mean_ms"), [16_553_938.0 / 1437.0 / 1e3]);
+}
+
+#[test]
+fn a_time_profile_that_was_cut_is_void_or_refused() {
+    let whole = text("hammerdb", "6.0-xtprof.log");
+    let summary = whole.find(">>>>> SUMMARY").unwrap();
+    for end in [summary, whole.rfind("RATIO").unwrap()] {
+        let cut = parse("hammerdb", &whole[..end]).unwrap();
+        assert!(cut.samples[0].void.as_deref().is_some_and(|why| why.contains("was cut")), "{end}");
+    }
+    let at = whole.find("P99: 67.870ms").unwrap();
+    let line = whole[..at].matches('\n').count() + 1;
+    for (from, to, why) in [
+        ("P99: 67.870ms\tP95: ", "P99: 67.870ms\tP95 ", "was cut"),
+        ("P99: 67.870", "P99: 67,870", "LC_ALL=C"),
+        ("P99: 67.870", "Q99: 67.870", "no line of a report"),
+    ] {
+        let problem = parse("hammerdb", &whole.replacen(from, to, 1)).unwrap_err().to_string();
+        assert!(problem.contains(&format!("it, line {line} (byte {at})")) && problem.contains(why), "{problem}");
+    }
+    let log = text("hammerdb", "4.12-etprof.log");
+    let problem = parse("hammerdb", &log[..log.find("|P95%-6476").unwrap()]).unwrap_err().to_string();
+    assert!(problem.contains("it, line 9 (byte ") && problem.contains("2 of 5 or 6 numbers"), "{problem}");
+}
