@@ -237,3 +237,32 @@ fn a_time_profile_that_was_cut_is_void_or_refused() {
     let problem = parse("hammerdb", &log[..log.find("|P95%-6476").unwrap()]).unwrap_err().to_string();
     assert!(problem.contains("it, line 9 (byte ") && problem.contains("2 of 5 or 6 numbers"), "{problem}");
 }
+
+#[test]
+fn response_times_and_averages_of_uperf_are_read() {
+    // 1.0.8 on loopback, two threads, 20 times write, read and 5 ms of think: `-X FILE`.
+    let log = import("uperf", "response-times.txt");
+    assert_eq!(log.samples[0].histograms[0].histogram.count(), 124);
+    assert_eq!(log.samples[0].length_ns, Some(1_795_933_549_767_574_069 - 1_795_933_547_765_286_277));
+    // Buckets of the histogram are 0.1 % wide.
+    assert!((values(&log, "operation_mean_us")[0] / 1728.442661 - 1.0).abs() < 1e-3);
+    assert!(log.cautions[0].contains("does not name flowops"));
+    // `-f`.
+    let averages = import("uperf", "averages.txt");
+    assert_eq!((values(&averages, "write_mean_us"), values(&averages, "think_max_us")), (vec![27.08], vec![9020.0]));
+    assert_eq!((values(&averages, "bits_per_s"), values(&averages, "connect_mean_us")), (vec![165.63e3], vec![237.87]));
+    // Two flowops of one name have one mean.
+    let two = text("uperf", "averages.txt")
+        .replace("read                 380     41.24us", "write               1140     31.08us");
+    assert_eq!(values(&parse("uperf", &two).unwrap(), "write_mean_us"), [30.08]);
+}
+
+#[test]
+fn response_times_of_uperf_that_are_damaged_are_refused() {
+    // 1.0.8 with `nprocs="2"`: both processes write where they are, and not behind one another.
+    let damaged = " 17443      0  0 1795932961758953604           44235\n 17443      0  0 1 17442      0  0 1795932960756981236          423547\n";
+    let problem = parse("uperf", damaged).unwrap_err();
+    assert!(problem.to_string().contains("it, line 2 (byte 53)") && problem.hint.unwrap().contains("nthreads"));
+    let whole = text("uperf", "response-times.txt");
+    assert!(parse("uperf", &whole[..whole.len() - 30]).unwrap_err().to_string().contains("it, line 124 (byte "));
+}
