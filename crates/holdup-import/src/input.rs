@@ -10,10 +10,10 @@ const LONGEST_LINE: u64 = 8 << 20;
 /// The largest document (JSON, XML, YAML), bytes.
 const LARGEST_DOCUMENT: u64 = 512 << 20;
 
-/// A file, with the line of a byte of it.
-pub(crate) fn place(name: &str, bytes: &[u8], offset: usize) -> String {
-    let line = bytes[..offset].iter().filter(|byte| **byte == b'\n').count() + 1;
-    format!("{name}, line {line} (byte {offset})")
+/// A file, with the line of a byte of it; `before` are the lines and bytes of the file that are not in `bytes`.
+pub(crate) fn place(name: &str, before: (u64, u64), bytes: &[u8], offset: usize) -> String {
+    let line = before.0 + bytes[..offset].iter().filter(|byte| **byte == b'\n').count() as u64 + 1;
+    format!("{name}, line {line} (byte {})", before.1 + offset as u64)
 }
 
 /// A file of results.
@@ -114,16 +114,27 @@ impl<'a> Input<'a> {
         let begin = begin.unwrap_or(0);
         // Spaces keep the place of what follows.
         bytes[..begin].iter_mut().filter(|byte| **byte != b'\n').for_each(|byte| *byte = b' ');
+        self.document(bytes, (0, 0))
+    }
+
+    /// The line that was read last, as one JSON document.
+    pub(crate) fn json_line(&self, line: &str) -> Result<Document, Problem> {
+        self.document(line.as_bytes().to_vec(), (self.line.saturating_sub(1), self.offset))
+    }
+
+    fn document(&self, bytes: Vec<u8>, before: (u64, u64)) -> Result<Document, Problem> {
         let value = serde_json::from_slice(&bytes).map_err(|e| {
             let lines = bytes.split_inclusive(|byte| *byte == b'\n').take(e.line().saturating_sub(1));
             let offset = lines.map(<[u8]>::len).sum::<usize>() + e.column().saturating_sub(1);
-            let what = format!("{}, line {} (byte {offset})", self.name, e.line());
+            let what = place(&self.name, before, &bytes, offset.min(bytes.len()));
+            let why = e.to_string();
+            let why = why.rsplit_once(" at line ").map_or(why.as_str(), |(why, _)| why);
             match e.is_eof() {
-                true => Problem::usage(what, format!("it ends early: {e}")).hint("the run was cut, or the copy"),
-                false => Problem::usage(what, e.to_string()),
+                true => Problem::usage(what, format!("it ends early: {why}")).hint("the run was cut, or the copy"),
+                false => Problem::usage(what, why),
             }
         })?;
-        Ok(Document { name: self.name.clone(), bytes, value })
+        Ok(Document { name: self.name.clone(), before, bytes, value })
     }
 
     /// What is wrong with the line that was read last.

@@ -10,6 +10,8 @@ use std::collections::BTreeMap;
 /// A document that was read.
 pub(crate) struct Document {
     pub(crate) name: String,
+    /// Lines and bytes of the file before it.
+    pub(crate) before: (u64, u64),
     pub(crate) bytes: Vec<u8>,
     pub(crate) value: Value,
 }
@@ -107,7 +109,7 @@ impl<'a> Node<'a> {
     pub(crate) fn problem(self, why: impl Into<String>) -> Problem {
         let document = self.document;
         let offset = path_to(&document.value, self.value).and_then(|path| offset(&document.bytes, &path));
-        let place = offset.map(|offset| place(&document.name, &document.bytes, offset));
+        let place = offset.map(|offset| place(&document.name, document.before, &document.bytes, offset));
         Problem::usage(place.unwrap_or_else(|| document.name.clone()), why)
     }
 }

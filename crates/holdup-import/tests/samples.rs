@@ -2,31 +2,16 @@
 
 #![allow(clippy::unwrap_used, reason = "test code")]
 
+mod common;
+
+use common::{folder, import, text, values};
 use holdup_import::{Input, KINDS, Results, find, read};
 use std::path::{Path, PathBuf};
-
-fn folder(kind: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples").join(kind)
-}
-
-fn import(kind: &str, file: &str) -> Results {
-    let bytes = std::fs::read(folder(kind).join(file)).unwrap();
-    read(find(kind).unwrap(), &mut Input::new(file, bytes.as_slice())).unwrap()
-}
-
-fn text(kind: &str, file: &str) -> String {
-    std::fs::read_to_string(folder(kind).join(file)).unwrap()
-}
 
 /// All files of a folder.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path());
     entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
-}
-
-fn values(results: &Results, metric: &str) -> Vec<f64> {
-    let of = results.samples.iter().filter(|sample| sample.void.is_none());
-    of.flat_map(|sample| &sample.measurements).filter(|m| m.metric == metric).filter_map(|m| m.value.value()).collect()
 }
 
 #[test]

@@ -11,19 +11,25 @@ use holdup_model::{Fact, Histogram, Measurement, Meta, Problem};
 pub(super) const KIND: Kind = Kind {
     meta: Meta {
         id: "fio",
-        summary: "fio's JSON (--output-format=json, json+)",
+        summary: "fio's JSON of all versions (--output-format=json, json+)",
         docs: "Jobs of one name and group are one run: their rates are added, and with json+ their distributions; without bins a percentile of several jobs \
                cannot be known. Percentiles are of the time to completion (clat), which does not have the time to submit; with `lat_percentiles=1` they \
                are of both. A rate is of the time in which that direction ran, with the ramp left out. Without `rate` fio is a closed loop: an operation \
-               that is late delays those behind it.",
-        references: &["fio 3.33, stat.c:add_ddir_status_json, show_thread_status_json; HOWTO, \"JSON+ output\""],
+               that is late delays those behind it. \
+               Before 3.0 times are whole microseconds: a percentile of 0 is absent, and not 0. Before 2.2.6 rates are cut to whole operations; before 2.21 data \
+               per second is cut to whole KiB.",
+        references: &[
+            "fio 3.33, stat.c:add_ddir_status_json, show_thread_status_json; HOWTO, \"JSON+ output\"",
+            "fio 2.1 and 2.21, stat.c:add_ddir_status_json; 9966af7b (total_ios), 9f68fe3a (iops), c12d597a (io_bytes)",
+        ],
     },
     looks_like: |head| head.contains("\"fio version\"") && head.contains('{'),
     read,
     folder: None,
 };
 
-const DIRECTIONS: &[&str] = &["read", "write", "trim"];
+/// Of `mixed` are all of a job with `unified_rw_reporting`.
+const DIRECTIONS: &[&str] = &["read", "write", "trim", "mixed"];
 
 /// The options that distinguish arms.
 const OPTIONS: &[&str] = &["rw", "bs", "iodepth", "ioengine", "numjobs", "direct", "rate_iops", "rate"];
@@ -47,9 +53,6 @@ fn read(input: &mut Input<'_>) -> Result<Results, Problem> {
     let document = input.json()?;
     let root = document.root();
     let version = root.need("fio version")?;
-    if version.text()?.starts_with("fio-2") || version.text()?.starts_with("fio-1") {
-        return Err(version.problem(format!("{}: output of version 3.0 and later is read", version.shown())));
-    }
     let mut results = Results::default();
     for one in DIRECTIONS {
         let mut add = |id: &str, unit: &str, better, summary: &str| {
@@ -119,45 +122,66 @@ fn sample(name: &str, jobs: &[Node<'_>], root: Node<'_>) -> Result<Sample, Probl
 
 /// Adds a job.
 fn add(of: Node<'_>, all: &mut Direction) -> Result<(), Problem> {
-    let operations = of.need("total_ios")?.number()?;
+    let iops = of.need("iops")?.number()?;
+    let runtime_ms = of.need("runtime")?.number()?;
+    // Before version 2.1.14 only the rate is printed.
+    let operations = of.number_of("total_ios")?.unwrap_or((iops * runtime_ms / 1e3).round());
     if operations == 0.0 {
         return Ok(());
     }
     all.jobs += 1;
     all.operations += operations;
-    all.iops += of.need("iops")?.number()?;
-    all.bytes_per_s += of.need("bw_bytes")?.number()?;
-    all.length_ms = all.length_ms.max(of.need("runtime")?.number()?);
-    let latency = of.need("lat_ns")?;
-    all.latency_sum_ns += latency.need("mean")?.number()? * operations;
+    all.iops += iops;
+    all.bytes_per_s += bytes_per_s(of, runtime_ms)?;
+    all.length_ms = all.length_ms.max(runtime_ms);
+    // Before version 3.0 times are microseconds, and their members do not name the unit.
+    let (total, completion, unit_ns) =
+        if of.get("lat").is_some() { ("lat", "clat", 1e3) } else { ("lat_ns", "clat_ns", 1.0) };
+    let latency = of.need(total)?;
+    all.latency_sum_ns += latency.need("mean")?.number()? * unit_ns * operations;
     all.is_total = latency.get("percentile").is_some();
-    let distribution = if all.is_total { Some(latency) } else { of.get("clat_ns") };
+    let distribution = if all.is_total { Some(latency) } else { of.get(completion) };
     let Some(distribution) = distribution else { return Ok(()) };
     if let Some(bins) = distribution.get("bins") {
-        for (ns, count) in bins.members()? {
-            all.bins.record_n_ns(parse(ns, |why| count.problem(why))? as u64, count.samples()?);
+        for (time, count) in bins.members()? {
+            let ns = parse(time, |why| count.problem(why))? * unit_ns;
+            all.bins.record_n_ns(ns as u64, count.samples()?);
         }
     }
     if let Some(percentiles) = distribution.get("percentile") {
-        all.p99_ns = percentiles.number_of("99.000000")?;
+        all.p99_ns = percentiles.number_of("99.000000")?.map(|time| time * unit_ns);
     }
     Ok(())
 }
 
+/// `bw_bytes` is of 3.0 and later. `bw` is in whole KiB/s; `io_bytes` is in bytes where there is `io_kbytes` too, else in KiB.
+fn bytes_per_s(of: Node<'_>, runtime_ms: f64) -> Result<f64, Problem> {
+    if let Some(rate) = of.number_of("bw_bytes")? {
+        return Ok(rate);
+    }
+    match of.number_of("io_bytes")?.filter(|_| of.get("io_kbytes").is_some() && runtime_ms > 0.0) {
+        Some(bytes) => Ok(bytes * 1e3 / runtime_ms),
+        None => Ok(of.need("bw")?.number()? * 1024.0),
+    }
+}
+
+const BELOW: &str = "less than 1 us, which fio before 3.0 prints as 0";
+
 fn measure(name: &str, of: Direction, sample: &mut Sample) {
     let id = |what: &str| format!("{name}_{what}");
     let p99 = id(if of.is_total { "latency_p99_us" } else { "completion_p99_us" });
+    let value = match of.p99_ns {
+        _ if of.bins.count() > 0 => Measurement::percentile(&p99, &of.bins, 0.99, 1e3),
+        _ if of.jobs > 1 => {
+            Measurement::absent(&*p99, "of several jobs, and without bins (json+) they cannot be added")
+        }
+        Some(ns) => Measurement::percentile_of(&p99, ns / 1e3, 0.99, of.operations),
+        None => Measurement::absent(&*p99, "the file does not say it"),
+    };
     sample.measurements.extend([
         Measurement::new(id("iops"), of.iops),
         Measurement::new(id("bytes_per_s"), of.bytes_per_s),
-        match of.p99_ns {
-            _ if of.bins.count() > 0 => Measurement::percentile(&p99, &of.bins, 0.99, 1e3),
-            _ if of.jobs > 1 => {
-                Measurement::absent(p99, "of several jobs, and without bins (json+) they cannot be added")
-            }
-            Some(ns) => Measurement::percentile_of(&p99, ns / 1e3, 0.99, of.operations),
-            None => Measurement::absent(p99, "the file does not say it"),
-        },
+        if value.value.value() == Some(0.0) { Measurement::absent(p99, BELOW) } else { value },
         Measurement::new(id("latency_mean_us"), of.latency_sum_ns / of.operations / 1e3),
     ]);
     if of.bins.count() > 0 {

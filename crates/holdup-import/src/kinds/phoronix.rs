@@ -65,7 +65,7 @@ impl<'a> Part<'a> {
 
     fn problem(self, why: impl Into<String>) -> Problem {
         let offset = (self.text.as_ptr() as usize).saturating_sub(self.document.as_ptr() as usize);
-        Problem::usage(place(self.name, self.document.as_bytes(), offset), why)
+        Problem::usage(place(self.name, (0, 0), self.document.as_bytes(), offset), why)
     }
 }
 

@@ -1,25 +1,43 @@
-//! uperf: what its master prints, with its raw intervals (`-R`).
+//! uperf: what its master prints, with its raw intervals (`-R`), and its log of response times (`-X`).
 
 use super::{Kind, metric};
 use crate::number::{leading, number};
 use crate::{Input, Results, Sample};
-use holdup_model::Direction::Higher;
-use holdup_model::{Measurement, Meta, Problem};
+use holdup_model::Direction::{Higher, Lower};
+use holdup_model::trial::NamedHistogram;
+use holdup_model::{Histogram, Measurement, Meta, Problem};
+use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) const KIND: Kind = Kind {
     meta: Meta {
         id: "uperf",
-        summary: "uperf's output, best with raw intervals (-R)",
+        summary: "uperf's output, best with -R and -f, and its response times (-X)",
         docs: "With `-R` the rates are those of the transaction that moved most data, from its first to its last line. Without it they are of the master's line, \
                whose time has connecting, disconnecting and a second between transactions too. Its bytes are 1024-based and its bits 1000-based. Its column \
-               of errors is a share that may be 0 although there were some: a run with errors is void. uperf prints no percentile. The master counts what it \
-               gave to its sockets; with UDP the slave's line says what arrived.",
-        references: &["uperf 1.0.8 (c93e902), src/print.c, src/stats.c"],
+               of errors is a share that may be 0 although there were some: a run with errors is void. uperf prints no percentile; with `-f` or `-a` the \
+               mean and the longest time of each flowop are read. The master counts what it gave to its sockets; with UDP the slave's line says what arrived. \
+               A file of `-X` is text, not XML: a line with the end and the time of each flowop of the master. It does not say which flowop, so connecting, thinking, \
+               reading and writing are one distribution, and it has no bytes. With `nprocs` the processes overwrite each other's lines: such a file is refused. Use \
+               `nthreads`. There is no option `-x`, which the manual of uperf names.",
+        references: &["uperf 1.0.8 (c93e902), src/main.c, src/print.c, src/stats.c:flush_history"],
     },
-    looks_like: |head| head.contains("running profile:") || head.contains("name:Txn") || head.contains("Txn1 "),
+    looks_like: |head| {
+        head.contains("running profile:") || head.contains("name:Txn") || head.contains("Txn1 ") || is_history(head)
+    },
     read,
     folder: None,
 };
+
+/// `pid thread type end_ns time_ns`: the end is since 1970, so it has 19 digits from 2001 to 2286.
+fn is_history(head: &str) -> bool {
+    let fields: Vec<&str> = head.lines().next().unwrap_or_default().split_whitespace().collect();
+    let is_number = |text: &&str| text.bytes().all(|b| b.is_ascii_digit());
+    fields.len() == 5 && fields[3].len() == 19 && fields.iter().all(is_number)
+}
+
+/// What a flowop of a profile can be.
+const FLOWOPS: &[&str] =
+    &["read", "write", "connect", "disconnect", "accept", "nop", "think", "send", "recv", "sendfile", "sendfilev"];
 
 /// A transaction: its first and last line.
 #[derive(Default, Clone)]
@@ -34,6 +52,10 @@ struct Transaction {
 struct Run {
     sample: Sample,
     transactions: Vec<Transaction>,
+    /// The next lines are averages of flowops.
+    in_flowops: bool,
+    /// Number, sum and longest, us, of the flowops of each name: a profile may have several.
+    flowops: BTreeMap<String, (f64, f64, f64)>,
     is_whole: bool,
 }
 
@@ -46,6 +68,16 @@ fn read(input: &mut Input<'_>) -> Result<Results, Problem> {
         ],
         ..Results::default()
     };
+    if is_history(&input.head(crate::HEAD_BYTES)?) {
+        history(input, &mut results)?;
+        return Ok(results);
+    }
+    for flowop in FLOWOPS {
+        for (end, summary) in [("mean_us", "mean time"), ("max_us", "longest time")] {
+            let (id, summary) = (format!("{flowop}_{end}"), format!("{summary} of a {flowop}"));
+            results.metrics.push(metric(&id, "us", Lower, &summary));
+        }
+    }
     let (mut run, mut has_raw) = (None::<Run>, false);
     while let Some(line) = input.line()? {
         // Live lines end with a carriage return, and the last of them begins the next line.
@@ -65,11 +97,59 @@ fn read(input: &mut Input<'_>) -> Result<Results, Problem> {
     }
     results.samples.extend(run.map(finish));
     if !has_raw {
-        results
-            .cautions
-            .push("Without -R the time of uperf has connecting and the steps between transactions too.".to_owned());
+        results.cautions.push(WITHOUT_RAW.to_owned());
     }
     Ok(results)
+}
+
+const WITHOUT_RAW: &str = "Without -R the time of uperf has connecting and the steps between transactions too.";
+
+const OVERWRITTEN: &str =
+    "it does not have a process, a thread, a type, an end and a time: it was cut, or another process wrote into it";
+
+/// Nanoseconds since 1970 are more than an f64 can hold.
+fn whole(input: &Input<'_>, text: &str) -> Result<u64, Problem> {
+    text.parse().map_err(|_| input.problem(format!("{text:?} is no number of nanoseconds")))
+}
+
+fn history(input: &mut Input<'_>, results: &mut Results) -> Result<(), Problem> {
+    let of_times = [
+        metric("operation_p99_us", "us", Lower, "99 of 100 flowops took at most this"),
+        metric("operation_mean_us", "us", Lower, "mean time of a flowop"),
+    ];
+    results.metrics.splice(0..0, of_times);
+    let (mut times, mut ends, mut processes) = (Histogram::new(), (u64::MAX, 0_u64), BTreeSet::new());
+    while let Some(line) = input.line()? {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let (process, end, time) = match fields[..] {
+            [process, _, _, end, time] if end.len() == 19 => (process, whole(input, end)?, whole(input, time)?),
+            _ => return Err(input.problem(OVERWRITTEN).hint("with -X use nthreads, not nprocs, in the profile")),
+        };
+        ends = (ends.0.min(end), ends.1.max(end));
+        times.record_ns(time);
+        processes.insert(process.to_owned());
+    }
+    let length_ns = ends.1.saturating_sub(ends.0);
+    let mean = times.mean_ns().map(|ns| Measurement::new("operation_mean_us", ns / 1e3));
+    let measurements = [
+        // The first end begins the time that is counted.
+        Measurement::per_second("operations_per_s", times.count().saturating_sub(1), length_ns),
+        Measurement::percentile("operation_p99_us", &times, 0.99, 1e3),
+    ];
+    results
+        .cautions
+        .push("-X does not name flowops: those to connect and to think are in the distribution too.".to_owned());
+    if processes.len() > 1 {
+        results.cautions.push("Several processes wrote into one file: lines may be missing.".to_owned());
+    }
+    results.samples.push(Sample {
+        begin_unix_ns: i64::try_from(ends.0).ok(),
+        length_ns: Some(length_ns),
+        measurements: measurements.into_iter().chain(mean).collect(),
+        histograms: vec![NamedHistogram { name: "operation".to_owned(), histogram: times }],
+        ..Sample::default()
+    });
+    Ok(())
 }
 
 /// `1795283804373.4333 name:Txn2 nr_bytes:0 nr_ops:0`.
@@ -101,6 +181,13 @@ fn of_line(input: &Input<'_>, line: &str, run: &mut Run) -> Result<(), Problem> 
         _ if is_error => {
             run.sample.void.get_or_insert_with(|| line.trim().to_owned());
         }
+        [] => run.in_flowops = false,
+        ["Flowop", "Count", "avg", "cpu", "max", "min"] => run.in_flowops = true,
+        [name, times, mean, _, max, _] if run.in_flowops && FLOWOPS.contains(name) => {
+            let (times, mean, max) = (number(input, times)?, micros(input, mean)?, micros(input, max)?);
+            let all = run.flowops.entry((*name).to_owned()).or_default();
+            *all = (all.0 + times, all.1 + times * mean, all.2.max(max));
+        }
         [host, time, _, rate, operations, errors] if time.ends_with('s') && leading(input, errors).is_ok() => {
             let (Ok(time_s), Ok(operations)) = (leading(input, time), number(input, operations)) else { return Ok(()) };
             if *host != "master" {
@@ -117,6 +204,15 @@ fn of_line(input: &Input<'_>, line: &str, run: &mut Run) -> Result<(), Problem> 
         _ => {}
     }
     Ok(())
+}
+
+/// `44.38us`.
+fn micros(input: &Input<'_>, text: &str) -> Result<f64, Problem> {
+    let units = [("ns", 1e-3), ("us", 1.0), ("ms", 1e3), ("s", 1e6)];
+    match units.iter().find(|(unit, _)| text.ends_with(unit)) {
+        Some((_, factor)) => Ok(leading(input, text)? * factor),
+        None => Err(input.problem(format!("{text:?} has no unit that is known: ns, us, ms, s"))),
+    }
 }
 
 /// `14.42Gb/s`: 1000-based.
@@ -138,14 +234,19 @@ fn finish(mut run: Run) -> Sample {
     {
         let seconds = (last[0] - first[0]) / 1e3;
         let sample = &mut run.sample;
-        sample.measurements.retain(|m| m.metric == "received_bits_per_s");
+        sample.measurements.retain(|m| !["bits_per_s", "operations_per_s"].contains(&m.metric.as_str()));
         sample.measurements.push(Measurement::new("bits_per_s", (last[1] - first[1]) * 8.0 / seconds));
         sample.measurements.push(Measurement::new("operations_per_s", (last[2] - first[2]) / seconds));
         sample.begin_unix_ns = Some((first[0] * 1e6) as i64);
         sample.length_ns = Some((seconds * 1e9) as u64);
     }
+    for (name, (times, sum_us, max_us)) in run.flowops.into_iter().filter(|(_, (times, ..))| *times > 0.0) {
+        run.sample.measurements.push(Measurement::new(format!("{name}_mean_us"), sum_us / times));
+        run.sample.measurements.push(Measurement::new(format!("{name}_max_us"), max_us));
+    }
     if !run.is_whole && run.sample.void.is_none() {
-        run.sample.void = Some("there is no line of the master at its end: the run was cut".to_owned());
+        run.sample.void =
+            Some("there is no line of the master at its end: the run was cut, or had no statistics (-n)".to_owned());
     }
     run.sample
 }
