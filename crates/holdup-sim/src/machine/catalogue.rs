@@ -7,6 +7,7 @@ use holdup_model::Problem;
 const ALL: &[(&str, &str)] = &[
     ("server-8", include_str!("../../machines/server-8.toml")),
     ("xeon-16", include_str!("../../machines/xeon-16.toml")),
+    ("graviton2-16", include_str!("../../machines/graviton2-16.toml")),
     ("graviton4-96", include_str!("../../machines/graviton4-96.toml")),
     ("graviton4-192", include_str!("../../machines/graviton4-192.toml")),
     ("xeon6-192", include_str!("../../machines/xeon6-192.toml")),
@@ -43,6 +44,8 @@ mod tests {
         for name in names() {
             let machine = find(name).expect("it stands in the list");
             assert_eq!(machine.name, name);
+            // A file without one is read as x86_64, and nothing says so.
+            assert!(text(name).expect("it stands in the list").contains("\narch = "), "{name} names no architecture");
             let again = Described::parse("again", &machine.to_toml()).expect("what is written is read");
             assert_eq!(again.to_toml(), machine.to_toml());
             assert_eq!(again.parameters, machine.parameters);
