@@ -3,7 +3,7 @@
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
 #[cfg(target_arch = "aarch64")]
-use aarch64 as here;
+use {aarch64 as here, aarch64 as turns};
 
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
@@ -15,4 +15,10 @@ mod other;
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 use other as here;
 
-pub(crate) use here::{HAS_TURNS_OF_ARM64, call, wait_while_held, yield_turn};
+#[cfg(not(target_arch = "aarch64"))]
+mod no_turns;
+#[cfg(not(target_arch = "aarch64"))]
+use no_turns as turns;
+
+pub(crate) use here::call;
+pub(crate) use turns::{HAS_TURNS_OF_ARM64, wait_while_held, yield_turn};
