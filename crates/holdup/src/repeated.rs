@@ -4,7 +4,6 @@
 use clap::{Arg, ArgAction, Command};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::ops::Range;
 
 /// The words of a command line, with such options behind the last subcommand.
 pub(crate) fn together(make: impl FnOnce() -> Command, words: Vec<OsString>) -> Vec<OsString> {
@@ -21,33 +20,30 @@ pub(crate) fn together(make: impl FnOnce() -> Command, words: Vec<OsString>) -> 
 
 fn moved(command: &Command, words: Vec<OsString>) -> Vec<OsString> {
     let mut command = command;
-    let mut all = words;
-    let mut repeated: Vec<Range<usize>> = Vec::new();
-    let mut at = 1;
-    while at < all.len() && all[at] != "--" {
-        if let Some((option, length)) = option_of(command, &all[at]) {
-            let end = (at + length).min(all.len());
-            if option.is_global_set() && matches!(option.get_action(), ArgAction::Append) {
-                repeated.push(at..end);
-            }
-            at = end;
-        } else if let Some(sub) = all[at].to_str().and_then(|word| command.find_subcommand(word)) {
+    let mut words = words.into_iter();
+    // Up to the last subcommand; the options to be moved behind it; what follows it, with whether it would be moved.
+    let mut before: Vec<OsString> = words.next().into_iter().collect();
+    let mut repeated = Vec::new();
+    let mut behind: Vec<(bool, OsString)> = Vec::new();
+    while let Some(word) = words.next() {
+        if word == "--" {
+            behind.push((false, word));
+            break;
+        }
+        if let Some((option, length)) = option_of(command, &word) {
+            let moves = option.is_global_set() && matches!(option.get_action(), ArgAction::Append);
+            behind.extend(std::iter::once(word).chain(words.by_ref().take(length - 1)).map(|word| (moves, word)));
+        } else if let Some(sub) = word.to_str().and_then(|word| command.find_subcommand(word)) {
             command = sub;
-            let taken = repeated.iter().map(ExactSizeIterator::len).sum::<usize>();
-            let pieces: Vec<OsString> = repeated.iter().flat_map(|range| all[range.clone()].to_vec()).collect();
-            let place = |at: &usize| repeated.iter().any(|range| range.contains(at));
-            let mut rest: Vec<OsString> =
-                all.iter().enumerate().filter(|(at, _)| !place(at)).map(|(_, word)| word.clone()).collect();
-            let behind = at + 1 - taken;
-            rest.splice(behind..behind, pieces);
-            all = rest;
-            repeated = (behind < at + 1).then_some(behind..at + 1).into_iter().collect();
-            at += 1;
+            for (moves, word) in behind.drain(..) {
+                if moves { &mut repeated } else { &mut before }.push(word);
+            }
+            before.push(word);
         } else {
-            at += 1;
+            behind.push((false, word));
         }
     }
-    all
+    before.into_iter().chain(repeated).chain(behind.into_iter().map(|(_, word)| word)).chain(words).collect()
 }
 
 /// The name of a long option, and whether its value is in the same word.
