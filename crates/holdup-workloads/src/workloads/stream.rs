@@ -95,12 +95,16 @@ impl Workload for Stream {
     }
 
     fn probe(&self, host: &Host, _postgres: &PostgresOptions) -> Availability {
-        match holdup_host::network::probe(Topology::Veth, host) {
-            Availability::Ready => Availability::Ready,
-            Availability::Degraded { reason } | Availability::Unavailable { reason, .. } => {
-                Availability::Degraded { reason: format!("only with network host: {reason}") }
-            }
-        }
+        let failure = |topology| match holdup_host::network::probe(topology, host) {
+            Availability::Ready => None,
+            Availability::Degraded { reason } | Availability::Unavailable { reason, .. } => Some(reason),
+        };
+        let Some(veth) = failure(Topology::Veth) else { return Availability::Ready };
+        let reason = match failure(Topology::Loopback) {
+            None => format!("only with networks host and loopback: {veth}"),
+            Some(reason) => format!("only with network host: {reason}"),
+        };
+        Availability::Degraded { reason }
     }
 
     fn check(&self, host: &Host, parameters: &Parameters) -> Result<(), Problem> {
