@@ -49,6 +49,11 @@ const MOUNTS: &[Mount] = &[
     Mount { optional: true, ..plain("cgroup2", "/sys/fs/cgroup", "cgroup2") },
 ];
 
+/// The file system that a guest mounts over this path, so that a file of its image is not seen there.
+pub fn covers(path: &Path) -> Option<&'static str> {
+    MOUNTS.iter().map(|mount| mount.target).find(|target| path.starts_with(target))
+}
+
 /// Whether this is the first process of a guest.
 pub fn is_first_process() -> bool {
     // A container can have any pid 1, but the kernel names a guest's `/init`.

@@ -93,7 +93,7 @@ pub struct RunOutcome {
 /// are the bundle's ending; only a bundle that cannot be written is an error then.
 pub fn run(request: &RunRequest<'_>, observer: &mut dyn Observer) -> Result<RunOutcome, Problem> {
     let target = find_target(&request.plan.target)?;
-    if let holdup_model::Availability::Unavailable { reason, remedy } = target.probe(request.host) {
+    if let holdup_model::Availability::Unavailable { reason, remedy } = target.probe_for(request.host, request.plan) {
         let problem = Problem::host(format!("target {}", request.plan.target), reason);
         return Err(match remedy {
             Some(remedy) => problem.hint(remedy),

@@ -139,6 +139,10 @@ pub trait Target: Sync {
     }
     /// Whether it can work here. Never writes.
     fn probe(&self, host: &Host) -> Availability;
+    /// Whether a plan can work here, as far as that takes no time. Never writes.
+    fn probe_for(&self, host: &Host, _plan: &Plan) -> Availability {
+        self.probe(host)
+    }
     /// The plan without the optional factors that cannot work here, and what was left out and why.
     fn drop_unavailable_factors(&self, host: &Host, plan: Plan) -> (Plan, Vec<String>);
     /// Whether all that the plan needs can be had. Touches nothing that is under test; a target that boots guests

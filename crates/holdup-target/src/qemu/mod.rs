@@ -34,7 +34,7 @@ fn machine_of(plan: &Plan) -> Guest {
     plan.guest.clone().unwrap_or_default()
 }
 
-fn architecture(plan: &Plan) -> Result<&'static Architecture, Problem> {
+pub(crate) fn architecture(plan: &Plan) -> Result<&'static Architecture, Problem> {
     arch::of(plan.guest.as_ref().map(|guest| guest.arch).unwrap_or_default())
 }
 

@@ -10,7 +10,7 @@ use holdup_guest::machine::Nic;
 use holdup_kernels::{Cache, Kernel, Options, Spec};
 use holdup_load::{PostgresOptions, Workload};
 use holdup_model::guest::{Devices, PACKAGED};
-use holdup_model::{Event, Observer, Plan, Problem};
+use holdup_model::{Event, Observer, ParameterKind, Plan, Problem, Value};
 use holdup_postgres::Binaries;
 use holdup_postgres::find::{Need, SearchPath};
 use std::collections::{BTreeMap, BTreeSet};
@@ -90,14 +90,17 @@ pub(super) fn prepared(
     });
     let mut extra: Vec<(PathBuf, PathBuf)> = configuration(&kernel).into_iter().collect();
     extra.extend(maps(request, &agent, postgres.as_ref(), &Cache::maps(&root)));
+    extra.extend(files(request.plan)?);
     let is_more = |bin: &&PathBuf| !matches!(&postgres, Some(PostgresFiles::Bin(main)) if main == *bin);
     let more_postgres = request.postgres.builds.values().filter(is_more).cloned().collect();
+    let programs = programs(request.plan);
+    programs.iter().try_for_each(|program| is_seen("program", program))?;
     let image = image::assemble(
         &ImageRequest {
             agent,
             postgres,
             more_postgres,
-            programs: programs(request.plan),
+            programs,
             modules: kernel
                 .modules
                 .clone()
@@ -228,6 +231,32 @@ fn built(request: &SessionRequest<'_>) -> Option<PostgresFiles> {
     PostgresOptions::client(&request.postgres.builds).cloned().map(PostgresFiles::Bin)
 }
 
+/// The files that workloads name in their parameters, with their places in the guest, where the working folder is `/`.
+fn files(plan: &Plan) -> Result<Vec<(PathBuf, PathBuf)>, Problem> {
+    let mut all = BTreeSet::new();
+    for used in &plan.workloads {
+        let parameters = holdup_workloads::find(&used.kind).map_or(&[][..], Workload::parameters);
+        for parameter in parameters.iter().filter(|parameter| parameter.kind == ParameterKind::Path) {
+            let axes = used.axes.iter().filter(|axis| axis.name == parameter.name);
+            let varied = axes.flat_map(|axis| axis.levels.iter().map(|level| &level.value));
+            for value in used.parameters.get(parameter.name).into_iter().chain(varied) {
+                let Value::Text(named) = value else { continue };
+                let there = Path::new("/").join(named);
+                is_seen(parameter.name, &there)?;
+                all.insert((PathBuf::from(named), there));
+            }
+        }
+    }
+    Ok(all.into_iter().collect())
+}
+
+/// Whether a file at this place in an image is seen in the guest.
+fn is_seen(what: &str, there: &Path) -> Result<(), Problem> {
+    let Some(mounted) = holdup_guest::init::covers(there) else { return Ok(()) };
+    let why = format!("a guest has a {mounted} of its own, in which it is not");
+    Err(Problem::usage(format!("{what} {}", there.display()), why).hint("put the file into another folder"))
+}
+
 /// The programs that workloads of the kind `command` start.
 fn programs(plan: &Plan) -> Vec<PathBuf> {
     let commands = plan.workloads.iter().filter(|w| w.kind == "command");
@@ -301,5 +330,17 @@ mod tests {
         assert_eq!(of("amd64", Devices::Emulated, BUILT_IN, false), Ok((false, vec![])));
         assert_eq!(of("amd64", Devices::Virtio, MODULE, true), Ok((true, vec!["virtio_pci", "virtio_console"])));
         assert!(of("amd64", Devices::Virtio, MODULE, false).is_err_and(|said| said.contains("uses a serial port")));
+    }
+
+    #[test]
+    fn files_of_parameters_come_along_unless_the_guest_would_not_see_them() {
+        let of = |axis: &str| {
+            let text = format!("target = \"qemu\"\n[[workload]]\nkind = \"stream\"\nprofile = [{axis}]\n");
+            files(&crate::checked(&text, holdup_model::Machine { cpus: 2, memory_bytes: 8 << 30 }).0)
+        };
+        let pair = |name: &str| (PathBuf::from(name), PathBuf::from(name));
+        assert_eq!(of("\"/srv/b.xml\", \"/srv/a.xml\""), Ok(vec![pair("/srv/a.xml"), pair("/srv/b.xml")]));
+        let said = of("\"/srv/a.xml\", \"/tmp/b.xml\"").unwrap_err().to_string();
+        assert!(said.contains("profile /tmp/b.xml: a guest has a /tmp of its own"), "{said}");
     }
 }

@@ -2,7 +2,8 @@
 
 use crate::qemu;
 use crate::session::{Readiness, Session, SessionRequest, Target};
-use holdup_guest::{arch, machine};
+use holdup_guest::arch::{self, Architecture};
+use holdup_guest::machine;
 use holdup_host::Host;
 use holdup_model::guest::{Accelerator, GuestArch};
 use holdup_model::{Availability, Meta, Observer, Plan, Problem, TrialSpec};
@@ -26,6 +27,15 @@ static META: Meta = Meta {
     ],
 };
 
+fn emulates(arch: Result<&'static Architecture, Problem>) -> Availability {
+    match arch.and_then(|arch| machine::probe(arch, Accelerator::Tcg)) {
+        Ok(_) => Availability::Ready,
+        Err(problem) => {
+            Availability::Unavailable { reason: format!("{}: {}", problem.what, problem.why), remedy: problem.hint }
+        }
+    }
+}
+
 impl Target for Qemu {
     fn meta(&self) -> &'static Meta {
         &META
@@ -36,13 +46,16 @@ impl Target for Qemu {
     }
 
     fn probe(&self, _host: &Host) -> Availability {
-        let found = |arch| machine::probe(arch, Accelerator::Tcg);
-        match arch::of(GuestArch::Host).and_then(found) {
-            Ok(_) => Availability::Ready,
-            // A plan may name another architecture than the host's.
-            Err(_) if arch::ALL.iter().any(|arch| !arch.is_hosts() && found(arch).is_ok()) => Availability::Ready,
-            Err(problem) => Availability::Unavailable { reason: problem.why, remedy: problem.hint },
-        }
+        // A plan may name another architecture than the host's.
+        let is_there = |arch: &&'static Architecture| machine::probe(arch, Accelerator::Tcg).is_ok();
+        emulates(match arch::ALL.iter().copied().find(is_there) {
+            Some(arch) => Ok(arch),
+            None => arch::of(GuestArch::Host),
+        })
+    }
+
+    fn probe_for(&self, _host: &Host, plan: &Plan) -> Availability {
+        emulates(qemu::architecture(plan))
     }
 
     /// An optional factor stays: only the guest could say whether it can be set, and it boots after the schedule is
