@@ -18,6 +18,8 @@ pub enum ReplayStep {
     Return,
     /// Wakes a task up, by its number.
     Wake(u32),
+    /// The same with a task on which it waits too, so that it does so only once that one sleeps: until then it waits for it.
+    WakeAsleep(u32),
     /// Sleeps this long, ns: a timer, a device or an interrupt ends that.
     Sleep(u64),
     /// Sleeps until a task wakes it up, or not at all where one has done so by then.
@@ -52,6 +54,8 @@ pub struct ReplayTask {
     pub is_bound: bool,
     /// How it begins.
     pub begin: TaskBegin,
+    /// Whether it had a CPU or waited for one when the trace ended, so that its last step is cut.
+    pub is_cut: bool,
     /// What it does, up to its end or that of the trace.
     pub steps: Vec<ReplayStep>,
 }

@@ -150,6 +150,9 @@ pub struct WindowStats {
 pub struct ReplayStats {
     /// By task: times from runnable to running, ns.
     pub waits: Vec<SparseHistogram>,
+    /// Whether a task has come to where the trace ended while it ran or waited for a CPU: less runs than in the trace from then on, and
+    /// waits count no more.
+    pub is_past_end: bool,
     /// Tasks that have not ended.
     pub left: u32,
     /// When the last one ended, ns.

@@ -22,6 +22,8 @@ pub(super) struct Followers {
     posts: Vec<u32>,
     /// By task: whether it waits for one.
     waits: Vec<bool>,
+    /// By task: those that wait until it does.
+    behind: Vec<Vec<u32>>,
 }
 
 impl World {
@@ -40,10 +42,19 @@ impl World {
             (t.cpu, t.is_new) = (task.cpu % cpus, task.is_new);
         }
         let waits = replay.tasks.iter().map(|task| task.begin == TaskBegin::Woken).collect();
-        self.seen.replay =
-            Some(Box::new(ReplayStats { waits: vec![SparseHistogram::new(); count], left: count as u32, ended_ns: 0 }));
-        self.followers =
-            Some(Box::new(Followers { replay: replay.clone(), next: vec![0; count], posts: vec![0; count], waits }));
+        self.seen.replay = Some(Box::new(ReplayStats {
+            waits: vec![SparseHistogram::new(); count],
+            is_past_end: false,
+            left: count as u32,
+            ended_ns: 0,
+        }));
+        self.followers = Some(Box::new(Followers {
+            replay: replay.clone(),
+            next: vec![0; count],
+            posts: vec![0; count],
+            waits,
+            behind: vec![Vec::new(); count],
+        }));
     }
 
     /// Whether tasks follow a trace.
@@ -78,6 +89,15 @@ impl World {
                         return;
                     }
                 }
+                ReplayStep::WakeAsleep(other) => {
+                    if self.has_to_wait_behind(task, other) {
+                        return self.waits_behind(cpu, task, other);
+                    }
+                    self.posts(cpu, other);
+                    if self.leaves_after_wakeup(cpu, task) {
+                        return;
+                    }
+                }
                 ReplayStep::Sleep(ns) => {
                     self.agenda.set(self.timer_slot(task), self.now + ns);
                     return self.pauses(cpu, task);
@@ -87,6 +107,7 @@ impl World {
                     let posts = &mut followers.posts[task as usize];
                     if *posts == 0 {
                         followers.waits[task as usize] = true;
+                        self.lets_go_on(cpu, task);
                         return self.pauses(cpu, task);
                     }
                     *posts -= 1;
@@ -111,6 +132,30 @@ impl World {
             self.wake(task, Some(cpu));
         } else {
             followers.posts[task as usize] += 1;
+        }
+    }
+
+    /// Whether another task neither waits for a wake-up, nor for this task, nor has ended.
+    fn has_to_wait_behind(&self, task: u32, other: u32) -> bool {
+        let Some(Followers { replay, next, waits, behind, .. }) = self.followers.as_deref() else { return false };
+        let has_ended = next[other as usize] as usize >= replay.tasks[other as usize].steps.len();
+        !(waits[other as usize] || has_ended || behind[task as usize].contains(&other))
+    }
+
+    /// The running task waits until another one waits for it, and then does the same step again.
+    fn waits_behind(&mut self, cpu: u32, task: u32, other: u32) {
+        if let Some(followers) = &mut self.followers {
+            followers.next[task as usize] -= 1;
+            followers.behind[other as usize].push(task);
+        }
+        self.pauses(cpu, task);
+    }
+
+    /// Wakes up those that wait until this task waits.
+    fn lets_go_on(&mut self, cpu: u32, task: u32) {
+        let Some(followers) = &mut self.followers else { return };
+        for other in std::mem::take(&mut followers.behind[task as usize]) {
+            self.wake(other, Some(cpu));
         }
     }
 
@@ -157,19 +202,29 @@ impl World {
 
     fn ends_replay(&mut self, cpu: u32, task: u32) {
         self.counts_phase(task);
+        let is_cut = self.followers.as_ref().is_some_and(|followers| followers.replay.tasks[task as usize].is_cut);
         if let Some(replay) = &mut self.seen.replay {
             replay.left -= 1;
+            replay.is_past_end |= is_cut;
             replay.ended_ns = self.now;
         }
+        self.lets_go_on(cpu, task);
         self.ends(cpu, task);
     }
 
-    /// An interrupt that takes no time, because that is part of what its CPU ran in the trace, wakes a task that follows one.
+    /// An interrupt wakes a task that follows a trace. The time that it takes is part of what its CPU ran in the trace.
     pub(super) fn wakes_follower(&mut self, task: u32) {
         let cpu = self.tasks[task as usize].cpu;
-        let is_busy = self.cpus[cpu as usize].current != IDLE;
+        let interrupted = self.cpus[cpu as usize].current;
+        if interrupted != IDLE {
+            let ns = self.machine.costs.interrupt_ns;
+            self.stop(cpu);
+            let left = &mut self.tasks[interrupted as usize].segment.left;
+            *left = left.saturating_sub(ns);
+            self.take_time(cpu, ns);
+        }
         self.wake(task, None);
-        if is_busy && self.cpus[cpu as usize].current != IDLE {
+        if interrupted != IDLE && self.cpus[cpu as usize].current != IDLE {
             self.interrupt_returns(cpu);
         }
     }

@@ -154,9 +154,12 @@ impl World {
         self.begin_ticks(cpu);
         let t = &mut self.tasks[task as usize];
         let waited_ns = start - t.runnable_since.min(start);
-        self.seen.roles[t.program as usize].waited.record_ns(waited_ns);
-        if let Some(replay) = &mut self.seen.replay {
-            replay.waits[task as usize].record_ns(waited_ns);
+        let replay = self.seen.replay.as_mut();
+        if replay.as_ref().is_none_or(|replay| !replay.is_past_end) {
+            self.seen.roles[t.program as usize].waited.record_ns(waited_ns);
+            if let Some(replay) = replay {
+                replay.waits[task as usize].record_ns(waited_ns);
+            }
         }
         if t.held > 0 && t.state == State::Runnable {
             self.seen.locks[t.last_lock as usize].holder_preempted.record_ns(waited_ns);

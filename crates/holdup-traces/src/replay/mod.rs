@@ -35,8 +35,6 @@ struct Gaps {
     refused: u64,
     /// Sleeps whose wake-up is not there.
     without_wakeup: u64,
-    /// Wake-ups that were faster than the sleep that they ended.
-    early: u64,
 }
 
 /// The tasks of a trace under way.
@@ -150,18 +148,15 @@ impl Reduction {
     }
 
     fn leaves(&mut self, now: u64, cpu: u32, from: &TaskId, left: Left) {
-        // Since then the CPU has run what leaves it now, as far as is known.
-        let since_ns = self.cpus[cpu as usize].last_ns;
-        let on = State::On { counted_ns: since_ns, woken: false };
-        let place = self.find(from).unwrap_or_else(|| self.create(from, cpu, TaskBegin::At(since_ns), on));
-        match self.tasks[place].state {
-            State::On { .. } | State::Ended => {}
-            State::Runnable { .. } => self.tasks[place].comes(since_ns),
-            State::Asleep { since_ns: then_ns, .. } | State::Lost { since_ns: then_ns } => {
-                self.with(place, |task| task.steps(ReplayStep::Sleep(since_ns.saturating_sub(then_ns))));
-                self.tasks[place].comes(since_ns.max(then_ns));
+        let place = match self.find(from) {
+            Some(place) => place,
+            // Since then the CPU has run what leaves it now, as far as is known.
+            None => {
+                let since_ns = self.cpus[cpu as usize].last_ns;
+                self.create(from, cpu, TaskBegin::At(since_ns), State::On { counted_ns: since_ns, woken: false })
             }
-        }
+        };
+        self.is_on(cpu, place);
         self.tasks[place].runs(now);
         match left {
             Left::UserBoundary | Left::InKernel => {
@@ -179,6 +174,20 @@ impl Reduction {
         }
     }
 
+    /// A task turns out to be on a CPU, also where no switch to it was seen. It was so since the CPU's last event, or since it was
+    /// woken, where that came later: the CPU was idle until then.
+    fn is_on(&mut self, cpu: u32, place: usize) {
+        let since_ns = self.cpus[cpu as usize].last_ns;
+        match self.tasks[place].state {
+            State::On { .. } | State::Ended => {}
+            State::Runnable { since_ns: woken_ns } => self.tasks[place].comes(since_ns.max(woken_ns.unwrap_or(0))),
+            State::Asleep { since_ns: then_ns, .. } | State::Lost { since_ns: then_ns } => {
+                self.with(place, |task| task.steps(ReplayStep::Sleep(since_ns.saturating_sub(then_ns))));
+                self.tasks[place].comes(since_ns.max(then_ns));
+            }
+        }
+    }
+
     fn comes(&mut self, now: u64, cpu: u32, to: &TaskId) {
         let place = self.find(to).unwrap_or_else(|| {
             let place = self.create(to, cpu, TaskBegin::At(now), State::Runnable { since_ns: None });
@@ -192,10 +201,7 @@ impl Reduction {
                 }
                 None
             }
-            State::Asleep { woken: true, .. } => {
-                self.gaps.early += 1;
-                Some(0)
-            }
+            State::Asleep { woken: true, .. } => None,
             State::Asleep { since_ns, .. } => {
                 self.gaps.without_wakeup += 1;
                 Some(now - since_ns)
@@ -221,16 +227,23 @@ impl Reduction {
         self.has_wakeups = true;
         let Some(place) = self.find(&id) else { return self.is_first_woken(now, (id, cpu), by) };
         match &mut self.tasks[place].state {
-            State::On { woken, .. } => *woken = wake == Wake::Begins,
-            State::Runnable { .. } | State::Ended => {}
-            State::Asleep { since_ns, .. } => {
+            State::On { woken, .. } => {
+                *woken = wake == Wake::Begins;
+                if *woken && self.is_woken_by(now, place, by) {
+                    // It was about to sleep (kernel/sched/core.c:try_to_wake_up), and would have until now.
+                    self.relations += 1;
+                    self.with(place, |task| {
+                        task.runs(now);
+                        task.steps(ReplayStep::Wait);
+                    });
+                }
+            }
+            State::Asleep { woken: true, .. } => self.tasks[place].state = State::Runnable { since_ns: Some(now) },
+            State::Asleep { since_ns, .. } | State::Lost { since_ns } => {
                 let since_ns = *since_ns;
                 self.sleeps(now, place, since_ns, by);
             }
-            State::Lost { since_ns } => {
-                let since_ns = *since_ns;
-                self.sleeps(now, place, since_ns, (None, 0));
-            }
+            State::Runnable { .. } | State::Ended => {}
         }
     }
 
@@ -250,6 +263,13 @@ impl Reduction {
             Some(waker) => *waker,
             None => self.wakes_first(by, cpu),
         };
+        let current = self.cpus[cpu as usize].current;
+        if current != Some(by) {
+            self.gaps.missed += u64::from(current.is_some());
+            self.forget(cpu);
+            self.is_on(cpu, waker);
+            self.cpus[cpu as usize].current = Some(by);
+        }
         let is_on = matches!(self.tasks[waker].state, State::On { .. });
         let wakee = u32::try_from(place).ok();
         let Some(wakee) = wakee.filter(|_| is_on && waker != place) else { return false };
@@ -341,9 +361,11 @@ impl Reduction {
         if self.tasks.is_empty() {
             return wrong("no task but the idle one is in it");
         }
+        self.order_answers();
         let last_ns = self.last_ns;
         let is_whole = self.has_wakeups && self.gaps.losses == 0;
         for task in &mut self.tasks {
+            task.replayed.is_cut = matches!(task.state, State::On { .. } | State::Runnable { .. });
             task.ends(last_ns);
             if task.is_unclear && is_whole {
                 // No wake-up is missing, so it could run from the begin on.
@@ -363,10 +385,49 @@ impl Reduction {
         })
     }
 
+    /// Of two tasks that have to do with each other alone, one that wakes the other up again without having slept found done what it
+    /// would have waited for, which a trace does not show: it goes on only when the other one sleeps, as it did in the trace.
+    fn order_answers(&mut self) {
+        let partners = self.partners();
+        for (place, task) in (0..).zip(&mut self.tasks) {
+            let Some(&partner) = partners.get(&place).filter(|partner| partners.get(partner) == Some(&place)) else {
+                continue;
+            };
+            let mut has_woken = false;
+            for step in &mut task.replayed.steps {
+                match *step {
+                    ReplayStep::Wake(other) if other == partner => {
+                        if std::mem::replace(&mut has_woken, true) {
+                            *step = ReplayStep::WakeAsleep(other);
+                        }
+                    }
+                    ReplayStep::Wait => has_woken = false,
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// By task: the one that nine of ten of its wake-ups are for.
+    fn partners(&self) -> BTreeMap<u32, u32> {
+        let partner = |task: &Task| {
+            let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
+            for step in &task.replayed.steps {
+                if let ReplayStep::Wake(other) = step {
+                    *counts.entry(*other).or_default() += 1;
+                }
+            }
+            let all: usize = counts.values().sum();
+            let (other, most) = counts.into_iter().max_by_key(|(_, count)| *count)?;
+            (most * 10 >= all * 9).then_some(other)
+        };
+        (0..).zip(&self.tasks).filter_map(|(place, task)| Some((place, partner(task)?))).collect()
+    }
+
     /// What is not known, in sentences.
     fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
-        let Gaps { lost, losses, missed, refused, without_wakeup, early } = self.gaps;
+        let Gaps { lost, losses, missed, refused, without_wakeup } = self.gaps;
         if self.end_ns > self.last_ns {
             let (all, kept) = (self.end_ns as f64 / 1e9, self.last_ns as f64 / 1e9);
             let (steps, tasks) = (self.most_steps, MOST_TASKS);
@@ -392,11 +453,6 @@ impl Reduction {
             );
         } else if without_wakeup > 0 {
             notes.push(format!("{without_wakeup} sleeps have no wake-up: they last until their task had a CPU again"));
-        }
-        if early > 0 {
-            notes.push(format!(
-                "{early} tasks were woken while they went to sleep: they do not sleep, and wait for no other"
-            ));
         }
         let changed = self.tasks.iter().filter(|task| task.has_changed).count();
         if changed > 0 {

@@ -47,7 +47,18 @@ impl Task {
     pub(super) fn new(id: &TaskId, cpu: u32, begin: TaskBegin, is_new: bool, state: State) -> Self {
         let (name, steps) = (String::new(), Vec::new());
         let (tid, priority) = (id.tid, UNKNOWN);
-        let replayed = ReplayTask { tid, name, priority, is_kernel: false, is_new, cpu, is_bound: false, begin, steps };
+        let replayed = ReplayTask {
+            tid,
+            name,
+            priority,
+            is_kernel: false,
+            is_new,
+            cpu,
+            is_bound: false,
+            begin,
+            is_cut: false,
+            steps,
+        };
         let mut task = Task {
             replayed,
             state,

@@ -37,6 +37,7 @@ fn shown(replay: &Replay) -> Vec<String> {
         }
         ReplayStep::Return => "return".to_owned(),
         ReplayStep::Wake(task) => format!("wake {}", replay.tasks[*task as usize].name),
+        ReplayStep::WakeAsleep(task) => format!("wake {} once it sleeps", replay.tasks[*task as usize].name),
         ReplayStep::Sleep(ns) => format!("sleep {}", ns / US),
         ReplayStep::Wait => "wait".to_owned(),
     };
@@ -193,17 +194,87 @@ fn phases_are_cut_where_events_were_lost_and_no_relation_leads_into_the_gap() {
 }
 
 #[test]
-fn a_wake_up_that_overtakes_the_sleep_makes_a_sleep_without_length() {
-    let replay = replay(&[
-        switch(0, 0, 0, Left::UserBoundary, 1),
-        switch(0, 1, 0, Left::UserBoundary, 2),
-        waking(9, 1, 1, Some(2)),
+fn a_task_that_is_woken_while_it_goes_to_sleep_waits_for_the_waker() {
+    let woken = |rest: &[Event]| {
+        let begin =
+            [switch(0, 0, 0, Left::UserBoundary, 1), switch(0, 1, 0, Left::UserBoundary, 2), waking(9, 1, 1, Some(2))];
+        shown(&replay(&[&begin[..], rest].concat()))
+    };
+    let slept = woken(&[
         switch(10, 0, 1, Left::Sleeping, 0),
         switch(12, 0, 0, Left::UserBoundary, 1),
         switch(20, 0, 1, Left::Sleeping, 0),
     ]);
-    assert_eq!(shown(&replay)[0], "a, at 0: run 10 (1), sleep 0, run 8 (1)");
-    assert_eq!(shown(&replay)[1], "b, at 0: run 20 (1)", "it has no step that wakes a");
+    assert_eq!(slept, ["a, at 0: run 9 (1), wait, run 9 (1)", "b, at 0: run 9 (1), wake a, run 11 (0)"]);
+    // It was so early that it did not leave its CPU.
+    let wakeup = What::Wakeup { task: id(1), cpu: 0, by: Some(2), is_new: false };
+    let stayed = woken(&[event(9, 1, wakeup), switch(20, 0, 1, Left::Sleeping, 0)]);
+    assert_eq!(stayed, ["a, at 0: run 9 (1), wait, run 11 (0)", "b, at 0: run 9 (1), wake a, run 11 (0)"]);
+}
+
+#[test]
+fn a_task_on_a_cpu_to_which_no_switch_was_seen_has_run_since_it_was_woken() {
+    // The tracer is not shown what the idle task does.
+    let replay = replay(&[
+        switch(0, 0, 0, Left::UserBoundary, 1),
+        switch(0, 1, 2, Left::Sleeping, 0),
+        waking(40, 0, 2, Some(1)),
+        switch(45, 0, 1, Left::Sleeping, 0),
+        waking(50, 1, 1, Some(2)),
+        switch(60, 1, 2, Left::Sleeping, 0),
+        switch(70, 0, 1, Left::Sleeping, 0),
+    ]);
+    assert_eq!(
+        shown(&replay),
+        ["a, at 0: run 40 (1), wake b, run 5 (0), wait, run 20 (1)", "b, at 0: wait, run 10 (1), wake a, run 10 (0)"]
+    );
+    assert_eq!((replay.relations, replay.timed), (2, 0));
+    assert!(replay.notes[0].starts_with("2 switches are missing"), "{:?}", replay.notes);
+}
+
+#[test]
+fn of_two_tasks_alone_one_that_found_its_answer_done_goes_on_when_the_other_one_sleeps() {
+    let round = |at: u64, a_sleeps: bool| {
+        let mut events = vec![waking(at, 0, 2, Some(1))];
+        match a_sleeps {
+            true => events.extend([
+                switch(at + 1, 0, 1, Left::Sleeping, 2),
+                waking(at + 5, 0, 1, Some(2)),
+                switch(at + 6, 0, 2, Left::Sleeping, 1),
+            ]),
+            // b is faster than a, which is preempted.
+            false => {
+                events.extend([switch(at + 1, 0, 1, Left::UserBoundary, 2), switch(at + 6, 0, 2, Left::Sleeping, 1)])
+            }
+        }
+        events
+    };
+    let begin = vec![switch(0, 0, 0, Left::UserBoundary, 1)];
+    let events = [begin, round(10, false), round(20, true), round(30, true)].concat();
+    let replay = replay(&events);
+    assert_eq!(
+        shown(&replay)[0],
+        "a, at 0: run 10 (1), wake b, run 5 (1), wake b once it sleeps, run 1 (0), wait, run 4 (1), wake b, run 1 (0), wait"
+    );
+    // A third task that a wakes up as often makes b one of several.
+    let third = (0..4).flat_map(|n| [waking(40 + 4 * n, 0, 3, Some(1)), switch(41 + 4 * n, 1, 3, Left::Sleeping, 0)]);
+    let steps = shown(&self::replay(&events.into_iter().chain(third).collect::<Vec<_>>()));
+    assert!(!steps[0].contains("once it sleeps"), "{steps:?}");
+}
+
+#[test]
+fn a_task_that_is_woken_after_a_gap_waits_for_the_waker() {
+    let replay = replay(&[
+        switch(0, 0, 0, Left::UserBoundary, 1),
+        switch(0, 1, 0, Left::UserBoundary, 2),
+        // What a did then was not seen.
+        switch(10, 0, 3, Left::Sleeping, 0),
+        waking(30, 1, 1, Some(2)),
+        switch(40, 0, 0, Left::UserBoundary, 1),
+        switch(50, 0, 1, Left::Sleeping, 0),
+    ]);
+    assert_eq!(shown(&replay)[0], "a, at 0: wait, run 10 (2)");
+    assert_eq!(shown(&replay)[1], "b, at 0: run 30 (1), wake a, run 20 (0)");
 }
 
 #[test]
@@ -233,7 +304,7 @@ fn a_trace_that_is_longer_than_the_room_is_cut_and_its_relations_stay_whole() {
     let count = |is: fn(&ReplayStep) -> bool| replay.tasks.iter().flat_map(|t| &t.steps).filter(|s| is(s)).count();
     assert_eq!(count(|step| matches!(step, ReplayStep::Wait)) as u64, replay.relations);
     // The first wake-up of each begins it.
-    assert!(count(|step| matches!(step, ReplayStep::Wake(_))) as u64 >= replay.relations);
+    assert!(count(|step| matches!(step, ReplayStep::Wake(_) | ReplayStep::WakeAsleep(_))) as u64 >= replay.relations);
     assert!(replay.tasks.iter().map(|t| t.steps.len()).sum::<usize>() < 50);
     assert!(replay.notes[0].contains("are replayed: there is room for 40 steps"), "{:?}", replay.notes);
 }
