@@ -20,6 +20,13 @@ pub enum ReplayStep {
     Wake(u32),
     /// The same with a task on which it waits too, so that it does so only once that one sleeps: until then it waits for it.
     WakeAsleep(u32),
+    /// The next steps are what it does for a task that waits for it, and may be done later: once that one sleeps.
+    For {
+        /// The other task.
+        task: u32,
+        /// How many steps.
+        steps: u16,
+    },
     /// Sleeps this long, ns: a timer, a device or an interrupt ends that.
     Sleep(u64),
     /// Sleeps until a task wakes it up, or not at all where one has done so by then.

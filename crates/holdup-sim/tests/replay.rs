@@ -150,6 +150,26 @@ fn calls(pairs: u32) -> Load {
     }
 }
 
+/// Clients with several sessions each, which they serve in the order of their answers.
+fn sessions(clients: u32, each: u32) -> Load {
+    let compute = |ns| Op::Compute(Span::Exponential(ns));
+    let client =
+        vec![Op::Receive(Channel::Mine), compute(15_000), Op::Send { to: Channel::Sender, tag: 0 }, Op::Jump(0)];
+    let session =
+        vec![compute(30_000), Op::Send { to: Channel::Peer, tag: 0 }, Op::Receive(Channel::Mine), Op::Jump(0)];
+    let client_of = |n: u32| TaskSpec { inbox: Some(n), ..TaskSpec::new(0, n) };
+    let session_of = |n: u32| {
+        let own = clients + n;
+        TaskSpec { inbox: Some(own), peer: Some(n % clients), ..TaskSpec::new(1, own) }
+    };
+    Load {
+        programs: vec![Program::new("client", client), Program::new("session", session)],
+        tasks: (0..clients).map(client_of).chain((0..clients * each).map(session_of)).collect(),
+        channels: vec![ChannelSpec::from(64); (clients * (each + 1)) as usize],
+        ..Load::default()
+    }
+}
+
 fn mean_us(waits: &SparseHistogram) -> f64 {
     waits.mean_ns().unwrap() / 1e3
 }
@@ -168,6 +188,7 @@ fn a_trace_of_a_machine_waits_there_as_it_did() {
         ("calls", calls(2)),
         ("more calls", calls(6)),
         ("hand-overs", hand_overs(6)),
+        ("sessions", sessions(2, 4)),
     ];
     for (name, load) in loads {
         // Half a second has too few of the longest waits: eight traces are compared with their replays, on the mean.

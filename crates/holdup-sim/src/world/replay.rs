@@ -7,6 +7,7 @@ use super::{IDLE, Load, Mode, Segment, World};
 use crate::program::{MarkId, Preemption};
 use crate::stats::{ReplayStats, SwitchOut};
 use holdup_model::{Replay, ReplayStep, SparseHistogram, TaskBegin};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// The mark that counts what tasks ran between two sleeps.
@@ -22,8 +23,50 @@ pub(super) struct Followers {
     posts: Vec<u32>,
     /// By task: whether it waits for one.
     waits: Vec<bool>,
-    /// By task: those that wait until it does.
+    /// By task: those that have something to do once it waits.
     behind: Vec<Vec<u32>>,
+    /// By task: whether it does nothing until then.
+    stands: Vec<bool>,
+    /// By task: what it does later, once others sleep.
+    later: Vec<VecDeque<Later>>,
+    /// By task: where what it does later ends, and where it goes on then.
+    back: Vec<Option<(u32, u32)>>,
+}
+
+/// Steps of a task for another one.
+#[derive(Debug, Clone, Copy)]
+struct Later {
+    other: u32,
+    begin: u32,
+    end: u32,
+}
+
+impl Followers {
+    /// Whether a task waits for a wake-up, or needs none any more.
+    fn is_ready(&self, task: usize) -> bool {
+        self.waits[task] || self.next[task] as usize >= self.replay.tasks[task].steps.len()
+    }
+
+    /// The next step of a task, at the end of its part for another one the first that it had put off and can do now.
+    fn next_step(&mut self, task: usize) -> Option<ReplayStep> {
+        if let Some((_, back)) = self.back[task].take_if(|(end, _)| *end == self.next[task]) {
+            self.next[task] = back;
+        }
+        let steps = &self.replay.tasks[task].steps;
+        let mut step = steps.get(self.next[task] as usize).copied();
+        let is_between = matches!(step, None | Some(ReplayStep::For { .. } | ReplayStep::Wait | ReplayStep::Sleep(_)));
+        if is_between && let Some(first) = self.later[task].iter().position(|later| self.is_ready(later.other as usize))
+        {
+            let Later { begin, end, .. } = self.later[task].remove(first)?;
+            self.back[task] = Some((end, self.next[task]));
+            self.next[task] = begin;
+            step = self.replay.tasks[task].steps.get(begin as usize).copied();
+        }
+        if step.is_some() {
+            self.next[task] += 1;
+        }
+        step
+    }
 }
 
 impl World {
@@ -54,6 +97,9 @@ impl World {
             posts: vec![0; count],
             waits,
             behind: vec![Vec::new(); count],
+            stands: vec![false; count],
+            later: vec![VecDeque::new(); count],
+            back: vec![None; count],
         }));
     }
 
@@ -70,7 +116,12 @@ impl World {
     /// The running task follows its steps until one takes time.
     pub(super) fn follows(&mut self, cpu: u32, task: u32) {
         loop {
-            let Some(step) = self.next_step(task) else { return self.ends_replay(cpu, task) };
+            let Some(step) = self.next_step(task) else {
+                if let Some(other) = self.is_behind(task) {
+                    return self.stands_behind(cpu, task, other);
+                }
+                return self.ends_replay(cpu, task);
+            };
             match step {
                 ReplayStep::Run { ns, switches, in_kernel } => {
                     let left = ns.saturating_sub(u64::from(switches) * self.machine.costs.switch_ns);
@@ -90,12 +141,18 @@ impl World {
                     }
                 }
                 ReplayStep::WakeAsleep(other) => {
-                    if self.has_to_wait_behind(task, other) {
-                        return self.waits_behind(cpu, task, other);
+                    if self.is_busy(task, other) {
+                        self.goes_back(task);
+                        return self.stands_behind(cpu, task, other);
                     }
                     self.posts(cpu, other);
                     if self.leaves_after_wakeup(cpu, task) {
                         return;
+                    }
+                }
+                ReplayStep::For { task: other, steps } => {
+                    if self.is_busy(task, other) {
+                        self.does_later(task, other, steps);
                     }
                 }
                 ReplayStep::Sleep(ns) => {
@@ -106,9 +163,7 @@ impl World {
                     let Some(followers) = &mut self.followers else { return };
                     let posts = &mut followers.posts[task as usize];
                     if *posts == 0 {
-                        followers.waits[task as usize] = true;
-                        self.lets_go_on(cpu, task);
-                        return self.pauses(cpu, task);
+                        return self.waits(cpu, task);
                     }
                     *posts -= 1;
                     self.counts_phase(task);
@@ -118,11 +173,7 @@ impl World {
     }
 
     fn next_step(&mut self, task: u32) -> Option<ReplayStep> {
-        let followers = self.followers.as_mut()?;
-        let next = &mut followers.next[task as usize];
-        let step = *followers.replay.tasks[task as usize].steps.get(*next as usize)?;
-        *next += 1;
-        Some(step)
+        self.followers.as_mut()?.next_step(task as usize)
     }
 
     /// Wakes a task up, or lets it not wait the next time.
@@ -136,25 +187,68 @@ impl World {
     }
 
     /// Whether another task neither waits for a wake-up, nor for this task, nor has ended.
-    fn has_to_wait_behind(&self, task: u32, other: u32) -> bool {
-        let Some(Followers { replay, next, waits, behind, .. }) = self.followers.as_deref() else { return false };
-        let has_ended = next[other as usize] as usize >= replay.tasks[other as usize].steps.len();
-        !(waits[other as usize] || has_ended || behind[task as usize].contains(&other))
+    fn is_busy(&self, task: u32, other: u32) -> bool {
+        let Some(followers) = &self.followers else { return false };
+        !(followers.is_ready(other as usize) || followers.behind[task as usize].contains(&other))
     }
 
-    /// The running task waits until another one waits for it, and then does the same step again.
-    fn waits_behind(&mut self, cpu: u32, task: u32, other: u32) {
+    /// The other task for which this one has something left to do.
+    fn is_behind(&self, task: u32) -> Option<u32> {
+        self.followers.as_ref()?.later[task as usize].front().map(|later| later.other)
+    }
+
+    /// The next steps come once the other task waits.
+    fn does_later(&mut self, task: u32, other: u32, steps: u16) {
+        let Some(followers) = &mut self.followers else { return };
+        let begin = followers.next[task as usize];
+        let end = begin + u32::from(steps);
+        followers.later[task as usize].push_back(Later { other, begin, end });
+        followers.next[task as usize] = end;
+    }
+
+    fn goes_back(&mut self, task: u32) {
         if let Some(followers) = &mut self.followers {
             followers.next[task as usize] -= 1;
+        }
+    }
+
+    /// The running task does nothing until another one waits.
+    fn stands_behind(&mut self, cpu: u32, task: u32, other: u32) {
+        if let Some(followers) = &mut self.followers {
+            followers.stands[task as usize] = true;
             followers.behind[other as usize].push(task);
         }
         self.pauses(cpu, task);
     }
 
-    /// Wakes up those that wait until this task waits.
+    /// The running task waits for a wake-up, or for one of those for which it has something to do.
+    fn waits(&mut self, cpu: u32, task: u32) {
+        let Some(followers) = &mut self.followers else { return };
+        followers.waits[task as usize] = true;
+        for later in &followers.later[task as usize] {
+            let behind = &mut followers.behind[later.other as usize];
+            if !behind.contains(&task) {
+                behind.push(task);
+            }
+        }
+        self.lets_go_on(cpu, task);
+        self.pauses(cpu, task);
+    }
+
+    /// Wakes up those that have something to do now that this task waits.
     fn lets_go_on(&mut self, cpu: u32, task: u32) {
         let Some(followers) = &mut self.followers else { return };
         for other in std::mem::take(&mut followers.behind[task as usize]) {
+            let Some(followers) = &mut self.followers else { return };
+            let place = other as usize;
+            if !std::mem::take(&mut followers.stands[place]) {
+                let has_part = followers.later[place].iter().any(|later| later.other == task);
+                if !(has_part && std::mem::take(&mut followers.waits[place])) {
+                    continue;
+                }
+                // It waits again after that.
+                followers.next[place] -= 1;
+            }
             self.wake(other, Some(cpu));
         }
     }
@@ -173,7 +267,8 @@ impl World {
     fn leaves_after_wakeup(&mut self, cpu: u32, task: u32) -> bool {
         let Some(followers) = &self.followers else { return false };
         let steps = &followers.replay.tasks[task as usize].steps;
-        let next = steps.get(followers.next[task as usize] as usize);
+        let mut next = steps[followers.next[task as usize] as usize..].iter();
+        let next = next.find(|step| !matches!(step, ReplayStep::For { .. }));
         let stays = matches!(next, Some(ReplayStep::Run { in_kernel: true, .. } | ReplayStep::Return));
         if !stays {
             // What sleeps next does so in the kernel.

@@ -385,25 +385,16 @@ impl Reduction {
         })
     }
 
-    /// Of two tasks that have to do with each other alone, one that wakes the other up again without having slept found done what it
-    /// would have waited for, which a trace does not show: it goes on only when the other one sleeps, as it did in the trace.
+    /// What a trace does not show is what a task would have waited for, and found done. Of two tasks that have to do with each other
+    /// alone, one that wakes the other up again without having slept goes on only when the other one sleeps, as it did in the trace. A
+    /// task that wakes several such ones does first what is for those that sleep.
     fn order_answers(&mut self) {
         let partners = self.partners();
         for (place, task) in (0..).zip(&mut self.tasks) {
-            let Some(&partner) = partners.get(&place).filter(|partner| partners.get(partner) == Some(&place)) else {
-                continue;
-            };
-            let mut has_woken = false;
-            for step in &mut task.replayed.steps {
-                match *step {
-                    ReplayStep::Wake(other) if other == partner => {
-                        if std::mem::replace(&mut has_woken, true) {
-                            *step = ReplayStep::WakeAsleep(other);
-                        }
-                    }
-                    ReplayStep::Wait => has_woken = false,
-                    _ => {}
-                }
+            let steps = &mut task.replayed.steps;
+            match partners.get(&place).filter(|partner| partners.get(partner) == Some(&place)) {
+                Some(&partner) => wakes_in_turn(steps, partner),
+                None => wakes_who_waits(steps, |other| partners.get(&other) == Some(&place)),
             }
         }
     }
@@ -467,6 +458,44 @@ impl Reduction {
         }
         notes
     }
+}
+
+/// The second of two wake-ups of a partner without a sleep between them comes once it sleeps.
+fn wakes_in_turn(steps: &mut [ReplayStep], partner: u32) {
+    let mut has_woken = false;
+    for step in steps {
+        match *step {
+            ReplayStep::Wake(other) if other == partner => {
+                if std::mem::replace(&mut has_woken, true) {
+                    *step = ReplayStep::WakeAsleep(other);
+                }
+            }
+            ReplayStep::Wait => has_woken = false,
+            _ => {}
+        }
+    }
+}
+
+/// What a task does before each wake-up of one of these is for that one.
+fn wakes_who_waits(steps: &mut Vec<ReplayStep>, is_one: impl Fn(u32) -> bool) {
+    if !steps.iter().any(|step| matches!(step, ReplayStep::Wake(other) if is_one(*other))) {
+        return;
+    }
+    let mut ordered = Vec::with_capacity(steps.len());
+    let mut begin = 0;
+    for &step in steps.iter() {
+        ordered.push(step);
+        match step {
+            ReplayStep::Wake(other) if is_one(other) => {
+                let count = u16::try_from(ordered.len() - begin).unwrap_or(1);
+                ordered.insert(ordered.len() - usize::from(count), ReplayStep::For { task: other, steps: count });
+                begin = ordered.len();
+            }
+            ReplayStep::Run { .. } | ReplayStep::Return => {}
+            _ => begin = ordered.len(),
+        }
+    }
+    *steps = ordered;
 }
 
 /// What is seen of a wake-up.
