@@ -68,7 +68,7 @@ impl Observer for Progress {
                 let length = duration_in_words(estimate_ns);
                 self.line(&match at_most {
                     true => format!("at most {trials} trials in {length}; the run ends when every headline is decided"),
-                    false => format!("{trials} trials, about {length}"),
+                    false => format!("{trials} {}, about {length}", if trials == 1 { "trial" } else { "trials" }),
                 });
             }
             Event::Step(text) | Event::Note(text) => {

@@ -7,11 +7,12 @@ use crate::kernel::table::Images;
 use crate::kernel::watch::OffCpu;
 use crate::kernel::{At, Parts, Program};
 use aya::programs::perf_event::{PerfEventConfig, PerfEventScope, SamplePolicy, SoftwareEvent};
-use aya::programs::{BtfTracePoint, Iter, PerfEvent, ProgramError};
+use aya::programs::{BtfTracePoint, FEntry, Iter, PerfEvent, ProgramError};
 use aya::{Btf, Ebpf, EbpfLoader, VerifierLogLevel};
 use aya_obj::btf::BtfKind;
 use flate2::read::ZlibDecoder;
 use holdup_host::Host;
+use holdup_model::PreemptModel;
 use std::io::Read as _;
 use std::sync::OnceLock;
 
@@ -57,12 +58,14 @@ const FIRST: [Program; 2] = [
     Program { name: "executes", at: At::Tracepoint("sched_process_exec") },
 ];
 
-/// Why tasks are asked to leave; since 6.16 tracepoints without a trace event end in `_tp`.
-const RESCHED: [Program; 2] = [
-    Program { name: "set_need_resched", at: At::TracepointIfAny("sched_set_need_resched_tp", HAS_NEED_RESCHED) },
-    Program { name: "set_need_resched", at: At::TracepointIfAny("sched_set_need_resched", HAS_NEED_RESCHED) },
+/// Why tasks are asked to leave: at the function that asks, else at its tracepoints; since 6.16 those without a trace event end
+/// in `_tp`.
+const RESCHED: [Program; 3] = [
+    Program { name: "asked_to_leave", at: At::Function("__resched_curr", HAS_RESCHED) },
+    Program { name: "set_need_resched", at: At::TracepointIfAny("sched_set_need_resched_tp", HAS_RESCHED) },
+    Program { name: "set_need_resched", at: At::TracepointIfAny("sched_set_need_resched", HAS_RESCHED) },
 ];
-const HAS_NEED_RESCHED: &str = "has_need_resched";
+const HAS_RESCHED: &str = "has_resched";
 
 const TICK: [Program; 2] = [
     Program { name: "timer_begins", at: At::Tracepoint("hrtimer_expire_entry") },
@@ -102,23 +105,32 @@ pub(crate) struct Purpose<'a> {
     pub(crate) off_cpu: OffCpu,
     /// Whether page faults are timed in slices of the time only.
     pub(crate) samples_faults: bool,
+    /// See [`may_be_at_tracepoint`].
+    pub(crate) may_be_at_tracepoint: bool,
 }
 
 /// The programs to load, those that this kernel has tracepoints for, and the constants that say which these are.
-fn programs(purpose: &Purpose<'_>, btf: &Btf) -> (Vec<Program>, Vec<&'static str>) {
+fn programs(purpose: &Purpose<'_>, btf: &Btf, asked_at: AskedAt) -> (Vec<Program>, Vec<&'static str>) {
     let (mut programs, mut constants): (Vec<Program>, Vec<&str>) = (Vec::new(), Vec::new());
     let faults = if purpose.parts.has("want_faults") { arch::fault_begins() } else { &[] };
     // The ends of faults first: none that is timed ends without.
     for program in FIRST.into_iter().chain(RESCHED).chain(purpose.parts.programs()).chain(faults.iter().copied()) {
-        if let At::TracepointIfAny(name, constant) = program.at {
-            if constants.contains(&constant) || !has_tracepoint(btf, name) {
-                continue;
+        let needs = match program.at {
+            At::TracepointIfAny(name, HAS_RESCHED) => {
+                Some((asked_at == AskedAt::Tracepoint && has_tracepoint(btf, name), HAS_RESCHED))
             }
-            constants.push(constant);
+            At::TracepointIfAny(name, constant) => Some((has_tracepoint(btf, name), constant)),
+            At::Function(name, constant) => Some((asked_at == AskedAt::Function && has_function(btf, name), constant)),
+            At::Tracepoint(_) | At::Event(..) => None,
+        };
+        match needs {
+            Some((true, constant)) if !constants.contains(&constant) => constants.push(constant),
+            Some(_) => continue,
+            None => {}
         }
         programs.push(program);
     }
-    if purpose.addresses.tick != 0 && constants.contains(&HAS_NEED_RESCHED) {
+    if purpose.addresses.tick != 0 && constants.contains(&HAS_RESCHED) {
         programs.extend(TICK);
     }
     programs.extend(LAST);
@@ -128,9 +140,42 @@ fn programs(purpose: &Purpose<'_>, btf: &Btf) -> (Vec<Program>, Vec<&'static str
 /// Loads the object with these parts switched on.
 pub(crate) fn load(purpose: &Purpose<'_>) -> Result<Loaded, String> {
     let btf = Btf::from_sys_fs().map_err(|e| message(&e))?;
+    let function = has_function(&btf, "__resched_curr").then_some(AskedAt::Function);
+    let ways = function
+        .into_iter()
+        .chain(purpose.may_be_at_tracepoint.then_some(AskedAt::Tracepoint))
+        .chain([AskedAt::Nowhere]);
     // sched_switch has the previous state as its fourth argument since 5.18, and in kernels that took it back.
-    create(purpose, &btf, true)
-        .or_else(|first| create(purpose, &btf, false).map_err(|second| format!("{first}; then {second}")))
+    let mut failed = Vec::new();
+    for (asked_at, switch_has_state) in ways.flat_map(|way| [(way, true), (way, false)]) {
+        match create(purpose, &btf, switch_has_state, asked_at) {
+            Ok(loaded) => return Ok(loaded),
+            Err(why) if failed.contains(&why) => {}
+            Err(why) => failed.push(why),
+        }
+    }
+    Err(failed.join("; then "))
+}
+
+/// Where a program sees that a task is asked to leave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum AskedAt {
+    Function,
+    Tracepoint,
+    Nowhere,
+}
+
+/// Whether a program may be at the tracepoint, which is called in `rcu_read_unlock_special()` too (kernel/rcu/tree_plugin.h,
+/// 7.2): a program at a tracepoint ends with `rcu_read_unlock()` (kernel/trace/bpf_trace.c:__bpf_trace_run), which calls the tracepoint
+/// again, until the stack ends and the kernel panics. That takes a task that was preempted inside the kernel while it read under RCU; a
+/// kernel with PREEMPT_RT did so after seconds.
+pub(crate) fn may_be_at_tracepoint(host: &Host) -> bool {
+    let model = holdup_host::kernel::preemption(host).model;
+    matches!(model.get(), Some(PreemptModel::None | PreemptModel::Voluntary))
+}
+
+fn has_function(btf: &Btf, name: &str) -> bool {
+    btf.id_by_type_name_kind(name, BtfKind::Func).is_ok()
 }
 
 fn has_tracepoint(btf: &Btf, name: &str) -> bool {
@@ -148,10 +193,10 @@ fn long_constants<'a>(purpose: &'a Purpose<'_>, machine: &'a arch::Programs) -> 
     ]
 }
 
-fn create(purpose: &Purpose<'_>, btf: &Btf, switch_has_state: bool) -> Result<Loaded, String> {
-    let &Purpose { parts, roles, images, cpus, addresses, off_cpu, samples_faults } = purpose;
+fn create(purpose: &Purpose<'_>, btf: &Btf, switch_has_state: bool, asked_at: AskedAt) -> Result<Loaded, String> {
+    let &Purpose { parts, roles, images, cpus, addresses, off_cpu, samples_faults, .. } = purpose;
     let shards = cpus.clamp(1, MOST_SHARDS);
-    let (mut programs, present) = programs(purpose, btf);
+    let (mut programs, present) = programs(purpose, btf, asked_at);
     let has_residuals = parts.has("want_sections") && images.has_releases();
     let mut values = vec![
         ("roles", roles.max(1)),
@@ -184,6 +229,7 @@ fn create(purpose: &Purpose<'_>, btf: &Btf, switch_has_state: bool) -> Result<Lo
         ("section_table", at_least_one(images.entries().len())),
         ("images", of_images),
         ("section_filter", of_images),
+        ("asked_on", cpus),
         ("cpu_waits", if shards < cpus { cpus } else { 1 }),
         ("on_cpus", if parts.has("want_account") { cpus } else { 1 }),
     ]
@@ -194,6 +240,14 @@ fn create(purpose: &Purpose<'_>, btf: &Btf, switch_has_state: bool) -> Result<Lo
     }
     let mut object = loader.load(&unpacked()?).map_err(|e| message(&e))?;
     programs.iter().try_for_each(|program| load_program(&mut object, program, btf))?;
+    // Whether they can be attached is seen now, when it is not too late to do without.
+    for Program { name, at } in &programs {
+        if let At::Function(function, _) = at {
+            let program: &mut FEntry = found(&mut object, name)?;
+            program.attach().map_err(|e| format!("{function}: {}", message(&e)))?;
+        }
+    }
+    programs.retain(|program| !matches!(program.at, At::Function(..)));
     if samples_faults {
         programs.retain(|program| !is_in_slices(program.name));
     }
@@ -205,7 +259,7 @@ fn create(purpose: &Purpose<'_>, btf: &Btf, switch_has_state: bool) -> Result<Lo
         load_event(&mut object, "residual_ends")?;
     }
     let mut notes = Vec::new();
-    if present.contains(&HAS_NEED_RESCHED) && addresses.tick == 0 {
+    if present.contains(&HAS_RESCHED) && addresses.tick == 0 {
         let why = "the end of a slice is derived from the slice alone, because the tick's function is not known";
         notes.push(why.to_owned());
     }
@@ -221,6 +275,10 @@ fn load_program(object: &mut Ebpf, Program { name, at }: &Program, btf: &Btf) ->
         At::Tracepoint(tracepoint) | At::TracepointIfAny(tracepoint, _) => {
             let program: &mut BtfTracePoint = found(object, name)?;
             program.load(tracepoint, btf).map_err(|e| format!("{tracepoint}: {}", message(&e)))
+        }
+        At::Function(function, _) => {
+            let program: &mut FEntry = found(object, name)?;
+            program.load(function, btf).map_err(|e| format!("{function}: {}", message(&e)))
         }
         At::Event(..) => load_event(object, name),
     }
@@ -295,6 +353,7 @@ pub(crate) fn attach(loaded: &mut Loaded, cpus: &[u32]) -> Result<(), String> {
                 let program: &mut BtfTracePoint = found(object, name)?;
                 program.attach().map(drop).map_err(|e| format!("{name}: {}", message(&e)))?;
             }
+            At::Function(..) => {}
             At::Event(event, period) => attach_event(object, name, *event, *period, cpus)?,
         }
     }

@@ -35,6 +35,8 @@ pub(crate) enum At {
     Tracepoint(&'static str),
     /// One that older kernels lack; the constant in C is 1 where it is there.
     TracepointIfAny(&'static str, &'static str),
+    /// The begin of a function of the kernel; the constant in C is 1 where a program can be there.
+    Function(&'static str, &'static str),
     /// A software event with its period, on each CPU.
     Event(SoftwareEvent, u64),
 }

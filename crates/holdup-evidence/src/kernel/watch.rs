@@ -88,6 +88,18 @@ struct Running {
     prepared_ns: Option<u64>,
 }
 
+/// All programs, or all but the account's, with the reason, where the kernel's checker does not take those.
+fn load_most(purpose: &Purpose<'_>) -> Result<(Loaded, Parts, Option<String>), String> {
+    match load::load(purpose) {
+        Err(why) if purpose.parts.has("want_account") => {
+            let less = purpose.parts.without("want_account");
+            let loaded = load::load(&Purpose { parts: &less, ..*purpose }).map_err(|_| why.clone())?;
+            Ok((loaded, less, Some(why)))
+        }
+        loaded => Ok((loaded?, purpose.parts.clone(), None)),
+    }
+}
+
 impl Watch {
     /// Loads, attaches and begins to count.
     pub(crate) fn start(context: &CollectContext, parts: &Parts) -> Result<Self, String> {
@@ -105,16 +117,17 @@ impl Watch {
         let versions = Versions::read(context, &roles, |role| wait_event_at[role] != 0);
         let mut off_cpu = OffCpu { period_ns: OFF_CPU_PERIOD_NS, wait_event_at, has_sched_exit: true };
         let samples_faults = parts.has("want_faults") && context.options.samples_faults;
-        let purpose =
-            Purpose { parts, roles: roles.len() as u32, images: &images, cpus, addresses, off_cpu, samples_faults };
-        // A kernel whose checker does not take the account's programs has all others.
-        let less = parts.without("want_account");
-        let (mut loaded, parts, no_account) = match load::load(&purpose) {
-            Err(why) if parts.has("want_account") => {
-                (load::load(&Purpose { parts: &less, ..purpose }).map_err(|_| why.clone())?, &less, Some(why))
-            }
-            loaded => (loaded?, parts, None),
+        let purpose = Purpose {
+            parts,
+            roles: roles.len() as u32,
+            images: &images,
+            cpus,
+            addresses,
+            off_cpu,
+            samples_faults,
+            may_be_at_tracepoint: load::may_be_at_tracepoint(&context.host),
         };
+        let (mut loaded, parts, no_account) = load_most(&purpose)?;
         off_cpu.has_sched_exit = loaded.has_sched_exit;
         fill(&mut loaded.object, &images)?;
         let lookup = Lookup { context, roles: &roles, images: &images, wait_event_at, backend_type_at };
@@ -149,7 +162,7 @@ impl Watch {
             shards,
             notes,
             off_cpu,
-            parts: parts.clone(),
+            parts,
             roles,
             images,
             versions: Arc::new(versions),

@@ -29,7 +29,7 @@ pub(super) struct Followers {
     stands: Vec<bool>,
     /// By task: what it does later, once others sleep.
     later: Vec<VecDeque<Later>>,
-    /// By task: where what it does later ends, and where it goes on then.
+    /// By task: where what it does later ends, and where it continues then.
     back: Vec<Option<(u32, u32)>>,
 }
 

@@ -253,7 +253,7 @@ fn files(plan: &Plan) -> Result<Vec<(PathBuf, PathBuf)>, Problem> {
 /// Whether a file at this place in an image is seen in the guest.
 fn is_seen(what: &str, there: &Path) -> Result<(), Problem> {
     let Some(mounted) = holdup_guest::init::covers(there) else { return Ok(()) };
-    let why = format!("a guest has a {mounted} of its own, in which it is not");
+    let why = format!("a guest has its own {mounted}, without it");
     Err(Problem::usage(format!("{what} {}", there.display()), why).hint("put the file into another folder"))
 }
 
@@ -341,6 +341,6 @@ mod tests {
         let pair = |name: &str| (PathBuf::from(name), PathBuf::from(name));
         assert_eq!(of("\"/srv/b.xml\", \"/srv/a.xml\""), Ok(vec![pair("/srv/a.xml"), pair("/srv/b.xml")]));
         let said = of("\"/srv/a.xml\", \"/tmp/b.xml\"").unwrap_err().to_string();
-        assert!(said.contains("profile /tmp/b.xml: a guest has a /tmp of its own"), "{said}");
+        assert!(said.contains("profile /tmp/b.xml: a guest has its own /tmp"), "{said}");
     }
 }

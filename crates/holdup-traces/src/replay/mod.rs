@@ -386,7 +386,7 @@ impl Reduction {
     }
 
     /// What a trace does not show is what a task would have waited for, and found done. Of two tasks that have to do with each other
-    /// alone, one that wakes the other up again without having slept goes on only when the other one sleeps, as it did in the trace. A
+    /// alone, one that wakes the other up again without having slept continues only when the other one sleeps, as it did in the trace. A
     /// task that wakes several such ones does first what is for those that sleep.
     fn order_answers(&mut self) {
         let partners = self.partners();
@@ -465,10 +465,8 @@ fn wakes_in_turn(steps: &mut [ReplayStep], partner: u32) {
     let mut has_woken = false;
     for step in steps {
         match *step {
-            ReplayStep::Wake(other) if other == partner => {
-                if std::mem::replace(&mut has_woken, true) {
-                    *step = ReplayStep::WakeAsleep(other);
-                }
+            ReplayStep::Wake(other) if other == partner && std::mem::replace(&mut has_woken, true) => {
+                *step = ReplayStep::WakeAsleep(other);
             }
             ReplayStep::Wait => has_woken = false,
             _ => {}

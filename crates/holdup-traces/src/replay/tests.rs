@@ -237,16 +237,15 @@ fn a_task_on_a_cpu_to_which_no_switch_was_seen_has_run_since_it_was_woken() {
 fn of_two_tasks_alone_one_that_found_its_answer_done_goes_on_when_the_other_one_sleeps() {
     let round = |at: u64, a_sleeps: bool| {
         let mut events = vec![waking(at, 0, 2, Some(1))];
-        match a_sleeps {
-            true => events.extend([
+        if a_sleeps {
+            events.extend([
                 switch(at + 1, 0, 1, Left::Sleeping, 2),
                 waking(at + 5, 0, 1, Some(2)),
                 switch(at + 6, 0, 2, Left::Sleeping, 1),
-            ]),
+            ]);
+        } else {
             // b is faster than a, which is preempted.
-            false => {
-                events.extend([switch(at + 1, 0, 1, Left::UserBoundary, 2), switch(at + 6, 0, 2, Left::Sleeping, 1)])
-            }
+            events.extend([switch(at + 1, 0, 1, Left::UserBoundary, 2), switch(at + 6, 0, 2, Left::Sleeping, 1)]);
         }
         events
     };

@@ -18,8 +18,9 @@ static META: Meta = Meta {
            start. The state that a task left the CPU in: sleeping, blocked (uninterruptible), at the user boundary (R), in \
            the kernel (R+), throttled by its cgroup, exited. The cause, for a runnable one: preempted for a task that \
            woke up, at the end of its slice, because a lazy request was promoted at the tick while it was in the kernel, \
-           by a higher class, throttled, other (sched_yield, a change of affinity, cond_resched without a request). From \
-           6.18 on the cause comes from sched_set_need_resched, when the task was asked to leave; before, it is inferred \
+           by a higher class, throttled, other (sched_yield, a change of affinity, cond_resched without a request). The cause \
+           comes from when the task was asked to leave, which a program at __resched_curr sees (from 6.13 on, where the \
+           kernel lets a program be at a function); else it is inferred \
            from how much of its slice the task had run, and `causes_inferred` says so. Whether a wake-up asks or the code that \
            charges time (a slice is over) is seen on the kernel's stack: on all of it at first, then in two words of it, which \
            are checked against the whole stack for one request in 64; mistakes are counted in a note.\n\n\
@@ -32,6 +33,7 @@ static META: Meta = Meta {
            Needs root (or CAP_BPF and CAP_PERFMON) and a kernel with BTF, 5.15 or later.",
     references: &[
         "kernel/sched/core.c:__schedule, trace_sched_switch; __resched_curr, trace_sched_set_need_resched_tp (v6.18)",
+        "kernel/rcu/tree_plugin.h:rcu_read_unlock_special; kernel/trace/bpf_trace.c:__bpf_trace_run (v7.2)",
         "kernel/sched/core.c:ttwu_do_wakeup, trace_sched_wakeup; wakeup_preempt, rq_clock_skip_update (v6.18)",
         "kernel/sched/fair.c:update_deadline, update_curr; throttle_cfs_rq_work (v6.18)",
     ],

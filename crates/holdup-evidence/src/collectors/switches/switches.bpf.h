@@ -31,16 +31,16 @@ struct {
 	__type(value, u32);
 } in_tick SEC(".maps");
 
-/* Frames between this program and its cause: the program, the tracepoint's two, __resched_curr, resched_curr_lazy. */
+/* Frames between this program and its cause: the program, its trampoline, __resched_curr, resched_curr_lazy. */
 #define ASKING_FRAMES 7
 
 /* Where the call from that code left its return address: within this part of the stack from the program's context
- * on, which lies in the frame of bpf_trace_run. Read in chunks. */
+ * on, which lies in the frame of its trampoline. Read in chunks. */
 #define ASKING_BYTES 768
 #define ASKING_CHUNK 16
 
 /* Where in this part, as far as that is known: the frames up to there are the same for all that ask, until another program is attached
- * to the tracepoint. To follow the stack takes some microseconds, in the way of the task that was woken; to look at two words a
+ * to the function. To follow the stack takes some microseconds, in the way of the task that was woken; to look at two words a
  * tenth of that. */
 struct asking {
 	/* The return address below it, in the code that asks, which shows that the frames are the same. */
@@ -169,36 +169,75 @@ INLINE u32 is_charged(u64 *ctx, struct task_struct *task)
 	return !!from;
 }
 
-/* sched_set_need_resched(tsk, cpu, tif): the task is asked to leave. In the waker's context, or in the tick. */
-INLINE int asked_to_leave(u64 *ctx)
-{
-	struct task_struct *task = (void *)ctx[0];
-	u32 zero = 0, *tick;
-	struct task_state *state;
-	u8 flag = ctx[2];
+/* Why the task on a CPU is asked to leave, by CPU. Its run queue is locked whenever this is read or written. */
+struct asked {
+	/* The task; 0 for none. */
+	u32 pid;
+	u8 cause;
+	u8 flag;
+	u8 is_promoted;
+	u8 unused;
+};
 
-	if (!task->pid)
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct asked);
+} asked_on SEC(".maps");
+
+/* NULL where this task was not asked. */
+INLINE struct asked *asked_of(u32 cpu, struct task_struct *task)
+{
+	struct asked *asked = has_resched ? bpf_map_lookup_elem(&asked_on, &cpu) : NULL;
+
+	return asked && asked->pid == (u32)task->pid ? asked : NULL;
+}
+
+INLINE void comes_unasked(u32 cpu)
+{
+	struct asked *asked = has_resched ? bpf_map_lookup_elem(&asked_on, &cpu) : NULL;
+
+	if (asked)
+		asked->pid = 0;
+}
+
+INLINE int asks(u64 *ctx, struct task_struct *task, u32 cpu, u8 flag)
+{
+	u32 zero = 0, pid = task->pid, *tick;
+	struct asked *asked = bpf_map_lookup_elem(&asked_on, &cpu);
+
+	if (!pid || !asked)
 		return 0;
-	state = state_of(task);
-	if (!state)
-		return 0;
-	if (state->asked != NOT_ASKED) {
-		/* Asked again with another flag: the lazy request was still there at a tick, and now it counts in the kernel
-		 * as well (core.c:sched_tick). */
-		if (flag != state->asked_flag)
-			state->is_promoted = 1;
+	if (asked->pid == pid) {
+		/* Asked again for good: the lazy request, whose flag has the higher number on each architecture, was still there
+		 * at a tick, and now it counts in the kernel as well (core.c:sched_tick). */
+		if (flag < asked->flag)
+			asked->is_promoted = 1;
 		return 0;
 	}
 	tick = bpf_map_lookup_elem(&in_tick, &zero);
-	state->asked = (tick && *tick) || is_charged(ctx, task) ? CAUSE_SLICE : CAUSE_WAKEUP;
-	state->asked_flag = flag;
+	asked->pid = pid;
+	asked->cause = (tick && *tick) || is_charged(ctx, task) ? CAUSE_SLICE : CAUSE_WAKEUP;
+	asked->flag = flag;
+	asked->is_promoted = 0;
 	return 0;
 }
 
+/* __resched_curr(rq, tif): the task on that CPU is asked to leave, in the waker's context, or in the tick. */
+SEC("fentry/__resched_curr")
+int asked_to_leave(u64 *ctx)
+{
+	struct rq *rq = (void *)ctx[0];
+
+	return asks(ctx, rq->curr, rq->cpu, ctx[1]);
+}
+
+/* sched_set_need_resched(tsk, cpu, tif), where no program can be at the function (load.rs:may_be_at_tracepoint). */
 SEC("tp_btf/sched_set_need_resched")
 int set_need_resched(u64 *ctx)
 {
-	return asked_to_leave(ctx);
+	return asks(ctx, (void *)ctx[0], ctx[1], ctx[2]);
 }
 
 /* hrtimer_expire_entry(timer, now) and hrtimer_expire_exit(timer): the tick is a timer with its own function. fentry
@@ -228,20 +267,20 @@ int timer_ends(u64 *ctx)
 }
 
 /* Why `prev`, which is runnable, gives way to `next`. */
-INLINE u32 cause_of(struct task_state *state, struct task_struct *prev, struct task_struct *next, u64 now, struct counts *c)
+INLINE u32 cause_of(struct task_state *state, struct asked *asked, struct task_struct *prev, struct task_struct *next, u64 now, struct counts *c)
 {
 	if (state->out_state == OUT_THROTTLED)
 		return CAUSE_THROTTLED;
 	if (next->pid && next->prio < MAX_RT_PRIO && prev->prio >= next->prio)
 		return CAUSE_CLASS;
-	if (has_need_resched) {
-		if (state->asked == NOT_ASKED)
+	if (has_resched) {
+		if (!asked)
 			return CAUSE_OTHER;
-		if (state->out_state == OUT_KERNEL && state->is_promoted)
+		if (state->out_state == OUT_KERNEL && asked->is_promoted)
 			return CAUSE_PROMOTED;
-		return state->asked;
+		return asked->cause;
 	}
-	/* Without the tracepoint: a task that ran for a whole slice was at its end. */
+	/* Without that program: a task that ran for a whole slice was at its end. */
 	add(&c->inferred, 1);
 	if (!next->pid)
 		return CAUSE_OTHER;

@@ -69,9 +69,15 @@ static long (*bpf_seq_write)(void *to, const void *data, u32 bytes) = (void *)12
 #define has_field(field) __builtin_preserve_field_info(field, 2)
 
 struct list_head;
+struct task_struct;
 
 struct cfs_rq {
 	int throttle_count;
+} CORE;
+
+struct rq {
+	struct task_struct *curr;
+	int cpu;
 } CORE;
 
 struct sched_entity {

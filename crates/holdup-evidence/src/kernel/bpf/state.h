@@ -116,14 +116,10 @@ struct task_state {
 	u8 held;
 	u8 context;
 	u8 cause;
-	/* The cause and flag of sched_set_need_resched since the task came to the CPU. */
-	u8 asked;
-	u8 asked_flag;
-	u8 is_promoted;
 	u8 fault_held;
 	u8 fault_is_first;
 	u8 is_kernel_worker;
-	u8 unused[2];
+	u8 unused[5];
 	char by[COMM];
 	/* The weight in a profile of the time off the CPU that just ended, and its length. */
 	u64 sample_weight_ns;
@@ -167,7 +163,6 @@ struct task_state {
 enum image_number { IMAGE_NONE = 0 };
 SHARED(enum, image_number);
 #define IMAGE_UNKNOWN 0xffffffff
-#define NOT_ASKED 0xff
 
 /* Counts of one shard, each a u64 (layout.rs adds them as such). */
 struct counts {
@@ -263,8 +258,8 @@ const volatile u32 want_tasks = 0;
 const volatile u32 has_sched_exit = 0;
 /* Since 5.18 the tracepoint gives the state that __schedule saw. */
 const volatile u32 switch_has_state = 0;
-/* Since 6.18 sched_set_need_resched shows why a task is asked to leave. */
-const volatile u32 has_need_resched = 0;
+/* Whether a program at __resched_curr sees why a task is asked to leave. */
+const volatile u32 has_resched = 0;
 /* The function of the timer that is the tick (time/tick-sched.c:tick_nohz_handler). */
 const volatile u64 tick_function = 1;
 /* The code that charges a task for its time (sched/fair.c:update_curr); begin 0 where it is not known. */

@@ -56,7 +56,7 @@ INLINE void leaves(u64 *ctx, struct task_struct *prev, struct task_struct *next,
 	if (want_stacks && !has_sched_exit && is_counted && out_state != OUT_EXITED)
 		stack_leaves(ctx, prev, state, before, now, c);
 	if (is_counted && (out_state == OUT_USER || out_state == OUT_KERNEL || out_state == OUT_THROTTLED)) {
-		state->cause = cause_of(state, prev, next, now, c);
+		state->cause = cause_of(state, asked_of(bpf_get_smp_processor_id(), prev), prev, next, now, c);
 		add(one_of(c->cause[role], state->cause, CAUSES), 1);
 		bpf_probe_read_kernel(state->by, COMM, next->comm);
 	}
@@ -126,8 +126,7 @@ INLINE void arrives(u64 *ctx, struct task_struct *prev, struct task_struct *next
 		residual_arrives(state, now);
 	state->cpu = cpu;
 	state->on_since_ns = now;
-	state->asked = NOT_ASKED;
-	state->is_promoted = 0;
+	comes_unasked(cpu);
 }
 
 INLINE int wakes(u64 *ctx)
@@ -222,7 +221,6 @@ INLINE struct task_state *begin_watching(u32 maker, struct task_struct *task, u3
 	new->out_state = OUT_EXITED;
 	new->held = NEITHER;
 	new->fault_held = NEITHER;
-	new->asked = NOT_ASKED;
 	new->is_kernel_worker = is_kernel_worker;
 	state = bpf_task_storage_get(&tasks, task, new, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!state) {
