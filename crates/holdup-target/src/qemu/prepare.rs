@@ -335,7 +335,8 @@ mod tests {
     #[test]
     fn files_of_parameters_come_along_unless_the_guest_would_not_see_them() {
         let of = |axis: &str| {
-            let text = format!("target = \"qemu\"\n[[workload]]\nkind = \"stream\"\nprofile = [{axis}]\n");
+            let stream = "[[workload]]\nkind = \"stream\"\n";
+            let text = format!("target = \"qemu\"\n{stream}profile = [{axis}]\n[set]\nkernel = \"file:/a\"\n");
             files(&crate::checked(&text, holdup_model::Machine { cpus: 2, memory_bytes: 8 << 30 }).0)
         };
         let pair = |name: &str| (PathBuf::from(name), PathBuf::from(name));
