@@ -105,8 +105,8 @@ pub(crate) struct Purpose<'a> {
     pub(crate) off_cpu: OffCpu,
     /// Whether page faults are timed in slices of the time only.
     pub(crate) samples_faults: bool,
-    /// See [`may_be_at_tracepoint`].
-    pub(crate) may_be_at_tracepoint: bool,
+    /// See [`AskedAt::ways`].
+    pub(crate) asked_at: &'static [AskedAt],
 }
 
 /// The programs to load, those that this kernel has tracepoints for, and the constants that say which these are.
@@ -140,14 +140,9 @@ fn programs(purpose: &Purpose<'_>, btf: &Btf, asked_at: AskedAt) -> (Vec<Program
 /// Loads the object with these parts switched on.
 pub(crate) fn load(purpose: &Purpose<'_>) -> Result<Loaded, String> {
     let btf = Btf::from_sys_fs().map_err(|e| message(&e))?;
-    let function = has_function(&btf, "__resched_curr").then_some(AskedAt::Function);
-    let ways = function
-        .into_iter()
-        .chain(purpose.may_be_at_tracepoint.then_some(AskedAt::Tracepoint))
-        .chain([AskedAt::Nowhere]);
     // sched_switch has the previous state as its fourth argument since 5.18, and in kernels that took it back.
     let mut failed = Vec::new();
-    for (asked_at, switch_has_state) in ways.flat_map(|way| [(way, true), (way, false)]) {
+    for (asked_at, switch_has_state) in purpose.asked_at.iter().flat_map(|way| [(*way, true), (*way, false)]) {
         match create(purpose, &btf, switch_has_state, asked_at) {
             Ok(loaded) => return Ok(loaded),
             Err(why) if failed.contains(&why) => {}
@@ -159,19 +154,36 @@ pub(crate) fn load(purpose: &Purpose<'_>) -> Result<Loaded, String> {
 
 /// Where a program sees that a task is asked to leave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum AskedAt {
+pub(crate) enum AskedAt {
     Function,
     Tracepoint,
     Nowhere,
 }
 
-/// Whether a program may be at the tracepoint, which is called in `rcu_read_unlock_special()` too (kernel/rcu/tree_plugin.h,
-/// 7.2): a program at a tracepoint ends with `rcu_read_unlock()` (kernel/trace/bpf_trace.c:__bpf_trace_run), which calls the tracepoint
-/// again, until the stack ends and the kernel panics. That takes a task that was preempted inside the kernel while it read under RCU; a
-/// kernel with PREEMPT_RT did so after seconds.
-pub(crate) fn may_be_at_tracepoint(host: &Host) -> bool {
-    let model = holdup_host::kernel::preemption(host).model;
-    matches!(model.get(), Some(PreemptModel::None | PreemptModel::Voluntary))
+impl AskedAt {
+    /// The ways to be tried on a host, best first.
+    ///
+    /// The tracepoint is called in `rcu_read_unlock_special()` too (kernel/rcu/tree_plugin.h, 7.2), and a program at a tracepoint ends
+    /// with `rcu_read_unlock()` (kernel/trace/bpf_trace.c:__bpf_trace_run), which calls it again, until the stack ends and the kernel
+    /// panics. That takes a task that was preempted inside the kernel while it read under RCU; with PREEMPT_RT it took seconds.
+    pub(crate) fn ways(host: &Host) -> &'static [AskedAt] {
+        let model = holdup_host::kernel::preemption(host).model;
+        let cpus = host.read_text("/proc/cpuinfo").unwrap_or_default();
+        Self::ways_for(model.get().copied(), &cpus)
+    }
+
+    fn ways_for(model: Option<PreemptModel>, cpus: &str) -> &'static [AskedAt] {
+        use AskedAt::{Function, Nowhere, Tracepoint};
+        // To be at a function changes its code, and QEMU then executes what was there before: a guest on emulated CPUs of x86 died
+        // of that more often than the tracepoint ever kills one (docs/journal/2026-11-26-stale-code-in-an-emulator.md).
+        let is_emulated = cpus.contains("QEMU TCG CPU");
+        match model {
+            Some(PreemptModel::Rt) if is_emulated => &[Nowhere],
+            Some(_) if is_emulated => &[Tracepoint, Nowhere],
+            Some(PreemptModel::None | PreemptModel::Voluntary) => &[Function, Tracepoint, Nowhere],
+            _ => &[Function, Nowhere],
+        }
+    }
 }
 
 fn has_function(btf: &Btf, name: &str) -> bool {
@@ -395,6 +407,19 @@ fn attach_event(object: &mut Ebpf, name: &str, event: SoftwareEvent, period: u64
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_program_is_at_the_tracepoint_where_the_kernel_could_panic() {
+        use AskedAt::{Function, Nowhere, Tracepoint};
+        let ways = |model| AskedAt::ways_for(model, "model name : AMD EPYC");
+        assert_eq!(ways(Some(PreemptModel::None)), [Function, Tracepoint, Nowhere]);
+        for model in [Some(PreemptModel::Full), Some(PreemptModel::Lazy), Some(PreemptModel::Rt), None] {
+            assert_eq!(ways(model), [Function, Nowhere], "{model:?}");
+        }
+        let emulated = |model| AskedAt::ways_for(Some(model), "model name\t: QEMU TCG CPU version 2.5+");
+        assert_eq!(emulated(PreemptModel::Lazy), [Tracepoint, Nowhere]);
+        assert_eq!(emulated(PreemptModel::Rt), [Nowhere]);
+    }
 
     #[test]
     fn addresses_are_those_of_the_functions_and_hidden_ones_are_0() {

@@ -4,7 +4,7 @@ use crate::kernel::counts::{self, Account, Maps, Snapshot, WindowCounts};
 use crate::kernel::fault_slices::FaultSlices;
 use crate::kernel::largest::Largest;
 use crate::kernel::layout::{Counts, Entry, Image, ROLES, SectionFilter, Watched};
-use crate::kernel::load::{self, Addresses, Loaded, Purpose, Shards};
+use crate::kernel::load::{self, Addresses, AskedAt, Loaded, Purpose, Shards};
 use crate::kernel::residuals::Following;
 use crate::kernel::stats::{self, Measuring};
 use crate::kernel::table::Images;
@@ -125,7 +125,7 @@ impl Watch {
             addresses,
             off_cpu,
             samples_faults,
-            may_be_at_tracepoint: load::may_be_at_tracepoint(&context.host),
+            asked_at: AskedAt::ways(&context.host),
         };
         let (mut loaded, parts, no_account) = load_most(&purpose)?;
         off_cpu.has_sched_exit = loaded.has_sched_exit;

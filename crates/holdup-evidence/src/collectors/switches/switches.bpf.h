@@ -233,7 +233,7 @@ int asked_to_leave(u64 *ctx)
 	return asks(ctx, rq->curr, rq->cpu, ctx[1]);
 }
 
-/* sched_set_need_resched(tsk, cpu, tif), where no program can be at the function (load.rs:may_be_at_tracepoint). */
+/* sched_set_need_resched(tsk, cpu, tif), where no program can be at the function (load.rs:AskedAt). */
 SEC("tp_btf/sched_set_need_resched")
 int set_need_resched(u64 *ctx)
 {
