@@ -58,10 +58,11 @@ const FIRST: [Program; 2] = [
     Program { name: "executes", at: At::Tracepoint("sched_process_exec") },
 ];
 
-/// Why tasks are asked to leave: at the function that asks, else at its tracepoints; since 6.16 those without a trace event end
-/// in `_tp`.
-const RESCHED: [Program; 3] = [
-    Program { name: "asked_to_leave", at: At::Function("__resched_curr", HAS_RESCHED) },
+/// Why tasks are asked to leave.
+const RESCHED_AT_FUNCTION: [Program; 1] = [Program { name: "asked_to_leave", at: At::Function(RESCHED, HAS_RESCHED) }];
+const RESCHED: &str = "__resched_curr";
+/// Since 6.16 tracepoints without a trace event end in `_tp`.
+const RESCHED_AT_TRACEPOINT: [Program; 2] = [
     Program { name: "set_need_resched", at: At::TracepointIfAny("sched_set_need_resched_tp", HAS_RESCHED) },
     Program { name: "set_need_resched", at: At::TracepointIfAny("sched_set_need_resched", HAS_RESCHED) },
 ];
@@ -113,14 +114,17 @@ pub(crate) struct Purpose<'a> {
 fn programs(purpose: &Purpose<'_>, btf: &Btf, asked_at: AskedAt) -> (Vec<Program>, Vec<&'static str>) {
     let (mut programs, mut constants): (Vec<Program>, Vec<&str>) = (Vec::new(), Vec::new());
     let faults = if purpose.parts.has("want_faults") { arch::fault_begins() } else { &[] };
+    let resched: &[Program] = match asked_at {
+        AskedAt::Function => &RESCHED_AT_FUNCTION,
+        AskedAt::Tracepoint => &RESCHED_AT_TRACEPOINT,
+        AskedAt::Nowhere => &[],
+    };
+    let first = FIRST.into_iter().chain(resched.iter().copied());
     // The ends of faults first: none that is timed ends without.
-    for program in FIRST.into_iter().chain(RESCHED).chain(purpose.parts.programs()).chain(faults.iter().copied()) {
+    for program in first.chain(purpose.parts.programs()).chain(faults.iter().copied()) {
         let needs = match program.at {
-            At::TracepointIfAny(name, HAS_RESCHED) => {
-                Some((asked_at == AskedAt::Tracepoint && has_tracepoint(btf, name), HAS_RESCHED))
-            }
             At::TracepointIfAny(name, constant) => Some((has_tracepoint(btf, name), constant)),
-            At::Function(name, constant) => Some((asked_at == AskedAt::Function && has_function(btf, name), constant)),
+            At::Function(_, constant) => Some((true, constant)),
             At::Tracepoint(_) | At::Event(..) => None,
         };
         match needs {
@@ -142,7 +146,10 @@ pub(crate) fn load(purpose: &Purpose<'_>) -> Result<Loaded, String> {
     let btf = Btf::from_sys_fs().map_err(|e| message(&e))?;
     // sched_switch has the previous state as its fourth argument since 5.18, and in kernels that took it back.
     let mut failed = Vec::new();
-    for (asked_at, switch_has_state) in purpose.asked_at.iter().flat_map(|way| [(*way, true), (*way, false)]) {
+    // The compiler may have put the function into its callers.
+    let has = |way: &&AskedAt| **way != AskedAt::Function || has_function(&btf, RESCHED);
+    let ways = purpose.asked_at.iter().filter(has);
+    for (asked_at, switch_has_state) in ways.flat_map(|way| [(*way, true), (*way, false)]) {
         match create(purpose, &btf, switch_has_state, asked_at) {
             Ok(loaded) => return Ok(loaded),
             Err(why) if failed.contains(&why) => {}

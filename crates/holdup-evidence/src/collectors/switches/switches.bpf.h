@@ -237,7 +237,10 @@ int asked_to_leave(u64 *ctx)
 SEC("tp_btf/sched_set_need_resched")
 int set_need_resched(u64 *ctx)
 {
-	return asks(ctx, (void *)ctx[0], ctx[1], ctx[2]);
+	struct task_struct *task = (void *)ctx[0];
+
+	/* At the function this is not known: the task comes out of the run queue there, which is no key. */
+	return task->pid && state_of(task) ? asks(ctx, task, ctx[1], ctx[2]) : 0;
 }
 
 /* hrtimer_expire_entry(timer, now) and hrtimer_expire_exit(timer): the tick is a timer with its own function. fentry
