@@ -26,6 +26,8 @@ pub enum ReplayStep {
         task: u32,
         /// How many steps.
         steps: u16,
+        /// Whether one of its wake-ups may come before that one sleeps.
+        may_lead: bool,
     },
     /// Sleeps this long, ns: a timer, a device or an interrupt ends that.
     Sleep(u64),

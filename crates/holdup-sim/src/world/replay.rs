@@ -39,12 +39,15 @@ struct Later {
     other: u32,
     begin: u32,
     end: u32,
+    may_lead: bool,
 }
 
 impl Followers {
-    /// Whether a task waits for a wake-up, or needs none any more.
-    fn is_ready(&self, task: usize) -> bool {
-        self.waits[task] || self.next[task] as usize >= self.replay.tasks[task].steps.len()
+    /// Whether a task waits for a wake-up, or needs none any more; with `may_lead` also whether it has none that it has not waited for.
+    fn is_ready(&self, task: usize, may_lead: bool) -> bool {
+        self.waits[task]
+            || may_lead && self.posts[task] == 0
+            || self.next[task] as usize >= self.replay.tasks[task].steps.len()
     }
 
     /// The next step of a task, at the end of its part for another one the first that it had put off and can do now.
@@ -55,8 +58,8 @@ impl Followers {
         let steps = &self.replay.tasks[task].steps;
         let mut step = steps.get(self.next[task] as usize).copied();
         let is_between = matches!(step, None | Some(ReplayStep::For { .. } | ReplayStep::Wait | ReplayStep::Sleep(_)));
-        if is_between && let Some(first) = self.later[task].iter().position(|later| self.is_ready(later.other as usize))
-        {
+        let is_ready = |later: &Later| self.is_ready(later.other as usize, later.may_lead);
+        if is_between && let Some(first) = self.later[task].iter().position(is_ready) {
             let Later { begin, end, .. } = self.later[task].remove(first)?;
             self.back[task] = Some((end, self.next[task]));
             self.next[task] = begin;
@@ -141,7 +144,7 @@ impl World {
                     }
                 }
                 ReplayStep::WakeAsleep(other) => {
-                    if self.is_busy(task, other) {
+                    if self.is_busy(task, other, false) {
                         self.goes_back(task);
                         return self.stands_behind(cpu, task, other);
                     }
@@ -150,9 +153,9 @@ impl World {
                         return;
                     }
                 }
-                ReplayStep::For { task: other, steps } => {
-                    if self.is_busy(task, other) {
-                        self.does_later(task, other, steps);
+                ReplayStep::For { task: other, steps, may_lead } => {
+                    if self.is_busy(task, other, may_lead) {
+                        self.does_later(task, other, (steps, may_lead));
                     }
                 }
                 ReplayStep::Sleep(ns) => {
@@ -166,6 +169,9 @@ impl World {
                         return self.waits(cpu, task);
                     }
                     *posts -= 1;
+                    if *posts == 0 {
+                        self.lets_go_on(cpu, task, false);
+                    }
                     self.counts_phase(task);
                 }
             }
@@ -186,10 +192,10 @@ impl World {
         }
     }
 
-    /// Whether another task neither waits for a wake-up, nor for this task, nor has ended.
-    fn is_busy(&self, task: u32, other: u32) -> bool {
+    /// Whether another task is not ready for a wake-up, and does not wait for this task either.
+    fn is_busy(&self, task: u32, other: u32, may_lead: bool) -> bool {
         let Some(followers) = &self.followers else { return false };
-        !(followers.is_ready(other as usize) || followers.behind[task as usize].contains(&other))
+        !(followers.is_ready(other as usize, may_lead) || followers.behind[task as usize].contains(&other))
     }
 
     /// The other task for which this one has something left to do.
@@ -197,12 +203,12 @@ impl World {
         self.followers.as_ref()?.later[task as usize].front().map(|later| later.other)
     }
 
-    /// The next steps come once the other task waits.
-    fn does_later(&mut self, task: u32, other: u32, steps: u16) {
+    /// The next steps come once the other task is ready for them.
+    fn does_later(&mut self, task: u32, other: u32, (steps, may_lead): (u16, bool)) {
         let Some(followers) = &mut self.followers else { return };
         let begin = followers.next[task as usize];
         let end = begin + u32::from(steps);
-        followers.later[task as usize].push_back(Later { other, begin, end });
+        followers.later[task as usize].push_back(Later { other, begin, end, may_lead });
         followers.next[task as usize] = end;
     }
 
@@ -231,23 +237,31 @@ impl World {
                 behind.push(task);
             }
         }
-        self.lets_go_on(cpu, task);
+        self.lets_go_on(cpu, task, true);
         self.pauses(cpu, task);
     }
 
-    /// Wakes up those that have something to do now that this task waits.
-    fn lets_go_on(&mut self, cpu: u32, task: u32) {
+    /// Wakes up those that have something to do now that this task waits, or no wake-up is left that it has not waited for.
+    fn lets_go_on(&mut self, cpu: u32, task: u32, waits: bool) {
         let Some(followers) = &mut self.followers else { return };
         for other in std::mem::take(&mut followers.behind[task as usize]) {
             let Some(followers) = &mut self.followers else { return };
             let place = other as usize;
-            if !std::mem::take(&mut followers.stands[place]) {
-                let has_part = followers.later[place].iter().any(|later| later.other == task);
-                if !(has_part && std::mem::take(&mut followers.waits[place])) {
+            let stands = &mut followers.stands[place];
+            let is_for = |later: &Later| later.other == task && (waits || later.may_lead);
+            if *stands && waits {
+                *stands = false;
+            } else if !*stands && followers.later[place].iter().any(is_for) {
+                if !std::mem::take(&mut followers.waits[place]) {
                     continue;
                 }
                 // It waits again after that.
                 followers.next[place] -= 1;
+            } else {
+                if !waits {
+                    followers.behind[task as usize].push(other);
+                }
+                continue;
             }
             self.wake(other, Some(cpu));
         }
@@ -303,7 +317,7 @@ impl World {
             replay.is_past_end |= is_cut;
             replay.ended_ns = self.now;
         }
-        self.lets_go_on(cpu, task);
+        self.lets_go_on(cpu, task, true);
         self.ends(cpu, task);
     }
 

@@ -385,34 +385,24 @@ impl Reduction {
         })
     }
 
-    /// What a trace does not show is what a task would have waited for, and found done. Of two tasks that have to do with each other
-    /// alone, one that wakes the other up again without having slept continues only when the other one sleeps, as it did in the trace. A
-    /// task that wakes several such ones does first what is for those that sleep.
+    /// What a trace does not show is what a task would have waited for, and found done, and the wake-up that was none because the other
+    /// task was awake. Of two tasks that have to do with each other alone, one that wakes the other up again without having slept
+    /// continues only when the other one sleeps, as it did in the trace. A task that wakes several does first what is for those that sleep;
+    /// what is for one that others wake too may come one wake-up earlier, as a message may lie in a queue.
     fn order_answers(&mut self) {
-        let partners = self.partners();
+        let partners: Vec<_> = self.tasks.iter().map(|task| partner(&task.replayed.steps)).collect();
+        let is_partner = |of: u32, place| partners[of as usize] == Some(place);
         for (place, task) in (0..).zip(&mut self.tasks) {
             let steps = &mut task.replayed.steps;
-            match partners.get(&place).filter(|partner| partners.get(partner) == Some(&place)) {
-                Some(&partner) => wakes_in_turn(steps, partner),
-                None => wakes_who_waits(steps, |other| partners.get(&other) == Some(&place)),
+            let partner = partners[place as usize];
+            match partner.filter(|partner| is_partner(*partner, place)) {
+                Some(partner) => wakes_in_turn(steps, partner),
+                None => wakes_who_waits(steps, |other| match is_partner(other, place) {
+                    true => Some(false),
+                    false => partner.is_none().then_some(true),
+                }),
             }
         }
-    }
-
-    /// By task: the one that nine of ten of its wake-ups are for.
-    fn partners(&self) -> BTreeMap<u32, u32> {
-        let partner = |task: &Task| {
-            let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
-            for step in &task.replayed.steps {
-                if let ReplayStep::Wake(other) = step {
-                    *counts.entry(*other).or_default() += 1;
-                }
-            }
-            let all: usize = counts.values().sum();
-            let (other, most) = counts.into_iter().max_by_key(|(_, count)| *count)?;
-            (most * 10 >= all * 9).then_some(other)
-        };
-        (0..).zip(&self.tasks).filter_map(|(place, task)| Some((place, partner(task)?))).collect()
     }
 
     /// What is not known, in sentences.
@@ -460,6 +450,19 @@ impl Reduction {
     }
 }
 
+/// The one that nine of ten of its wake-ups are for.
+fn partner(steps: &[ReplayStep]) -> Option<u32> {
+    let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
+    for step in steps {
+        if let ReplayStep::Wake(other) = step {
+            *counts.entry(*other).or_default() += 1;
+        }
+    }
+    let all: usize = counts.values().sum();
+    let (other, most) = counts.into_iter().max_by_key(|(_, count)| *count)?;
+    (most * 10 >= all * 9).then_some(other)
+}
+
 /// The second of two wake-ups of a partner without a sleep between them comes once it sleeps.
 fn wakes_in_turn(steps: &mut [ReplayStep], partner: u32) {
     let mut has_woken = false;
@@ -474,19 +477,18 @@ fn wakes_in_turn(steps: &mut [ReplayStep], partner: u32) {
     }
 }
 
-/// What a task does before each wake-up of one of these is for that one.
-fn wakes_who_waits(steps: &mut Vec<ReplayStep>, is_one: impl Fn(u32) -> bool) {
-    if !steps.iter().any(|step| matches!(step, ReplayStep::Wake(other) if is_one(*other))) {
-        return;
-    }
+/// What a task does before each wake-up of one of these is for that one, and may lead it or not.
+fn wakes_who_waits(steps: &mut Vec<ReplayStep>, may_lead: impl Fn(u32) -> Option<bool>) {
     let mut ordered = Vec::with_capacity(steps.len());
     let mut begin = 0;
     for &step in steps.iter() {
         ordered.push(step);
         match step {
-            ReplayStep::Wake(other) if is_one(other) => {
-                let count = u16::try_from(ordered.len() - begin).unwrap_or(1);
-                ordered.insert(ordered.len() - usize::from(count), ReplayStep::For { task: other, steps: count });
+            ReplayStep::Wake(task) => {
+                if let Some(may_lead) = may_lead(task) {
+                    let steps = u16::try_from(ordered.len() - begin).unwrap_or(1);
+                    ordered.insert(ordered.len() - usize::from(steps), ReplayStep::For { task, steps, may_lead });
+                }
                 begin = ordered.len();
             }
             ReplayStep::Run { .. } | ReplayStep::Return => {}

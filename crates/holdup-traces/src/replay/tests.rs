@@ -38,7 +38,10 @@ fn shown(replay: &Replay) -> Vec<String> {
         ReplayStep::Return => "return".to_owned(),
         ReplayStep::Wake(task) => format!("wake {}", replay.tasks[*task as usize].name),
         ReplayStep::WakeAsleep(task) => format!("wake {} once it sleeps", replay.tasks[*task as usize].name),
-        ReplayStep::For { task, steps } => format!("for {} {steps}", replay.tasks[*task as usize].name),
+        ReplayStep::For { task, steps, may_lead } => {
+            let name = &replay.tasks[*task as usize].name;
+            format!("{} {name} {steps}", if *may_lead { "soon for" } else { "for" })
+        }
         ReplayStep::Sleep(ns) => format!("sleep {}", ns / US),
         ReplayStep::Wait => "wait".to_owned(),
     };
@@ -106,7 +109,7 @@ fn a_task_that_another_one_makes_begins_there() {
     assert_eq!(
         shown(&replay(&events)),
         [
-            "a, at 0: run 10 (1), wake b, run 10 (0), sleep 20, run 5 (1), wake b, run 5 (0)",
+            "a, at 0: soon for b 2, run 10 (1), wake b, run 10 (0), sleep 20, soon for b 2, run 5 (1), wake b, run 5 (0)",
             "b, new, woken: run 10 (1)",
             "b, new, woken: run 20 (1)",
         ]
@@ -186,7 +189,7 @@ fn phases_are_cut_where_events_were_lost_and_no_relation_leads_into_the_gap() {
         [
             "a, at 0: run 10 (1), wait, run 10 (1)",
             // It was first seen when it came to its CPU, and events are missing: it does not begin before.
-            "b, at 10: run 10 (1), wake c, sleep 80, run 10 (1), wake a, run 10 (0)",
+            "b, at 10: soon for c 2, run 10 (1), wake c, sleep 80, soon for a 2, run 10 (1), wake a, run 10 (0)",
             // It came to its CPU at an unknown time after the last event before.
             "c, woken: run 70 (1)",
         ]
@@ -256,12 +259,14 @@ fn of_two_tasks_alone_one_that_found_its_answer_done_goes_on_when_the_other_one_
         shown(&replay)[0],
         "a, at 0: run 10 (1), wake b, run 5 (1), wake b once it sleeps, run 1 (0), wait, run 4 (1), wake b, run 1 (0), wait"
     );
-    // A third task that a wakes up as often makes b one of several: what a does for b can wait, and what it does for c cannot.
+    // A third task that a wakes up as often makes b one of several: what a does for b can wait until b sleeps. c wakes nobody: what a
+    // does for it may come one wake-up before that.
     let third = (0..4).flat_map(|n| [waking(40 + 4 * n, 0, 3, Some(1)), switch(41 + 4 * n, 1, 3, Left::Sleeping, 0)]);
     assert_eq!(
         shown(&self::replay(&events.into_iter().chain(third).collect::<Vec<_>>()))[0],
         "a, at 0: for b 2, run 10 (1), wake b, for b 2, run 5 (1), wake b, run 1 (0), wait, for b 2, run 4 (1), wake b, \
-         run 1 (0), wait, run 4 (1), wake c, run 4 (0), wake c, run 4 (0), wake c, run 4 (0), wake c, run 1 (0)"
+         run 1 (0), wait, soon for c 2, run 4 (1), wake c, soon for c 2, run 4 (0), wake c, soon for c 2, run 4 (0), wake c, \
+         soon for c 2, run 4 (0), wake c, run 1 (0)"
     );
 }
 
