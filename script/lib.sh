@@ -263,7 +263,7 @@ static_flags() {
 build_holdup() {
     static_flags "${2:-}"
     # An explicit target keeps the flags away from build scripts and procedural macros.
-    cargo build --locked --profile "$1" --package holdup --target "$triple" --config "target.$triple.rustflags=[$flags]" >&2
+    cargo build --locked --profile "$1" --package holdup --target "$triple" --config "target.$triple.rustflags=[$flags]" >&2 || return
     case $1 in dev) folder=debug ;; *) folder=$1 ;; esac
     printf '%s\n' "${CARGO_TARGET_DIR:-target}/$triple/$folder/holdup"
 }
