@@ -7,7 +7,7 @@ use super::{IDLE, Load, Mode, Segment, World};
 use crate::program::{MarkId, Preemption};
 use crate::stats::{ReplayStats, SwitchOut};
 use holdup_model::{Replay, ReplayStep, SparseHistogram, TaskBegin};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// The mark that counts what tasks ran between two sleeps.
@@ -27,8 +27,8 @@ pub(super) struct Followers {
     behind: Vec<Vec<u32>>,
     /// By task: whether it does nothing until then.
     stands: Vec<bool>,
-    /// By task: what it does later, once others sleep.
-    later: Vec<VecDeque<Later>>,
+    /// By task: what it does later, by the task that is not ready for it.
+    later: Vec<BTreeMap<u32, VecDeque<Later>>>,
     /// By task: where what it does later ends, and where it continues then.
     back: Vec<Option<(u32, u32)>>,
 }
@@ -36,7 +36,6 @@ pub(super) struct Followers {
 /// Steps of a task for another one.
 #[derive(Debug, Clone, Copy)]
 struct Later {
-    other: u32,
     begin: u32,
     end: u32,
     may_lead: bool,
@@ -58,9 +57,7 @@ impl Followers {
         let steps = &self.replay.tasks[task].steps;
         let mut step = steps.get(self.next[task] as usize).copied();
         let is_between = matches!(step, None | Some(ReplayStep::For { .. } | ReplayStep::Wait | ReplayStep::Sleep(_)));
-        let is_ready = |later: &Later| self.is_ready(later.other as usize, later.may_lead);
-        if is_between && let Some(first) = self.later[task].iter().position(is_ready) {
-            let Later { begin, end, .. } = self.later[task].remove(first)?;
+        if is_between && let Some(Later { begin, end, .. }) = self.take_later(task) {
             self.back[task] = Some((end, self.next[task]));
             self.next[task] = begin;
             step = self.replay.tasks[task].steps.get(begin as usize).copied();
@@ -69,6 +66,19 @@ impl Followers {
             self.next[task] += 1;
         }
         step
+    }
+
+    /// The first of what a task has put off that another one is ready for.
+    fn take_later(&mut self, task: usize) -> Option<Later> {
+        let firsts = self.later[task].iter().filter_map(|(other, parts)| Some((*other, *parts.front()?)));
+        let ready = firsts.filter(|(other, first)| self.is_ready(*other as usize, first.may_lead));
+        let (other, first) = ready.min_by_key(|(_, first)| first.begin)?;
+        let parts = self.later[task].get_mut(&other)?;
+        parts.pop_front();
+        if parts.is_empty() {
+            self.later[task].remove(&other);
+        }
+        Some(first)
     }
 }
 
@@ -101,7 +111,7 @@ impl World {
             waits,
             behind: vec![Vec::new(); count],
             stands: vec![false; count],
-            later: vec![VecDeque::new(); count],
+            later: vec![BTreeMap::new(); count],
             back: vec![None; count],
         }));
     }
@@ -200,7 +210,9 @@ impl World {
 
     /// The other task for which this one has something left to do.
     fn is_behind(&self, task: u32) -> Option<u32> {
-        self.followers.as_ref()?.later[task as usize].front().map(|later| later.other)
+        let later = &self.followers.as_ref()?.later[task as usize];
+        let firsts = later.iter().filter_map(|(other, parts)| Some((parts.front()?.begin, *other)));
+        firsts.min().map(|(_, other)| other)
     }
 
     /// The next steps come once the other task is ready for them.
@@ -208,7 +220,7 @@ impl World {
         let Some(followers) = &mut self.followers else { return };
         let begin = followers.next[task as usize];
         let end = begin + u32::from(steps);
-        followers.later[task as usize].push_back(Later { other, begin, end, may_lead });
+        followers.later[task as usize].entry(other).or_default().push_back(Later { begin, end, may_lead });
         followers.next[task as usize] = end;
     }
 
@@ -231,8 +243,8 @@ impl World {
     fn waits(&mut self, cpu: u32, task: u32) {
         let Some(followers) = &mut self.followers else { return };
         followers.waits[task as usize] = true;
-        for later in &followers.later[task as usize] {
-            let behind = &mut followers.behind[later.other as usize];
+        for other in followers.later[task as usize].keys() {
+            let behind = &mut followers.behind[*other as usize];
             if !behind.contains(&task) {
                 behind.push(task);
             }
@@ -248,10 +260,10 @@ impl World {
             let Some(followers) = &mut self.followers else { return };
             let place = other as usize;
             let stands = &mut followers.stands[place];
-            let is_for = |later: &Later| later.other == task && (waits || later.may_lead);
+            let first = followers.later[place].get(&task).and_then(VecDeque::front);
             if *stands && waits {
                 *stands = false;
-            } else if !*stands && followers.later[place].iter().any(is_for) {
+            } else if !*stands && first.is_some_and(|first| waits || first.may_lead) {
                 if !std::mem::take(&mut followers.waits[place]) {
                     continue;
                 }
