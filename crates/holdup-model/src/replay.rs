@@ -26,7 +26,7 @@ pub enum ReplayStep {
         task: u32,
         /// How many steps.
         steps: u16,
-        /// Whether one of its wake-ups may come before that one sleeps.
+        /// Whether they may also be done before that one sleeps, while it has no wake-up that it has not waited for.
         may_lead: bool,
     },
     /// Sleeps this long, ns: a timer, a device or an interrupt ends that.

@@ -68,10 +68,14 @@ impl Followers {
         step
     }
 
+    /// What a task has put off: for each other one the first.
+    fn firsts(&self, task: usize) -> impl Iterator<Item = (u32, Later)> {
+        self.later[task].iter().filter_map(|(other, parts)| Some((*other, *parts.front()?)))
+    }
+
     /// The first of what a task has put off that another one is ready for.
     fn take_later(&mut self, task: usize) -> Option<Later> {
-        let firsts = self.later[task].iter().filter_map(|(other, parts)| Some((*other, *parts.front()?)));
-        let ready = firsts.filter(|(other, first)| self.is_ready(*other as usize, first.may_lead));
+        let ready = self.firsts(task).filter(|(other, first)| self.is_ready(*other as usize, first.may_lead));
         let (other, first) = ready.min_by_key(|(_, first)| first.begin)?;
         let parts = self.later[task].get_mut(&other)?;
         parts.pop_front();
@@ -165,7 +169,7 @@ impl World {
                 }
                 ReplayStep::For { task: other, steps, may_lead } => {
                     if self.is_busy(task, other, may_lead) {
-                        self.does_later(task, other, (steps, may_lead));
+                        self.does_later(task, other, steps, may_lead);
                     }
                 }
                 ReplayStep::Sleep(ns) => {
@@ -210,13 +214,12 @@ impl World {
 
     /// The other task for which this one has something left to do.
     fn is_behind(&self, task: u32) -> Option<u32> {
-        let later = &self.followers.as_ref()?.later[task as usize];
-        let firsts = later.iter().filter_map(|(other, parts)| Some((parts.front()?.begin, *other)));
-        firsts.min().map(|(_, other)| other)
+        let firsts = self.followers.as_ref()?.firsts(task as usize);
+        firsts.min_by_key(|(_, first)| first.begin).map(|(other, _)| other)
     }
 
     /// The next steps come once the other task is ready for them.
-    fn does_later(&mut self, task: u32, other: u32, (steps, may_lead): (u16, bool)) {
+    fn does_later(&mut self, task: u32, other: u32, steps: u16, may_lead: bool) {
         let Some(followers) = &mut self.followers else { return };
         let begin = followers.next[task as usize];
         let end = begin + u32::from(steps);

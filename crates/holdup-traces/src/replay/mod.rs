@@ -477,8 +477,11 @@ fn wakes_in_turn(steps: &mut [ReplayStep], partner: u32) {
     }
 }
 
-/// What a task does before each wake-up of one of these is for that one, and may lead it or not.
+/// What a task does before each wake-up of one of these is for that one, and may lead it or not; with `None` it keeps its place.
 fn wakes_who_waits(steps: &mut Vec<ReplayStep>, may_lead: impl Fn(u32) -> Option<bool>) {
+    if !steps.iter().any(|step| matches!(step, ReplayStep::Wake(task) if may_lead(*task).is_some())) {
+        return;
+    }
     let mut ordered = Vec::with_capacity(steps.len());
     let mut begin = 0;
     for &step in steps.iter() {
