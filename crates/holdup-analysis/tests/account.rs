@@ -1,7 +1,6 @@
 //! The account of an arm: states that add up, small ones as one, and nothing where there is nothing.
 
-mod common;
-
+use crate::common;
 use common::story::{Story, bundle, cause, only};
 use common::with_account;
 use holdup_analysis::{analyse, compare_arms, explain};

@@ -1,8 +1,6 @@
 //! Each case over hosts that differ in one thing: it names what hits, clears what does not, and leaves open what is
 //! not known.
 
-#![allow(clippy::unwrap_used, reason = "test code")]
-
 use Exposure::{Exposed, NotExposed, Undecided};
 use holdup_analysis::{check, impossible, overall};
 use holdup_model::survey::*;

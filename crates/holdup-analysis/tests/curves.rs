@@ -1,7 +1,6 @@
 //! Curves over clients, and moments at which the host changed: induced, and withheld.
 
-mod common;
-
+use crate::common;
 use common::{Maker, text};
 use holdup_analysis::analyse;
 use holdup_model::outcome::FindingVerdict;

@@ -1,7 +1,6 @@
 //! Each cause is named when it is there, not named when it is not, and undecided when its evidence is missing.
 
-mod common;
-
+use crate::common;
 use common::story::{Story, bundle, cause, only};
 use holdup_analysis::{compare_bundles, explain, explanations};
 use holdup_model::bundle::Ending;

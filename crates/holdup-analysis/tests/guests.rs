@@ -1,7 +1,6 @@
 //! Runs in guests: what the host did to them, boots that were to be alike, and arms that were something else.
 
-mod common;
-
+use crate::common;
 use common::Maker;
 use holdup_analysis::analyse;
 use holdup_model::*;

@@ -1,7 +1,6 @@
 //! Many runs: a change is named where it happened, and steady runs are not accused.
 
-mod common;
-
+use crate::common;
 use common::{Maker, reading};
 use holdup_analysis::history;
 use holdup_model::outcome::FindingVerdict;

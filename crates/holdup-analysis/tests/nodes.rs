@@ -1,7 +1,6 @@
 //! Sessions on the nodes of a cluster: alike, or of several kinds.
 
-mod common;
-
+use crate::common;
 use common::{Maker, reading};
 use holdup_analysis::analyse;
 use holdup_model::*;

@@ -1,7 +1,6 @@
 //! What a reader sees, as snapshots.
 
-mod common;
-
+use crate::common;
 use common::{Maker, reading, text, void};
 use holdup_analysis::{analyse, compare_arms, compare_bundles};
 use holdup_model::bundle::{CollectorState, Ending};

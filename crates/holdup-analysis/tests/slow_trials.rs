@@ -1,7 +1,6 @@
 //! Ground truth of slow trials: they are induced, with a cause or without one, in every arm or in one, or not at all.
 
-mod common;
-
+use crate::common;
 use common::Maker;
 use holdup_analysis::{analyse, compare_arms};
 use holdup_model::outcome::{Contrast, FindingVerdict};

@@ -1,7 +1,6 @@
 //! When a run may stop, and what turns a verdict into none.
 
-mod common;
-
+use crate::common;
 use common::Maker;
 use holdup_analysis::{analyse, is_decided};
 use holdup_model::outcome::Contrast;

@@ -1,7 +1,6 @@
 //! Ground truth: something is induced, or nothing, and the analysis must say so.
 
-mod common;
-
+use crate::common;
 use common::{Maker, text, void};
 use holdup_analysis::analyse;
 use holdup_model::bundle::Ending;

@@ -1,7 +1,6 @@
 //! Damaged bundles and files that are none: a clear problem each, and never fewer trials in silence.
 
-mod common;
-
+use crate::common;
 use common::{sample, write};
 use holdup_model::{BundleData, Problem, Trial};
 use proptest::prelude::*;
@@ -31,7 +30,6 @@ fn said(problem: &Problem, path: &Path) -> String {
     problem.to_string().replace(&folder, "…")
 }
 
-#[test]
 fn files_that_are_no_bundles() {
     let mut table = String::new();
     let mut check = |name: &str, path: &Path| {
@@ -114,7 +112,6 @@ fn judge(bytes: &[u8], verify_sees_it: bool) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-#[test]
 fn a_bundle_cut_anywhere_is_refused_and_says_so() {
     let bytes = &SOUND.1;
     let pages = (0..bytes.len()).step_by(4096);
@@ -125,7 +122,6 @@ fn a_bundle_cut_anywhere_is_refused_and_says_so() {
     }
 }
 
-#[test]
 fn salvage_gives_the_trials_that_are_whole_and_names_the_others() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("a.holdup");
@@ -146,7 +142,6 @@ fn salvage_gives_the_trials_that_are_whole_and_names_the_others() {
     assert!(counts.iter().any(|n| (1..sound.trials.len()).contains(n)), "salvage never gave some of the trials");
 }
 
-#[test]
 fn each_page_lost_is_seen() {
     for page in 0..SOUND.1.len() / 4096 {
         let mut bytes = SOUND.1.clone();
@@ -158,7 +153,6 @@ fn each_page_lost_is_seen() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
 
-    #[test]
     fn flipped_bytes_never_read_as_something_else(
         flips in proptest::collection::vec((0..SOUND.1.len(), 1_u8..), 1..4),
     ) {
@@ -169,7 +163,6 @@ proptest! {
         judge(&bytes, false)?;
     }
 
-    #[test]
     fn flipped_bytes_in_the_tree_of_pages_never_panic(
         flips in proptest::collection::vec((0..SOUND.1.len() / 4096, 0..64_usize, any::<u8>()), 1..6),
     ) {
@@ -200,7 +193,6 @@ fn tampered(sql: &str) -> (Result<BundleData, String>, Vec<String>) {
     (read, lines)
 }
 
-#[test]
 fn each_missing_table_is_named() {
     for table in holdup_bundle::tables() {
         let name = table.name;
@@ -216,7 +208,6 @@ fn each_missing_table_is_named() {
     }
 }
 
-#[test]
 fn changed_rows_are_seen_and_named() {
     let mut table = String::new();
     for sql in [
@@ -262,7 +253,6 @@ fn changed_rows_are_seen_and_named() {
     insta::assert_snapshot!(table);
 }
 
-#[test]
 fn what_others_add_to_the_file_does_no_harm() {
     let (read, lines) = tampered(
         "CREATE TABLE my_notes (text); INSERT INTO my_notes VALUES ('slow day'); CREATE INDEX mine ON trials (arm); \
@@ -270,3 +260,15 @@ fn what_others_add_to_the_file_does_no_harm() {
     );
     assert_eq!(read.as_ref(), Ok(&SOUND.0), "{lines:?}");
 }
+
+holdup_testkit::tests!(
+    files_that_are_no_bundles,
+    a_bundle_cut_anywhere_is_refused_and_says_so,
+    salvage_gives_the_trials_that_are_whole_and_names_the_others,
+    each_page_lost_is_seen,
+    flipped_bytes_never_read_as_something_else,
+    flipped_bytes_in_the_tree_of_pages_never_panic,
+    each_missing_table_is_named,
+    changed_rows_are_seen_and_named,
+    what_others_add_to_the_file_does_no_harm
+);

@@ -1,7 +1,6 @@
 //! The bundles of every schema version open for ever, and the page of the schema says what the schema is.
 
-mod common;
-
+use crate::common;
 use common::sample;
 use holdup_model::BundleData;
 use rusqlite::{Connection, OpenFlags};
@@ -22,8 +21,6 @@ fn page() -> PathBuf {
 
 /// Makes the fixture of the present schema: `cargo test -p holdup-bundle --test for_ever -- --ignored`.
 /// It stays as it is once a version is released.
-#[test]
-#[ignore = "writes a file that is kept for ever; run it by hand for a new schema version"]
 fn make_the_fixture() {
     let path = fixture(holdup_bundle::SCHEMA_VERSION);
     std::fs::remove_file(&path).ok();
@@ -42,22 +39,18 @@ fn opened(version: u32) -> BundleData {
     holdup_bundle::read(&path).expect("is read")
 }
 
-#[test]
 fn schema_1_opens_for_ever() {
     assert_eq!(opened(1), common::without_rich_evidence(sample(2)));
 }
 
-#[test]
 fn schema_2_opens_for_ever() {
     assert_eq!(opened(2), common::without_captures(sample(2)));
 }
 
-#[test]
 fn schema_3_opens_for_ever() {
     assert_eq!(opened(3), sample(2));
 }
 
-#[test]
 fn the_present_schema_has_a_fixture() {
     assert_eq!(holdup_bundle::SCHEMA_VERSION, 3, "keep a fixture of the new version, and a test that opens it");
     let db = fixture_db(holdup_bundle::SCHEMA_VERSION);
@@ -72,7 +65,6 @@ fn the_present_schema_has_a_fixture() {
 }
 
 /// A version only adds: what the tables of an older one hold is where it ever was.
-#[test]
 fn no_version_takes_a_column_from_an_older_one() {
     for version in 1..=holdup_bundle::SCHEMA_VERSION {
         let db = fixture_db(version);
@@ -93,7 +85,6 @@ fn no_version_takes_a_column_from_an_older_one() {
     }
 }
 
-#[test]
 fn every_column_says_what_it_holds() {
     let tables = holdup_bundle::tables();
     assert!(tables.len() > 15);
@@ -125,7 +116,6 @@ fn reference() -> String {
     text
 }
 
-#[test]
 fn the_page_of_the_schema_is_current() {
     let page = page();
     let text = std::fs::read_to_string(&page).expect("docs/bundle.md is there");
@@ -138,7 +128,6 @@ fn the_page_of_the_schema_is_current() {
     }
 }
 
-#[test]
 fn the_queries_of_the_page_run() {
     let text = std::fs::read_to_string(page()).expect("docs/bundle.md is there");
     let db = fixture_db(holdup_bundle::SCHEMA_VERSION);
@@ -153,3 +142,5 @@ fn the_queries_of_the_page_run() {
         assert!(!rows.is_empty(), "no rows: {sql}");
     }
 }
+
+holdup_testkit::tests!(schema_1_opens_for_ever, schema_2_opens_for_ever, schema_3_opens_for_ever, the_present_schema_has_a_fixture, no_version_takes_a_column_from_an_older_one, every_column_says_what_it_holds, the_page_of_the_schema_is_current, the_queries_of_the_page_run; by_hand: make_the_fixture);

@@ -1,7 +1,6 @@
 //! All that is measured is read as it was written.
 
-mod common;
-
+use crate::common;
 use common::{sample, write};
 use holdup_model::bundle::{BundleData, CollectorState, Ending};
 use holdup_model::captures::{
@@ -278,7 +277,6 @@ fn data() -> impl Strategy<Value = BundleData> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
 
-    #[test]
     fn what_is_written_is_read(data in data()) {
         let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir())?;
         let path = folder.path().join("a.holdup");
@@ -289,3 +287,5 @@ proptest! {
         prop_assert_eq!((&salvaged, damage), (&data, Vec::new()));
     }
 }
+
+holdup_testkit::tests!(what_is_written_is_read);

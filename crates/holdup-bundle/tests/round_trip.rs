@@ -1,13 +1,11 @@
 //! What is written is what is read.
 
-mod common;
-
+use crate::common;
 use common::{create, names, next_trial, sample, write};
 use holdup_model::bundle::Ending;
 use holdup_model::{Measured, Measurement, ProblemKind};
 use std::path::Path;
 
-#[test]
 fn a_bundle_reads_back_as_it_was_written() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("a.holdup");
@@ -21,7 +19,6 @@ fn a_bundle_reads_back_as_it_was_written() {
     insta::assert_snapshot!(wholeness.lines.join("\n"));
 }
 
-#[test]
 fn a_copy_trial_by_trial_has_the_same_bytes() {
     let folder = tempfile::tempdir().expect("a folder");
     let (path, copy) = (folder.path().join("a.holdup"), folder.path().join("b.holdup"));
@@ -55,7 +52,6 @@ fn a_copy_trial_by_trial_has_the_same_bytes() {
     assert!(reader.trial(reader.trials()).is_err(), "there is none after the last");
 }
 
-#[test]
 fn every_ending_reads_back() {
     let folder = tempfile::tempdir().expect("a folder");
     let endings = [
@@ -75,7 +71,6 @@ fn every_ending_reads_back() {
     }
 }
 
-#[test]
 fn metrics_that_had_another_id_have_that_of_today() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("a.holdup");
@@ -93,7 +88,6 @@ fn metrics_that_had_another_id_have_that_of_today() {
     assert!(read.trials.iter().any(|trial| measured(trial) == 1), "{:?}", read.trials);
 }
 
-#[test]
 fn a_running_bundle_can_be_read_and_stays_writable() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("a.holdup");
@@ -106,7 +100,6 @@ fn a_running_bundle_can_be_read_and_stays_writable() {
     }
 }
 
-#[test]
 fn an_existing_file_is_never_overwritten() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("a.holdup");
@@ -119,13 +112,11 @@ fn an_existing_file_is_never_overwritten() {
     }
 }
 
-#[test]
 fn a_folder_that_is_not_there_is_said() {
     let problem = create(Path::new("/nonexistent/a.holdup"), &sample(1)).err().expect("is refused");
     insta::assert_snapshot!(problem);
 }
 
-#[test]
 fn names_that_sqlite_would_take_for_something_else_are_paths() {
     let folder = tempfile::tempdir().expect("a folder");
     for name in ["file:a?mode=memory", ":memory:", "per%20cent.holdup", "a'b\"c.holdup"] {
@@ -136,7 +127,6 @@ fn names_that_sqlite_would_take_for_something_else_are_paths() {
     assert_eq!(names(folder.path()).len(), 4);
 }
 
-#[test]
 fn a_number_that_is_not_finite_becomes_absent() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("a.holdup");
@@ -153,7 +143,6 @@ fn a_number_that_is_not_finite_becomes_absent() {
     assert_eq!(read.trials[0].evidence[0].items[0].value, absent("-inf"));
 }
 
-#[test]
 fn a_trial_out_of_order_or_of_no_arm_is_refused_and_the_next_one_is_taken() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("a.holdup");
@@ -177,7 +166,6 @@ fn a_trial_out_of_order_or_of_no_arm_is_refused_and_the_next_one_is_taken() {
     assert_eq!(holdup_bundle::read(&path).expect("is read").trials, [immense]);
 }
 
-#[test]
 fn two_hundred_trials_of_twelve_collectors_stay_small() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("a.holdup");
@@ -211,7 +199,6 @@ fn two_hundred_trials_of_twelve_collectors_stay_small() {
     assert_eq!((read.trials.len(), &read.trials[199]), (200, &trial));
 }
 
-#[test]
 fn logs_of_guests_are_kept_with_their_size_and_only_of_boots_that_are_planned() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("a.holdup");
@@ -274,7 +261,6 @@ fn rich_trial(trial: &mut holdup_model::Trial, histograms: usize, stacks: usize)
 }
 
 /// An hour of windows of three minutes stays far below 100 MB.
-#[test]
 fn an_hour_of_distributions_and_stacks_stays_small() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("a.holdup");
@@ -294,7 +280,6 @@ fn an_hour_of_distributions_and_stacks_stays_small() {
 
 /// An hour of windows of three minutes with 200 distributions each, as the collectors inside the kernel bring them: 40
 /// buckets in use. Read, they take what is in them, and not the 270 kB of a histogram that counts while it measures.
-#[test]
 fn an_hour_of_distributions_is_read_into_the_memory_of_what_is_in_them() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("a.holdup");
@@ -319,3 +304,20 @@ fn an_hour_of_distributions_is_read_into_the_memory_of_what_is_in_them() {
     assert!(bytes < 10_000_000, "{bytes} bytes");
     assert_eq!(read.trials[0].evidence[1].histograms, trial.evidence[1].histograms);
 }
+
+holdup_testkit::tests!(
+    a_bundle_reads_back_as_it_was_written,
+    a_copy_trial_by_trial_has_the_same_bytes,
+    every_ending_reads_back,
+    metrics_that_had_another_id_have_that_of_today,
+    a_running_bundle_can_be_read_and_stays_writable,
+    an_existing_file_is_never_overwritten,
+    a_folder_that_is_not_there_is_said,
+    names_that_sqlite_would_take_for_something_else_are_paths,
+    a_number_that_is_not_finite_becomes_absent,
+    a_trial_out_of_order_or_of_no_arm_is_refused_and_the_next_one_is_taken,
+    two_hundred_trials_of_twelve_collectors_stay_small,
+    logs_of_guests_are_kept_with_their_size_and_only_of_boots_that_are_planned,
+    an_hour_of_distributions_and_stacks_stays_small,
+    an_hour_of_distributions_is_read_into_the_memory_of_what_is_in_them
+);

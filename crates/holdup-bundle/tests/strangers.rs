@@ -1,9 +1,6 @@
 //! Bundles of other users: nothing beside them is written, opened without need or believed.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
-
-mod common;
-
+use crate::common;
 use common::{names, sample, write};
 use holdup_testkit::ignore;
 use std::fs::{Permissions, set_permissions};

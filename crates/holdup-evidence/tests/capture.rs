@@ -1,7 +1,5 @@
 //! What the collector `capture` sees of connections of this process.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
-
 use holdup_evidence::{CollectContext, Subject, find};
 use holdup_host::Host;
 use holdup_model::captures::PointKind;
@@ -111,7 +109,9 @@ fn a_receiver_that_does_not_read_is_named_and_the_kernel_agrees() {
 }
 
 holdup_testkit::tests!(
+    alone:
     tcp_info_of_a_socket_is_reported,
-    a_transfer_is_counted_once_and_without_trouble,
+    a_transfer_is_counted_once_and_without_trouble;
+    truth:
     a_receiver_that_does_not_read_is_named_and_the_kernel_agrees
 );

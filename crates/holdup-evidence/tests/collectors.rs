@@ -1,7 +1,5 @@
 //! Every collector over captured trees and real processes.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
-
 use holdup_evidence::{CollectContext, Collector, Subject, collectors};
 use holdup_host::Host;
 use holdup_model::{Availability, Collected, Measured};

@@ -1,10 +1,6 @@
 //! No switch is lost at the highest rate that a machine can do: the count is the kernel's own, to the last one.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
-
-#[path = "support/switching.rs"]
-mod switching;
-
+use crate::switching;
 use holdup_evidence::{CollectContext, Collecting, Collector, Subject};
 use holdup_model::{Availability, Collected};
 use holdup_testkit::ignore;
@@ -88,6 +84,7 @@ fn they_are_all_seen_with_the_other_parts_switched_on() {
 }
 
 holdup_testkit::tests!(
+    truth:
     voluntary_switches_are_all_seen,
     switches_of_tasks_that_could_go_on_are_all_seen,
     they_are_all_seen_with_the_other_parts_switched_on

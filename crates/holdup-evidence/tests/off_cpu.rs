@@ -1,6 +1,5 @@
 //! Where tasks are while they are off the CPU, and who wakes them, on real threads.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
 #![expect(clippy::print_stdout, reason = "it is shown where a test fails or cannot run")]
 
 use holdup_evidence::{CollectContext, Collector, Subject};
@@ -152,6 +151,7 @@ fn tasks_that_are_not_under_test_are_left_out() {
 }
 
 holdup_testkit::tests!(
+    truth:
     a_sleeping_thread_is_found_where_it_sleeps_with_its_waker,
     tasks_that_are_not_under_test_are_left_out
 );

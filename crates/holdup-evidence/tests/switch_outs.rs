@@ -1,11 +1,7 @@
 //! Where real tasks are switched out, with the kernel's own tracepoint. Needs root; tracefs is mounted for the test's
 //! thread alone where it is not mounted.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
-
-#[path = "support/mounts.rs"]
-mod mounts;
-
+use crate::mounts;
 use holdup_evidence::{CollectContext, Collector, Subject};
 use holdup_host::Host;
 use holdup_model::{Availability, Collected};
@@ -161,6 +157,7 @@ fn a_task_that_yields_is_runnable_at_the_boundary() {
 }
 
 holdup_testkit::tests!(
+    truth:
     two_loops_on_one_cpu_are_switched_out_at_the_user_boundary,
     who_waits_for_lines_is_blocked,
     a_long_system_call_beside_a_loop_is_switched_out_in_the_kernel,

@@ -1,6 +1,4 @@
 //! Reading ELF files: real ones, and ones that were made to break a reader.
-#![allow(clippy::unwrap_used, reason = "tests may")]
-
 use holdup_guest::image::elf::Elf;
 use proptest::prelude::*;
 
@@ -51,7 +49,6 @@ fn library_of(machine: u8, is_big: bool, entries: &[(u64, u64)], strings: &[u8])
     elf
 }
 
-#[test]
 fn what_a_library_needs_is_read() {
     let strings = b"\0liba.so.1\0$ORIGIN/../lib:/opt/lib\0me.so\0";
     let elf = Elf::parse(library(&[(1, 1), (1, 1), (14, 35), (29, 11)], strings).as_slice()).unwrap();
@@ -63,7 +60,6 @@ fn what_a_library_needs_is_read() {
     assert!(both.rpath.is_empty(), "DT_RPATH counts only where there is no DT_RUNPATH");
 }
 
-#[test]
 fn a_library_whose_high_byte_comes_first_is_read() {
     let entries = [(1, 1), (14, 11), (15, 17)];
     let strings = b"\0liba.so.1\0me.so\0/opt/lib\0";
@@ -74,13 +70,11 @@ fn a_library_whose_high_byte_comes_first_is_read() {
     assert_eq!(little.rpath, ["/opt/lib"]);
 }
 
-#[test]
 fn this_test_needs_a_c_library() {
     let elf = Elf::parse(real().as_slice()).unwrap();
     assert_eq!(elf.interpreter.is_some(), !elf.needed.is_empty());
 }
 
-#[test]
 fn what_is_wrong_is_said() {
     let said = |bytes: &[u8]| Elf::parse(bytes).unwrap_err();
     assert!(said(b"").contains("too short"));
@@ -106,13 +100,11 @@ fn what_is_wrong_is_said() {
 }
 
 proptest! {
-    #[test]
     fn truncated_files_never_panic(cut in 0_usize..4096) {
         let whole = real();
         let _read = Elf::parse(&whole[..cut.min(whole.len())]);
     }
 
-    #[test]
     fn garbled_files_never_panic(is_big in any::<bool>(), places in proptest::collection::vec((0_usize..260, any::<u8>()), 1..12)) {
         let mut elf = library_of(22, is_big, &[(1, 1), (14, 1), (29, 3)], b"\0a\0b:c\0");
         let length = elf.len();
@@ -122,7 +114,6 @@ proptest! {
         let _read = Elf::parse(elf.as_slice());
     }
 
-    #[test]
     fn random_entries_never_panic(
         entries in proptest::collection::vec((0_u64..40, any::<u64>()), 0..200),
         strings in proptest::collection::vec(any::<u8>(), 0..64),
@@ -130,3 +121,13 @@ proptest! {
         let _read = Elf::parse(library(&entries, &strings).as_slice());
     }
 }
+
+holdup_testkit::tests!(
+    what_a_library_needs_is_read,
+    a_library_whose_high_byte_comes_first_is_read,
+    this_test_needs_a_c_library,
+    what_is_wrong_is_said,
+    truncated_files_never_panic,
+    garbled_files_never_panic,
+    random_entries_never_panic
+);

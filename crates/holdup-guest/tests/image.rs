@@ -1,6 +1,4 @@
 //! Images as a whole: the bytes of archives, what is refused, what the cache does.
-#![allow(clippy::unwrap_used, reason = "tests may")]
-
 use holdup_guest::image::{Image, ImageRequest, PostgresFiles, assemble};
 use holdup_model::progress::Silent;
 use holdup_model::{Event, Observer, Problem};
@@ -57,7 +55,6 @@ fn listed(image: &Path) -> Option<Vec<String>> {
     Some(String::from_utf8(done.stdout).unwrap().lines().map(str::to_owned).collect())
 }
 
-#[test]
 fn the_same_content_is_the_same_bytes_anywhere() {
     let images: Vec<Image> = [World::new(), World::new()]
         .iter()
@@ -88,7 +85,6 @@ fn the_same_content_is_the_same_bytes_anywhere() {
     assert_ne!(images[0].path.file_name(), images[1].path.file_name(), "the files are others");
 }
 
-#[test]
 fn an_image_is_kept_until_something_changes() {
     let world = World::new();
     let mut request = world.request();
@@ -118,7 +114,6 @@ impl Observer for Notes {
     }
 }
 
-#[test]
 fn a_kept_image_that_was_tampered_with_is_made_again() {
     let world = World::new();
     let request = world.request();
@@ -143,7 +138,6 @@ fn a_kept_image_that_was_tampered_with_is_made_again() {
     assert!(!world.assemble(&request).unwrap().cached);
 }
 
-#[test]
 fn eight_images_are_kept_and_leftovers_go() {
     let world = World::new();
     let mut request = world.request();
@@ -162,7 +156,6 @@ fn eight_images_are_kept_and_leftovers_go() {
     assert!(!names.iter().any(|p| p.extension().is_some_and(|e| e == "part")), "{names:?}");
 }
 
-#[test]
 fn two_at_once_share_a_cache() {
     let world = World::new();
     let request = world.request();
@@ -174,7 +167,6 @@ fn two_at_once_share_a_cache() {
     assert!(images.iter().all(|image| image.sha256 == images[0].sha256));
 }
 
-#[test]
 fn a_program_brings_what_it_needs() {
     let world = World::new();
     let mut request = world.request();
@@ -193,7 +185,6 @@ fn a_program_brings_what_it_needs() {
     }
 }
 
-#[test]
 fn what_cannot_go_into_an_image_is_refused_by_name() {
     let world = World::new();
     let refused = |change: &dyn Fn(&mut ImageRequest)| {
@@ -228,3 +219,13 @@ fn what_cannot_go_into_an_image_is_refused_by_name() {
     let arm = world.at("arm");
     has(refused(&|r| r.programs.push(arm.clone())), &["arm64", "the guest is x86-64"]);
 }
+
+holdup_testkit::tests!(
+    the_same_content_is_the_same_bytes_anywhere,
+    an_image_is_kept_until_something_changes,
+    a_kept_image_that_was_tampered_with_is_made_again,
+    eight_images_are_kept_and_leftovers_go,
+    two_at_once_share_a_cache,
+    a_program_brings_what_it_needs,
+    what_cannot_go_into_an_image_is_refused_by_name
+);

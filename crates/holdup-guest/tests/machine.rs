@@ -1,9 +1,6 @@
 //! Real guests under emulation: one that works, and the ways in which one is lost.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
-
-mod support;
-
+use crate::support;
 use holdup_guest::arch;
 use holdup_guest::machine::{Cause, Lost, Machine};
 use holdup_model::frame::encode;
@@ -172,7 +169,7 @@ fn parent_of_a_guest() {
 fn a_killed_holdup_leaves_no_qemu() {
     bench_or_ignore();
     let mut parent = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "parent_of_a_guest", "--ignored", "--nocapture"])
+        .args(["--exact", "machine::parent_of_a_guest", "--ignored", "--nocapture"])
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
@@ -193,7 +190,9 @@ fn a_killed_holdup_leaves_no_qemu() {
 }
 
 holdup_testkit::tests!(
-    a_guest_boots_and_speaks_and_ends,
+    alone:
+    a_guest_boots_and_speaks_and_ends;
+    long:
     a_guest_of_arm64_speaks_and_ends,
     a_guest_of_s390x_speaks_and_ends,
     a_panic_of_arm64_is_reported,
@@ -207,5 +206,6 @@ holdup_testkit::tests!(
     a_killed_qemu_is_reported_with_its_signal,
     qemus_message_about_an_invalid_kernel_is_the_error,
     a_killed_holdup_leaves_no_qemu;
-    by_hand: parent_of_a_guest
+    by_hand:
+    parent_of_a_guest
 );

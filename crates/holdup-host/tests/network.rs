@@ -1,7 +1,5 @@
 //! Networks of holdup's own on this kernel: packets go through and are counted, and nothing stays behind.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
-
 use holdup_host::network::{Counters, End, Endpoint, Network, Options, Topology, probe};
 use holdup_host::{Host, process};
 use holdup_model::catalogue::Availability;
@@ -272,7 +270,9 @@ struct Maker(Child);
 impl Maker {
     fn start(topology: Topology) -> Maker {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "child_that_makes_a_network_and_waits", "--nocapture"]).env(CHILD, topology.word());
+        command
+            .args(["--include-ignored", "--exact", "network::child_that_makes_a_network_and_waits", "--nocapture"])
+            .env(CHILD, topology.word());
         let mut maker = Maker(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap());
         maker.until_done();
         maker
@@ -411,9 +411,10 @@ holdup_testkit::tests!(
     the_mtu_is_that_of_the_links,
     a_forked_child_enters_and_the_host_sees_nothing_of_it,
     a_network_that_is_dropped_is_removed_by_the_kernel,
-    child_that_makes_a_network_and_waits,
     a_network_goes_with_a_process_that_is_killed,
     a_switch_ends_with_its_network_and_its_death_is_reported,
     without_the_right_the_error_says_what_it_takes,
-    a_captured_tree_has_no_network
+    a_captured_tree_has_no_network;
+    by_hand:
+    child_that_makes_a_network_and_waits
 );

@@ -1,7 +1,5 @@
 //! Samples of this process by the running kernel.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
-
 use holdup_host::perf_samples::{Record, Sampler, Sampling, UserSide};
 use holdup_host::{Host, online_cpus};
 use holdup_testkit::ignore;

@@ -1,9 +1,6 @@
 //! Other forms of what a tool writes: streams, older versions, profiles. Where each sample came from stands beside its name.
 
-#![allow(clippy::unwrap_used, reason = "test code")]
-
-mod common;
-
+use crate::common;
 use common::{import, parse, reasons, text, values};
 
 #[test]

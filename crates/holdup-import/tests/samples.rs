@@ -1,9 +1,6 @@
 //! Real outputs of the tools, with what must come of them. Where each came from stands beside its name.
 
-#![allow(clippy::unwrap_used, reason = "test code")]
-
-mod common;
-
+use crate::common;
 use common::{folder, import, text, values};
 use holdup_import::{Input, KINDS, Results, find, read};
 use std::path::{Path, PathBuf};

@@ -161,7 +161,7 @@ fn victim() {
 fn nothing_is_left_when_the_test_is_killed() {
     drop(here(holdup_induce::Group::new("cpu", "cpu")));
     let mut child = Command::new(std::env::current_exe().expect("this test's"))
-        .args(["--exact", "victim", "--nocapture"])
+        .args(["--include-ignored", "--exact", "victim", "--nocapture"])
         .env("HOLDUP_INDUCE_VICTIM", "1")
         .stdout(Stdio::piped())
         .spawn()
@@ -177,11 +177,14 @@ fn nothing_is_left_when_the_test_is_killed() {
 }
 
 holdup_testkit::tests!(
+    truth:
     busy_processes_use_the_cpu_and_end,
     a_throttled_process_is_throttled_and_its_group_is_removed,
     a_thief_runs_before_all_others_on_its_cpu,
     a_slow_disk_lets_its_reader_wait_uninterruptibly,
     the_kernel_s_workers_wait_behind_a_busy_thread_of_the_kernel,
-    victim,
-    nothing_is_left_when_the_test_is_killed
+    nothing_is_left_when_the_test_is_killed;
+    by_hand:
+    victim
 );
+holdup_testkit::main!();

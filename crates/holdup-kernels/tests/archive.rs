@@ -50,4 +50,8 @@ fn a_kernel_and_a_package_come_from_the_archive_once() {
     assert_eq!(cache.package("busybox-static", Some("bookworm"), &offline, &mut Printed).unwrap(), package);
 }
 
-holdup_testkit::tests!(a_kernel_and_a_package_come_from_the_archive_once);
+holdup_testkit::tests!(
+    long:
+    a_kernel_and_a_package_come_from_the_archive_once
+);
+holdup_testkit::main!();

@@ -1,16 +1,12 @@
 //! Every knob file is listed, says what it is, and asks without writing.
 
-#![allow(clippy::unwrap_used, reason = "test code")]
-
-mod support;
-
+use crate::support;
 use holdup_knobs::sample::Surface;
 use holdup_knobs::{KnobContext, find, knobs};
 use holdup_model::Availability;
 use std::collections::BTreeSet;
 use support::World;
 
-#[test]
 fn every_catalogue_file_is_listed() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/knobs");
     let files: BTreeSet<String> = std::fs::read_dir(folder)
@@ -23,7 +19,6 @@ fn every_catalogue_file_is_listed() {
     assert_eq!((files, knobs::ALL.len()), (listed.clone(), listed.len()));
 }
 
-#[test]
 fn every_knob_says_what_it_is() {
     for knob in knobs::ALL {
         let meta = knob.meta();
@@ -48,7 +43,6 @@ fn instance_of(knob: &dyn holdup_knobs::Knob) -> &'static str {
     find(knob.samples()[0].factor).unwrap().1
 }
 
-#[test]
 fn asking_never_writes() {
     let world = World::new();
     let empty = holdup_host::fake::MemoryFs::new();
@@ -70,7 +64,6 @@ fn asking_never_writes() {
     }
 }
 
-#[test]
 fn settings_that_cannot_be_set_are_refused_with_the_reason() {
     let mut world = World::new();
     world.server.can_restart = false;
@@ -85,3 +78,10 @@ fn settings_that_cannot_be_set_are_refused_with_the_reason() {
     check(&world, "work_mem'; DROP", "not the name of a setting");
     check(&world, "primary_conninfo", "password");
 }
+
+holdup_testkit::tests!(
+    every_catalogue_file_is_listed,
+    every_knob_says_what_it_is,
+    asking_never_writes,
+    settings_that_cannot_be_set_are_refused_with_the_reason
+);

@@ -1,9 +1,6 @@
 //! Every operation fails once, or is the last one before a crash: the old state comes back, or the difference is reported.
 
-#![allow(clippy::unwrap_used, reason = "test code")]
-
-mod support;
-
+use crate::support;
 use holdup_host::fake::Fault;
 use holdup_knobs::journal::{Left, Restored};
 use holdup_model::Value;
@@ -58,7 +55,6 @@ fn now(world: &World) -> Vec<(String, String)> {
     initial(world)
 }
 
-#[test]
 fn without_a_fault_everything_is_applied_and_put_back() {
     for steps in sequences() {
         let world = World::new();
@@ -74,7 +70,6 @@ fn without_a_fault_everything_is_applied_and_put_back() {
     }
 }
 
-#[test]
 fn one_failure_anywhere_is_undone_or_reported() {
     let mut failures = 0;
     for steps in sequences() {
@@ -116,7 +111,6 @@ fn undone_or_reported(world: &World, before: &[(String, String)], reported: &[Le
     assert_eq!(world.fs.get(JOURNAL), None, "{what}");
 }
 
-#[test]
 fn a_second_failure_while_the_first_is_made_good_is_undone_or_reported() {
     // A rollback takes at most this number of operations.
     const APART: u64 = 16;
@@ -148,7 +142,6 @@ fn a_second_failure_while_the_first_is_made_good_is_undone_or_reported() {
     assert!(failures > 5_000, "the sweep was {failures} pairs long");
 }
 
-#[test]
 fn a_crash_anywhere_is_made_good_by_the_next_start() {
     let mut crashes = 0;
     for steps in sequences() {
@@ -184,7 +177,6 @@ fn a_crash_anywhere_is_made_good_by_the_next_start() {
     assert!(crashes > 500, "the sweep was {crashes} operations long");
 }
 
-#[test]
 fn a_crash_while_recovering_is_made_good_by_the_one_after() {
     for steps in sequences() {
         for at in strides(&steps) {
@@ -207,3 +199,11 @@ fn a_crash_while_recovering_is_made_good_by_the_one_after() {
         }
     }
 }
+
+holdup_testkit::tests!(
+    without_a_fault_everything_is_applied_and_put_back,
+    one_failure_anywhere_is_undone_or_reported,
+    a_second_failure_while_the_first_is_made_good_is_undone_or_reported,
+    a_crash_anywhere_is_made_good_by_the_next_start,
+    a_crash_while_recovering_is_made_good_by_the_one_after
+);

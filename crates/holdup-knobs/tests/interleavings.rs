@@ -1,10 +1,7 @@
 //! Any interleaving of applying, failing, crashing, putting back and of changes by others ends in the old state or in
 //! a report with the exact difference.
 
-#![allow(clippy::unwrap_used, reason = "test code")]
-
-mod support;
-
+use crate::support;
 use holdup_host::Scheduling;
 use holdup_host::fake::Fault;
 use holdup_knobs::journal::{self, Journal};
@@ -149,7 +146,6 @@ impl Model {
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 800, failure_persistence: None, ..ProptestConfig::default() })]
-    #[test]
     fn the_host_ends_as_it_was_or_the_difference_is_reported(steps in steps(), ends_by_crash in any::<bool>()) {
         let mut model = Model::new();
         let mut journal = model.world.open().unwrap();
@@ -166,3 +162,5 @@ proptest! {
         prop_assert_eq!(model.world.fs.get(JOURNAL).is_some(), !left.is_empty());
     }
 }
+
+holdup_testkit::tests!(the_host_ends_as_it_was_or_the_difference_is_reported);

@@ -1,10 +1,7 @@
 //! Profiles on a host in memory: applied, laid on top of each other, verified, restored; with a failure and a crash at
 //! every operation.
 
-#![allow(clippy::unwrap_used, reason = "test code")]
-
-mod support;
-
+use crate::support;
 use holdup_host::fake::Fault;
 use holdup_knobs::journal::{self, ProfileJournal, Restored};
 use holdup_model::plan::Level;
@@ -70,7 +67,6 @@ fn states(lines: &[ProfileLine]) -> Vec<ProfileState> {
     lines.iter().map(|line| line.state).collect()
 }
 
-#[test]
 fn what_is_applied_stays_until_it_is_restored() {
     let world = World::new();
     let before = state(&world);
@@ -95,7 +91,6 @@ fn what_is_applied_stays_until_it_is_restored() {
     assert_eq!(restore(&world).unwrap(), Restored::default(), "a second time there is nothing to do");
 }
 
-#[test]
 fn a_run_takes_the_values_of_a_profile_as_the_state_of_the_host() {
     let world = World::new();
     apply(&world, &profile("a", &[("migration-cost", Value::Integer(5_000_000))])).unwrap();
@@ -114,7 +109,6 @@ fn a_run_takes_the_values_of_a_profile_as_the_state_of_the_host() {
     assert_eq!((world.state("migration-cost").as_str(), world.fs.get(JOURNAL)), ("500000", None));
 }
 
-#[test]
 fn after_a_boot_the_kernel_has_forgotten_and_the_server_has_not() {
     let world = World::new();
     let wanted = [("autogroup", Value::Bool(false)), ("postgres.work_mem", text("64MB"))];
@@ -137,7 +131,6 @@ fn after_a_boot_the_kernel_has_forgotten_and_the_server_has_not() {
     assert_eq!((world.state("autogroup").as_str(), world.fs.get(PROFILE)), ("0", None));
 }
 
-#[test]
 fn what_someone_else_changed_is_left_alone_and_reported() {
     let (a, b) = two();
     for (factor, _) in applicable() {
@@ -168,7 +161,6 @@ fn what_someone_else_changed_is_left_alone_and_reported() {
     }
 }
 
-#[test]
 fn what_was_put_back_by_hand_counts_as_the_old_value() {
     let world = World::new();
     let a = profile("a", &[("migration-cost", Value::Integer(5_000_000))]);
@@ -180,7 +172,6 @@ fn what_was_put_back_by_hand_counts_as_the_old_value() {
     assert_eq!(world.state("migration-cost"), "500000");
 }
 
-#[test]
 fn a_journal_that_cannot_be_written_does_not_keep_a_profile_in_force() {
     let world = World::new();
     let before = state(&world);
@@ -193,7 +184,6 @@ fn a_journal_that_cannot_be_written_does_not_keep_a_profile_in_force() {
     assert!(restored.notes.last().unwrap().starts_with("the undo journal still lists"), "{:?}", restored.notes);
 }
 
-#[test]
 fn everything_is_asked_before_anything_is_touched() {
     let world = World::new();
     let before = state(&world);
@@ -242,7 +232,6 @@ fn over(first: Option<&Profile>, second: &Profile, fault: Fault, at: u64) -> Opt
     reached.then_some((world, before, result))
 }
 
-#[test]
 fn one_failure_anywhere_is_undone_or_reported() {
     let (a, b) = two_to_sweep();
     let at_first = state(&World::new());
@@ -277,7 +266,6 @@ fn one_failure_anywhere_is_undone_or_reported() {
     assert!(failures > 150 && refused > 100, "{failures} failures, {refused} refused, {reported} reported");
 }
 
-#[test]
 fn a_crash_anywhere_is_made_good_by_restore() {
     let (a, b) = two_to_sweep();
     let at_first = state(&World::new());
@@ -305,7 +293,6 @@ fn a_crash_anywhere_is_made_good_by_restore() {
     assert!(crashes > 80, "{crashes} crashes");
 }
 
-#[test]
 fn a_crash_or_a_failure_while_restoring_is_made_good_by_the_next_try() {
     let (a, _) = two_to_sweep();
     let at_first = state(&World::new());
@@ -333,7 +320,6 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Any profiles in any order, some of them failing at some operation: restoring brings the first state back.
-    #[test]
     fn any_history_goes_back(
         history in prop::collection::vec((prop::collection::vec((0_usize..6, 0_usize..2), 1..5), 0_u64..60), 1..6)
     ) {
@@ -361,3 +347,17 @@ proptest! {
         prop_assert_eq!(world.fs.get(PROFILE), None);
     }
 }
+
+holdup_testkit::tests!(
+    what_is_applied_stays_until_it_is_restored,
+    a_run_takes_the_values_of_a_profile_as_the_state_of_the_host,
+    after_a_boot_the_kernel_has_forgotten_and_the_server_has_not,
+    what_someone_else_changed_is_left_alone_and_reported,
+    what_was_put_back_by_hand_counts_as_the_old_value,
+    a_journal_that_cannot_be_written_does_not_keep_a_profile_in_force,
+    everything_is_asked_before_anything_is_touched,
+    one_failure_anywhere_is_undone_or_reported,
+    a_crash_anywhere_is_made_good_by_restore,
+    a_crash_or_a_failure_while_restoring_is_made_good_by_the_next_try,
+    any_history_goes_back
+);

@@ -1,7 +1,5 @@
 //! The knobs on the host that the tests run on, where it permits; everything is put back.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
-
 use holdup_host::{Host, Scheduling};
 use holdup_knobs::journal::{self, Applied, Journal};
 use holdup_knobs::{KnobContext, find, knobs};
@@ -194,7 +192,7 @@ fn killed_after(pid: u32, factor: &str, value: &str, look: &dyn Fn() -> String) 
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal.json").to_string_lossy().into_owned();
     let mut doomed = Command::new(std::env::current_exe().unwrap())
-        .args(["--ignored", "--exact", "sets_a_factor_and_waits_to_be_killed"])
+        .args(["--ignored", "--exact", "real_host::sets_a_factor_and_waits_to_be_killed"])
         .envs([("HOLDUP_TEST_JOURNAL", path.as_str()), ("HOLDUP_TEST_PID", &pid.to_string())])
         .envs([("HOLDUP_TEST_FACTOR", factor), ("HOLDUP_TEST_VALUE", value)])
         .stdout(std::process::Stdio::null())
@@ -353,6 +351,7 @@ fn a_control_group_that_was_removed_needs_nothing_put_back() {
 }
 
 holdup_testkit::tests!(
+    alone:
     huge_pages_are_reserved_and_given_back,
     every_other_knob_is_set_and_put_back,
     the_policy_of_a_child_is_set_and_put_back,
@@ -365,5 +364,6 @@ holdup_testkit::tests!(
     a_wakeup_latency_is_held_and_let_go,
     interrupts_are_moved_and_put_back,
     a_control_group_that_was_removed_needs_nothing_put_back;
-    by_hand: sets_a_factor_and_waits_to_be_killed
+    by_hand:
+    sets_a_factor_and_waits_to_be_killed
 );

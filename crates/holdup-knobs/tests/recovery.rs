@@ -1,9 +1,6 @@
 //! What a new process makes of the journal of one that was killed.
 
-#![allow(clippy::unwrap_used, reason = "test code")]
-
-mod support;
-
+use crate::support;
 use holdup_host::Scheduling;
 use holdup_knobs::KnobContext;
 use holdup_knobs::journal::{self, Applied};
@@ -25,7 +22,6 @@ fn killed(factors: &[(&str, Value)]) -> World {
     world
 }
 
-#[test]
 fn what_a_running_process_changed_is_not_touched() {
     let world = World::new();
     let me = std::process::id();
@@ -46,7 +42,6 @@ fn what_a_running_process_changed_is_not_touched() {
 }
 
 /// The kernel fills in a task's slice from the host's default when the task is put back.
-#[test]
 fn the_default_slice_is_back_before_any_task_is() {
     let world = killed(&[("base-slice", Value::Integer(4_000_000)), ("sched-policy", text("idle"))]);
     let recovered = world.recover().unwrap();
@@ -55,7 +50,6 @@ fn the_default_slice_is_back_before_any_task_is() {
     assert_eq!(factors, ["base-slice", "sched-policy"]);
 }
 
-#[test]
 fn after_a_boot_the_kernel_has_forgotten_and_the_server_has_not() {
     let world = killed(&[
         ("autogroup", Value::Bool(false)),
@@ -79,7 +73,6 @@ fn after_a_boot_the_kernel_has_forgotten_and_the_server_has_not() {
     assert_eq!(world.fs.get(JOURNAL), None);
 }
 
-#[test]
 fn what_someone_else_changed_is_left_alone_and_reported_with_the_command() {
     let check = |factor: &str, value: Value, expect: &str| {
         let world = killed(&[(factor, value)]);
@@ -145,7 +138,6 @@ fn what_someone_else_changed_is_left_alone_and_reported_with_the_command() {
     );
 }
 
-#[test]
 fn a_journal_that_cannot_be_written_does_not_keep_the_values_from_coming_back() {
     for errno in [libc::ENOSPC, libc::EROFS] {
         let world = killed(&[("autogroup", Value::Bool(false)), ("huge-pages-reserved", Value::Integer(6))]);
@@ -160,7 +152,6 @@ fn a_journal_that_cannot_be_written_does_not_keep_the_values_from_coming_back() 
     }
 }
 
-#[test]
 fn a_slice_of_a_level_that_is_the_default_one_too_is_not_reported_as_left() {
     let world = killed(&[("base-slice", Value::Integer(3_000_000)), ("sched-policy", text("batch slice:3ms"))]);
     // The tasks ran under the new default meanwhile, and show it until they run again.
@@ -171,7 +162,6 @@ fn a_slice_of_a_level_that_is_the_default_one_too_is_not_reported_as_left() {
     assert_eq!((recovered.left, world.state("base-slice").as_str()), (vec![], "2100000"));
 }
 
-#[test]
 fn a_line_of_auto_conf_comes_back_exactly() {
     let world = World::new();
     let before = (world.server.altered("shared_buffers"), world.server.altered("work_mem"));
@@ -188,7 +178,6 @@ fn a_line_of_auto_conf_comes_back_exactly() {
     assert_eq!((world.server.altered("shared_buffers"), world.server.altered("work_mem")), before);
 }
 
-#[test]
 fn values_of_the_same_effect_change_nothing() {
     let world = World::new();
     let mut journal = world.open().unwrap();
@@ -201,7 +190,6 @@ fn values_of_the_same_effect_change_nothing() {
     assert_eq!((world.fs.get(JOURNAL), journal.pending().len()), (None, 0));
 }
 
-#[test]
 fn settings_of_a_temporary_cluster_go_with_it() {
     let mut world = World::new();
     world.server.is_temporary = true;
@@ -216,7 +204,6 @@ fn settings_of_a_temporary_cluster_go_with_it() {
     assert_eq!(world.fs.get(JOURNAL), None);
 }
 
-#[test]
 fn a_server_that_cannot_be_reached_or_is_another_one_is_reported() {
     let world = killed(&[("postgres.work_mem", text("64MB"))]);
     let unreached = journal::recover(&world.host, JOURNAL, &|_| None).unwrap();
@@ -230,7 +217,6 @@ fn a_server_that_cannot_be_reached_or_is_another_one_is_reported() {
     assert_eq!(world.server.altered("work_mem"), None);
 }
 
-#[test]
 fn a_journal_that_cannot_be_understood_is_neither_lost_nor_followed() {
     for broken in ["", "{", "[]", "\u{0}", r#"{"schema":"holdup.journal/9","entries":[]}"#] {
         let world = World::new();
@@ -244,7 +230,6 @@ fn a_journal_that_cannot_be_understood_is_neither_lost_nor_followed() {
     }
 }
 
-#[test]
 fn what_another_run_left_is_not_taken_for_the_old_value() {
     let world = killed(&[("migration-cost", Value::Integer(5_000_000))]);
     let other = world.fs.get(JOURNAL).unwrap().replace(&format!("\"pid\": {}", std::process::id()), "\"pid\": 999999");
@@ -259,7 +244,6 @@ fn what_another_run_left_is_not_taken_for_the_old_value() {
     assert_eq!(world.fs.get(MIGRATION_COST).as_deref(), Some("500000"));
 }
 
-#[test]
 fn someone_else_setting_the_same_factor_ends_the_applying() {
     let world = killed(&[]);
     let mut journal = world.open().unwrap();
@@ -270,7 +254,6 @@ fn someone_else_setting_the_same_factor_ends_the_applying() {
     assert_eq!(world.state("migration-cost"), "777");
 }
 
-#[test]
 fn a_value_that_this_kernel_has_not_is_refused_before_anything_is_touched() {
     let check = |factor: &str, value: Value, expect: &str| {
         let world = World::new();
@@ -290,7 +273,6 @@ fn a_value_that_this_kernel_has_not_is_refused_before_anything_is_touched() {
     check("base-slice", Value::Integer(0), "from 100us to 1s");
 }
 
-#[test]
 fn a_file_that_holds_garbage_is_an_error_and_stays_as_it_is() {
     let in_one_file = samples().filter_map(|sample| match &sample.surface {
         Surface::File(file) | Surface::Word(_, file) => Some((sample, file)),
@@ -309,7 +291,6 @@ fn a_file_that_holds_garbage_is_an_error_and_stays_as_it_is() {
     }
 }
 
-#[test]
 fn two_knobs_of_one_file_leave_each_other_alone() {
     let world = World::new();
     let mut journal = world.open().unwrap();
@@ -325,7 +306,6 @@ fn two_knobs_of_one_file_leave_each_other_alone() {
     assert_eq!(now.trim(), "PLACE_LAG RUN_TO_PARITY NEXT_BUDDY WAKEUP_PREEMPTION NO_HRTICK NO_HRTICK_DL");
 }
 
-#[test]
 fn fewer_huge_pages_than_asked_for_are_an_error_that_says_how_many() {
     let world = World::new();
     world.fs.on_write(HUGE_PAGES, |bytes| {
@@ -338,7 +318,6 @@ fn fewer_huge_pages_than_asked_for_are_an_error_that_says_how_many() {
     assert_eq!((world.state("huge-pages-reserved").as_str(), world.fs.get(JOURNAL)), ("1", None));
 }
 
-#[test]
 fn a_value_that_does_not_take_is_found_and_undone() {
     let world = World::new();
     world.fs.on_write(MIGRATION_COST, |bytes| Ok(if bytes == b"500000" { b"500000".to_vec() } else { b"1".to_vec() }));
@@ -350,7 +329,6 @@ fn a_value_that_does_not_take_is_found_and_undone() {
     assert_eq!(journal.restore_all(&world.context()).left[0].found, Some(Value::Integer(1)));
 }
 
-#[test]
 fn a_process_that_was_born_under_one_level_and_missed_the_next_is_put_back() {
     let world = World::new();
     let mut journal = world.open().unwrap();
@@ -361,7 +339,6 @@ fn a_process_that_was_born_under_one_level_and_missed_the_next_is_put_back() {
     assert_eq!(world.fs.task(13), Some(Scheduling::other(0)));
 }
 
-#[test]
 fn two_groups_of_processes_keep_their_own_old_states() {
     let world = World::new();
     world.fs.put_process(20, 1, 200, Scheduling::other(7));
@@ -382,7 +359,6 @@ fn two_groups_of_processes_keep_their_own_old_states() {
     assert_eq!(world.fs.task(15), Some(Scheduling { policy: Scheduling::BATCH, ..Scheduling::other(1) }));
 }
 
-#[test]
 fn a_server_that_does_not_answer_keeps_nothing_else_from_coming_back() {
     let world = killed(&[
         ("postgres.work_mem", text("64MB")),
@@ -408,7 +384,6 @@ fn a_server_that_does_not_answer_keeps_nothing_else_from_coming_back() {
 }
 
 /// The arms of a plan that compares profiles put back what another one set.
-#[test]
 fn one_factor_is_put_back_and_the_others_stay() {
     for sample in samples() {
         let other = if sample.factor == "autogroup" { "migration-cost" } else { "autogroup" };
@@ -435,7 +410,6 @@ fn one_factor_is_put_back_and_the_others_stay() {
     }
 }
 
-#[test]
 fn what_someone_else_changed_is_not_put_back_by_the_next_arm() {
     let world = World::new();
     let mut journal = world.open().unwrap();
@@ -445,3 +419,29 @@ fn what_someone_else_changed_is_not_put_back_by_the_next_arm() {
     assert!(problem.why.contains("someone else changed it"), "{problem}");
     assert_eq!(journal.pending().len(), 1, "the journal still knows");
 }
+
+holdup_testkit::tests!(
+    what_a_running_process_changed_is_not_touched,
+    the_default_slice_is_back_before_any_task_is,
+    after_a_boot_the_kernel_has_forgotten_and_the_server_has_not,
+    what_someone_else_changed_is_left_alone_and_reported_with_the_command,
+    a_journal_that_cannot_be_written_does_not_keep_the_values_from_coming_back,
+    a_slice_of_a_level_that_is_the_default_one_too_is_not_reported_as_left,
+    a_line_of_auto_conf_comes_back_exactly,
+    values_of_the_same_effect_change_nothing,
+    settings_of_a_temporary_cluster_go_with_it,
+    a_server_that_cannot_be_reached_or_is_another_one_is_reported,
+    a_journal_that_cannot_be_understood_is_neither_lost_nor_followed,
+    what_another_run_left_is_not_taken_for_the_old_value,
+    someone_else_setting_the_same_factor_ends_the_applying,
+    a_value_that_this_kernel_has_not_is_refused_before_anything_is_touched,
+    a_file_that_holds_garbage_is_an_error_and_stays_as_it_is,
+    two_knobs_of_one_file_leave_each_other_alone,
+    fewer_huge_pages_than_asked_for_are_an_error_that_says_how_many,
+    a_value_that_does_not_take_is_found_and_undone,
+    a_process_that_was_born_under_one_level_and_missed_the_next_is_put_back,
+    two_groups_of_processes_keep_their_own_old_states,
+    a_server_that_does_not_answer_keeps_nothing_else_from_coming_back,
+    one_factor_is_put_back_and_the_others_stay,
+    what_someone_else_changed_is_not_put_back_by_the_next_arm
+);

@@ -1,7 +1,6 @@
 //! The critical sections that the binary declares in its ELF note: the points lie where the atomic operations are, in the
 //! very code of this test's executable, and linkers leave them right.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
 #![cfg(target_arch = "x86_64")]
 
 use holdup_locks::algorithms;

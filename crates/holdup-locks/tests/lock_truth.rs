@@ -105,7 +105,6 @@ fn stopped(published: &Published) -> (Vec<Truth>, [u8; LOCK_BYTES]) {
     (roles, lock)
 }
 
-#[test]
 fn the_record_agrees_with_the_lock_whenever_the_workers_are_stopped() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("truth");
@@ -159,7 +158,6 @@ fn the_record_agrees_with_the_lock_whenever_the_workers_are_stopped() {
     }
 }
 
-#[test]
 fn threads_are_published_with_their_own_ids() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("truth");
@@ -175,8 +173,14 @@ fn threads_are_published_with_their_own_ids() {
     .expect("it runs");
 }
 
-#[test]
 fn a_path_that_cannot_be_written_is_reported() {
     let problem = run(&parameters(Path::new("/nonexistent/truth"), &[]), &mut || {}).expect_err("no folder");
     assert_eq!((problem.kind, problem.what.as_str()), (ProblemKind::Usage, "truth /nonexistent/truth"));
 }
+
+holdup_testkit::tests!(
+    threads_are_published_with_their_own_ids,
+    a_path_that_cannot_be_written_is_reported;
+    truth:
+    the_record_agrees_with_the_lock_whenever_the_workers_are_stopped
+);

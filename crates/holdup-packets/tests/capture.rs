@@ -1,8 +1,6 @@
 //! Capture files are read as they were built: truncated ones end early, damage is reported with its offset, no bytes cause a
 //! panic.
 
-mod made;
-
 use crate::made::{Pcap, PcapNg, Tcp, link};
 use holdup_packets::analyse::{Options, analyse};
 use holdup_packets::capture::{Chain, Cut, Frames, Link, Reader};
@@ -47,7 +45,6 @@ fn pcaps() -> Vec<Pcap> {
     vec![plain(), plain().big_endian(), plain().with_nanoseconds(), plain().big_endian().with_nanoseconds()]
 }
 
-#[test]
 fn pcap_in_each_order_and_unit() {
     for (i, mut made) in pcaps().into_iter().enumerate() {
         made.frame(AT_NS, &tcp(10));
@@ -59,7 +56,6 @@ fn pcap_in_each_order_and_unit() {
     }
 }
 
-#[test]
 fn pcap_with_an_interface_for_each_frame() {
     let mut made = Pcap::new(link::ETHERNET);
     made.frame(AT_NS, &tcp(0));
@@ -69,7 +65,6 @@ fn pcap_with_an_interface_for_each_frame() {
     assert_eq!(read(&bytes), (vec![(1, AT_NS / 1000 * 1000, 0, 54, 54)], None, None));
 }
 
-#[test]
 fn the_highest_bits_of_a_link_layer_are_of_its_checksum() {
     let mut bytes = Pcap::new(link::LINUX_SLL | 0x2400_0000).into_bytes();
     bytes.extend([0; 16]);
@@ -77,7 +72,6 @@ fn the_highest_bits_of_a_link_layer_are_of_its_checksum() {
     assert_eq!(reader.next().unwrap().unwrap().link, Link::CookedV1);
 }
 
-#[test]
 fn pcapng_with_sections_interfaces_and_all_kinds_of_frames() {
     let mut made = PcapNg::new();
     made.interface(link::ETHERNET);
@@ -117,7 +111,6 @@ fn pcapng_with_sections_interfaces_and_all_kinds_of_frames() {
     assert_eq!(read(&made.into_bytes()), (expect, None, None));
 }
 
-#[test]
 fn times_beyond_all_calendars_can_be_subtracted() {
     let mut pcapng = PcapNg::new();
     pcapng.section(false);
@@ -139,7 +132,6 @@ fn times_beyond_all_calendars_can_be_subtracted() {
     assert_eq!(analysed.analysis.segments, 2);
 }
 
-#[test]
 fn a_cut_capture_keeps_what_was_whole() {
     let mut pcap = Pcap::new(link::ETHERNET);
     let mut pcapng = PcapNg::new();
@@ -160,7 +152,6 @@ fn a_cut_capture_keeps_what_was_whole() {
     }
 }
 
-#[test]
 fn damage_is_reported_with_its_offset() {
     let mut pcap = Pcap::new(link::ETHERNET);
     let mut pcapng = PcapNg::new();
@@ -203,7 +194,6 @@ fn damage_is_reported_with_its_offset() {
     }
 }
 
-#[test]
 fn after_an_error_there_is_no_frame() {
     let mut made = Pcap::new(link::ETHERNET);
     made.frame(0, &tcp(0));
@@ -235,7 +225,6 @@ fn zstd(bytes: &[u8]) -> Vec<u8> {
     ruzstd::encoding::compress_to_vec(bytes, ruzstd::encoding::CompressionLevel::Fastest)
 }
 
-#[test]
 fn packed_captures_are_read_whole_in_parts_and_cut() {
     let mut made = Pcap::new(link::ETHERNET);
     for i in 0..5000 {
@@ -270,7 +259,6 @@ fn packed_captures_are_read_whole_in_parts_and_cut() {
     assert!(read(&wrong).2.is_some(), "damaged gzip");
 }
 
-#[test]
 fn a_chain_counts_on() {
     let file = |frames: i64, is_pcapng: bool, cut: usize| {
         let mut pcapng = PcapNg::new();
@@ -298,7 +286,6 @@ fn a_chain_counts_on() {
     assert_eq!(drain(&mut chain), (vec![(2, 0, 1, 54, 54)], None), "the next file is read after a damaged one");
 }
 
-#[test]
 fn frames_longer_than_the_buffer_and_short_reads() {
     struct Drops<R>(R);
     impl<R: Read> Read for Drops<R> {
@@ -355,7 +342,6 @@ fn pcapng_interface(number: u32) -> u32 {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
 
-    #[test]
     fn any_bytes_are_frames_or_a_problem(magic in 0..8_usize, bytes in prop::collection::vec(any::<u8>(), 0..400)) {
         let magics: [&[u8]; 8] = [
             &[0xd4, 0xc3, 0xb2, 0xa1], &[0xa1, 0xb2, 0x3c, 0x4d], &[0x34, 0xcd, 0xb2, 0xa1],
@@ -365,7 +351,6 @@ proptest! {
         go_through(&[magics[magic], &bytes].concat());
     }
 
-    #[test]
     fn changed_captures_are_frames_or_a_problem(
         seed in 0..4_usize,
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
@@ -379,9 +364,25 @@ proptest! {
     }
 }
 
-#[test]
 fn the_seeds_are_read() {
     for (i, seed) in seeds().iter().enumerate() {
         assert!(go_through(seed) >= 10, "{i}");
     }
 }
+
+holdup_testkit::tests!(
+    pcap_in_each_order_and_unit,
+    pcap_with_an_interface_for_each_frame,
+    the_highest_bits_of_a_link_layer_are_of_its_checksum,
+    pcapng_with_sections_interfaces_and_all_kinds_of_frames,
+    times_beyond_all_calendars_can_be_subtracted,
+    a_cut_capture_keeps_what_was_whole,
+    damage_is_reported_with_its_offset,
+    after_an_error_there_is_no_frame,
+    packed_captures_are_read_whole_in_parts_and_cut,
+    a_chain_counts_on,
+    frames_longer_than_the_buffer_and_short_reads,
+    any_bytes_are_frames_or_a_problem,
+    changed_captures_are_frames_or_a_problem,
+    the_seeds_are_read
+);

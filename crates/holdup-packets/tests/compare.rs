@@ -1,9 +1,6 @@
 //! Two captures whose truth is known.
 
-#[path = "common/world.rs"]
-#[allow(dead_code, unreachable_pub, reason = "each user takes its part")]
-mod world;
-
+use crate::world;
 use holdup_model::Verdict;
 use holdup_model::captures::{CaptureComparison, Clusters, MarkComparison, Moved, Parts};
 use holdup_model::outcome::FindingVerdict;
@@ -23,7 +20,6 @@ fn row(c: &CaptureComparison, kind: Kind) -> &MarkComparison {
     c.marks.iter().find(|m| m.mark.field == kind.field()).expect("the row is there")
 }
 
-#[test]
 fn the_worst_mark_comes_first_and_capture_artefacts_are_named() {
     let a = World::new(1)
         .with(Kind::FastRetransmission, 0.001)
@@ -50,7 +46,6 @@ fn the_worst_mark_comes_first_and_capture_artefacts_are_named() {
     assert_eq!(size.baseline, Some(1448.0));
 }
 
-#[test]
 fn the_same_network_twice_is_seldom_called_worse() {
     let rates = |seed| {
         World { flows: 20, segments: 400, ..World::new(seed) }
@@ -64,7 +59,6 @@ fn the_same_network_twice_is_seldom_called_worse() {
     assert!(wrong <= 10, "{wrong} of 200");
 }
 
-#[test]
 fn one_connection_is_cut_into_spans_as_a_note_says() {
     let one = |seed, rate| World { flows: 1, segments: 50_000, ..World::new(seed) }.with(Kind::Retransmission, rate);
     let c = two(&one(1, 0.001), &one(2, 0.004));
@@ -78,7 +72,6 @@ fn one_connection_is_cut_into_spans_as_a_note_says() {
     );
 }
 
-#[test]
 fn what_is_new_has_a_bound_and_what_is_too_little_is_undecided() {
     let with = |seed, rate| World::new(seed).with(Kind::ZeroWindow, rate);
     let c = two(&with(1, 0.0), &with(2, 0.001));
@@ -97,7 +90,6 @@ fn what_is_new_has_a_bound_and_what_is_too_little_is_undecided() {
     );
 }
 
-#[test]
 fn captures_without_marks_are_compared() {
     let c = two(&World::new(1), &World::new(2));
     assert_eq!(c.verdict, FindingVerdict::Refuted);
@@ -105,7 +97,6 @@ fn captures_without_marks_are_compared() {
     assert!(c.marks.is_empty());
 }
 
-#[test]
 fn a_tiny_capture_has_no_interval_and_a_reason() {
     let tiny = |seed| {
         let mut a = make(&World { flows: 1, segments: 10, ..World::new(seed) }.with(Kind::Retransmission, 0.9));
@@ -120,7 +111,6 @@ fn a_tiny_capture_has_no_interval_and_a_reason() {
     assert_eq!(c.verdict, FindingVerdict::Undecided);
 }
 
-#[test]
 fn larger_segments_make_rates_by_segment_and_by_byte_differ() {
     let a = World::new(1).with(Kind::DuplicateAck, 0.005);
     let b = World { payload: 14_480, segments: 1000, ..World::new(2) }.with(Kind::DuplicateAck, 0.02);
@@ -129,7 +119,6 @@ fn larger_segments_make_rates_by_segment_and_by_byte_differ() {
     assert!(c.details.iter().any(|d| d.contains("By bytes of payload this is not certain")), "{:?}", c.details);
 }
 
-#[test]
 fn a_summary_names_the_worst() {
     let mut analysis = make(&World::new(1).with(Kind::Retransmission, 0.001));
     let mut flows: Vec<_> = analysis.flows.iter().collect();
@@ -146,3 +135,14 @@ fn a_summary_names_the_worst() {
     assert_eq!(spans.parts.iter().map(|p| p.traffic.segments).sum::<u64>(), capture.traffic.segments);
     assert_eq!(all_flows(&analysis).count(), 50);
 }
+
+holdup_testkit::tests!(
+    the_worst_mark_comes_first_and_capture_artefacts_are_named,
+    the_same_network_twice_is_seldom_called_worse,
+    one_connection_is_cut_into_spans_as_a_note_says,
+    what_is_new_has_a_bound_and_what_is_too_little_is_undecided,
+    captures_without_marks_are_compared,
+    a_tiny_capture_has_no_interval_and_a_reason,
+    larger_segments_make_rates_by_segment_and_by_byte_differ,
+    a_summary_names_the_worst
+);

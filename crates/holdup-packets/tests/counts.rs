@@ -22,7 +22,6 @@ fn row(comparison: &CountsComparison, kind: Kind) -> &CountRow {
     comparison.rows.iter().find(|r| r.mark.field == kind.field()).expect("the row is there")
 }
 
-#[test]
 fn the_table_of_the_virtual_switch_is_read() {
     assert!(is_expert(FULL) && is_expert(LAZY));
     let comparison = seed(None);
@@ -44,7 +43,6 @@ fn the_table_of_the_virtual_switch_is_read() {
     assert_eq!(comparison.rows.len(), 10);
 }
 
-#[test]
 fn without_totals_nothing_is_decided() {
     let comparison = seed(None);
     assert_eq!(comparison.verdict, FindingVerdict::Undecided);
@@ -56,7 +54,6 @@ fn without_totals_nothing_is_decided() {
     );
 }
 
-#[test]
 fn with_a_quarter_to_all_of_the_traffic_trouble_is_worse_and_the_capture_is_not_said_to_be() {
     let comparison = seed(Some((0.25, 1.0)));
     assert_eq!(comparison.verdict, FindingVerdict::Supported);
@@ -82,14 +79,12 @@ fn with_a_quarter_to_all_of_the_traffic_trouble_is_worse_and_the_capture_is_not_
     assert!(comparison.notes[0].contains("previous segment(s) not captured"), "{:?}", comparison.notes);
 }
 
-#[test]
 fn with_as_much_more_traffic_as_counts_nothing_is_worse() {
     let comparison = seed(Some((31.0, 32.0)));
     assert_eq!(comparison.verdict, FindingVerdict::Undecided);
     assert_eq!(row(&comparison, Kind::OutOfOrder).says, CountsSay::Lower);
 }
 
-#[test]
 fn what_one_side_lacks_is_worse_when_it_is_many() {
     let text = |n: u64| {
         format!("   Frequency      Group           Protocol  Summary\n{n:12}   Sequence  TCP  Duplicate ACK (#1)\n")
@@ -105,7 +100,6 @@ fn what_one_side_lacks_is_worse_when_it_is_many() {
     assert_eq!(compare(6).ratio_of_counts, None);
 }
 
-#[test]
 fn malformed_lists_are_refused_with_the_line() {
     let reason = |text: &str| read(text).expect_err("a problem").to_string();
     assert!(reason("").contains("it has no line"));
@@ -117,7 +111,6 @@ fn malformed_lists_are_refused_with_the_line() {
 }
 
 proptest! {
-    #[test]
     fn any_text_is_read_or_refused(text in "\\PC{0,200}", lines in prop::collection::vec("[ 0-9A-Za-z()#]{0,60}", 0..10)) {
         let _ = read(&text);
         let all = format!("   Frequency      Group           Protocol  Summary\n{}", lines.join("\n"));
@@ -127,3 +120,13 @@ proptest! {
         }
     }
 }
+
+holdup_testkit::tests!(
+    the_table_of_the_virtual_switch_is_read,
+    without_totals_nothing_is_decided,
+    with_a_quarter_to_all_of_the_traffic_trouble_is_worse_and_the_capture_is_not_said_to_be,
+    with_as_much_more_traffic_as_counts_nothing_is_worse,
+    what_one_side_lacks_is_worse_when_it_is_many,
+    malformed_lists_are_refused_with_the_line,
+    any_text_is_read_or_refused
+);

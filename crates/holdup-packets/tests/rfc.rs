@@ -116,7 +116,6 @@ fn both(of: impl Fn(u32)) {
     [1, 500_000, u32::MAX - 1_500].into_iter().for_each(of);
 }
 
-#[test]
 fn a_transfer_without_trouble_has_no_finding() {
     both(|base| {
         let mut s = Session::open(base);
@@ -129,7 +128,6 @@ fn a_transfer_without_trouble_has_no_finding() {
     });
 }
 
-#[test]
 fn what_is_missing_and_sent_later_was_lost_before_the_capture() {
     both(|base| {
         let mut s = Session::open(base);
@@ -142,7 +140,6 @@ fn what_is_missing_and_sent_later_was_lost_before_the_capture() {
     });
 }
 
-#[test]
 fn what_was_sent_before_what_follows_it_was_overtaken() {
     both(|base| {
         for (has_clock, has_ids) in [(true, true), (true, false), (false, true)] {
@@ -162,7 +159,6 @@ fn what_was_sent_before_what_follows_it_was_overtaken() {
     });
 }
 
-#[test]
 fn what_comes_again_was_lost_behind_needless_or_doubled() {
     both(|base| {
         let mut lost = Session::open(base);
@@ -183,7 +179,6 @@ fn what_comes_again_was_lost_behind_needless_or_doubled() {
     });
 }
 
-#[test]
 fn copies_are_known_by_one_of_clock_and_number() {
     both(|base| {
         // The client's clock ticks twice a ms; a round trip takes two.
@@ -206,7 +201,6 @@ fn copies_are_known_by_one_of_clock_and_number() {
     });
 }
 
-#[test]
 fn overtaken_without_numbers_is_known_by_a_clock_that_ticks_faster_than_a_round_trip() {
     both(|base| {
         let mut s = Session::open(base);
@@ -220,7 +214,6 @@ fn overtaken_without_numbers_is_known_by_a_clock_that_ticks_faster_than_a_round_
     });
 }
 
-#[test]
 fn a_dsack_above_a_gap_is_inside_the_second_block() {
     both(|base| {
         let mut s = Session::open(base);
@@ -230,7 +223,6 @@ fn a_dsack_above_a_gap_is_inside_the_second_block() {
     });
 }
 
-#[test]
 fn what_is_acknowledged_and_was_never_seen_was_not_captured() {
     both(|base| {
         let mut middle = Session::open(base);
@@ -254,7 +246,6 @@ fn what_is_acknowledged_and_was_never_seen_was_not_captured() {
     });
 }
 
-#[test]
 fn standing_still_has_its_cause() {
     both(|base| {
         let mut timeout = Session::open(base);
@@ -280,7 +271,6 @@ fn standing_still_has_its_cause() {
 }
 
 /// Timestamps of a capture can be anything: a round trip may take 200 years.
-#[test]
 fn a_round_trip_of_centuries_is_no_overflow() {
     both(|base| {
         let mut old = Session { segments: Vec::new(), at_ns: -(i64::MAX / 2), base, has_clock: true, has_ids: true };
@@ -292,3 +282,16 @@ fn a_round_trip_of_centuries_is_no_overflow() {
         old.stands_still(&[(Stall::Idle, (i64::MAX / MS) as u64 - 1_000)]);
     });
 }
+
+holdup_testkit::tests!(
+    a_transfer_without_trouble_has_no_finding,
+    what_is_missing_and_sent_later_was_lost_before_the_capture,
+    what_was_sent_before_what_follows_it_was_overtaken,
+    what_comes_again_was_lost_behind_needless_or_doubled,
+    copies_are_known_by_one_of_clock_and_number,
+    overtaken_without_numbers_is_known_by_a_clock_that_ticks_faster_than_a_round_trip,
+    a_dsack_above_a_gap_is_inside_the_second_block,
+    what_is_acknowledged_and_was_never_seen_was_not_captured,
+    standing_still_has_its_cause,
+    a_round_trip_of_centuries_is_no_overflow
+);

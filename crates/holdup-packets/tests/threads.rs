@@ -1,16 +1,10 @@
 //! Threads change how long an analysis takes, and nothing else.
 
-#[path = "against_tshark/dice.rs"]
-mod dice;
-#[path = "against_tshark/noise.rs"]
-mod noise;
-#[path = "against_tshark/odd.rs"]
-mod odd;
-
-mod made;
-
+use crate::dice;
 use crate::made::layers::Ipv4;
 use crate::made::{Pcap, PcapNg, Tcp, link};
+use crate::noise;
+use crate::odd;
 use dice::Dice;
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -100,7 +94,6 @@ fn blocks(mut chain: Chain<'_>) -> (Seen, Vec<(usize, Cut)>) {
     (all, chain.cuts().to_vec())
 }
 
-#[test]
 fn frames_in_blocks_are_the_same_however_they_come() {
     let bytes = capture();
     let (expected, cuts) = frames(chain(Cursor::new(bytes.clone())));
@@ -116,7 +109,6 @@ fn frames_in_blocks_are_the_same_however_they_come() {
     assert!(blocks(chain(slow(half, 10_000))) == expected);
 }
 
-#[test]
 fn frames_of_pcapng_in_blocks_are_the_same_with_other_blocks_between_them() {
     let mut capture = PcapNg::new();
     for section in 0..3 {
@@ -137,7 +129,6 @@ fn frames_of_pcapng_in_blocks_are_the_same_with_other_blocks_between_them() {
     assert!(blocks(chain(Cursor::new(bytes))) == expected);
 }
 
-#[test]
 fn any_number_of_threads_counts_the_same() {
     let bytes = capture();
     for with_own in [false, true] {
@@ -152,7 +143,6 @@ fn any_number_of_threads_counts_the_same() {
 }
 
 /// Segments that no TCP would send, a fifth of them in frames with faults.
-#[test]
 fn noise_counts_the_same_with_any_number_of_threads() {
     for seed in 0..4 {
         let mut dice = Dice::new(seed);
@@ -189,7 +179,6 @@ fn noise_counts_the_same_with_any_number_of_threads() {
 }
 
 /// With more connections than are kept, those that began first are.
-#[test]
 fn limits_hold_for_all_threads_together() {
     let mut pcap = Pcap::new(link::ETHERNET);
     let server = Endpoint { address: Address::V4(0x0a00_0002), port: 5432 };
@@ -209,7 +198,6 @@ fn limits_hold_for_all_threads_together() {
 }
 
 /// Datagrams in fragments that are blocks apart, and some that never come together.
-#[test]
 fn fragments_come_together_over_blocks() {
     let mut pcap = Pcap::new(link::RAW);
     let client = Endpoint { address: Address::V4(0x0a00_0001), port: 1_000 };
@@ -242,7 +230,6 @@ fn fragments_come_together_over_blocks() {
     }
 }
 
-#[test]
 fn a_source_that_fails_says_so_in_every_thread() {
     let bytes = capture();
     let fails = || Slow { fails_after: bytes.len() as u64 / 2, ..slow(&bytes, 4_096) };
@@ -250,3 +237,13 @@ fn a_source_that_fails_says_so_in_every_thread() {
     assert!(of(1).contains("the disk is gone"));
     assert_eq!(of(1), of(2));
 }
+
+holdup_testkit::tests!(
+    frames_in_blocks_are_the_same_however_they_come,
+    frames_of_pcapng_in_blocks_are_the_same_with_other_blocks_between_them,
+    any_number_of_threads_counts_the_same,
+    noise_counts_the_same_with_any_number_of_threads,
+    limits_hold_for_all_threads_together,
+    fragments_come_together_over_blocks,
+    a_source_that_fails_says_so_in_every_thread
+);

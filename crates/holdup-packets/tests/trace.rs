@@ -1,7 +1,5 @@
 //! A connection over time.
 
-mod made;
-
 use crate::made::{Pcap, Tcp, link};
 use holdup_model::captures::PointKind;
 use holdup_packets::analyse::Analysis;
@@ -32,7 +30,6 @@ fn capture(segments: u32, again_every: u32) -> Vec<u8> {
     capture.into_bytes()
 }
 
-#[test]
 fn bytes_grow_where_numbers_wrap_and_what_was_sent_again_is_marked() {
     let bytes = capture(200, 10);
     let found =
@@ -50,7 +47,6 @@ fn bytes_grow_where_numbers_wrap_and_what_was_sent_again_is_marked() {
     assert!(one.points.windows(2).all(|w| w[1].byte >= w[0].byte && w[1].at_ns >= w[0].at_ns));
 }
 
-#[test]
 fn a_long_connection_is_thinned_and_keeps_what_was_sent_again() {
     let bytes = capture(20_000, 100);
     let found =
@@ -78,7 +74,6 @@ fn live(bytes: &[u8]) -> (Analysis, Live) {
     (table.finish(), live)
 }
 
-#[test]
 fn a_trace_that_is_kept_while_judging_is_that_of_a_second_way() {
     let bytes = capture(200, 10);
     let (analysis, live) = live(&bytes);
@@ -110,7 +105,6 @@ fn many(connections: u32, rounds: u32, again: impl Fn(u32, u32) -> bool) -> Vec<
     capture.into_bytes()
 }
 
-#[test]
 fn the_worst_of_many_more_than_there_is_room_for_are_kept() {
     let connections = 40 * SLOTS as u32;
     // Trouble begins for a few after all have begun, most of it for the last one.
@@ -129,7 +123,6 @@ fn the_worst_of_many_more_than_there_is_room_for_are_kept() {
     assert_eq!((traces[0].points[0].at_ns, traces[0].points.len()), (0, 9 + 6));
 }
 
-#[test]
 fn short_connections_one_after_the_other_are_traced_from_their_begin() {
     let server = Endpoint { address: Address::V4(2), port: 80 };
     let mut capture = Pcap::new(link::ETHERNET).with_nanoseconds();
@@ -149,3 +142,11 @@ fn short_connections_one_after_the_other_are_traced_from_their_begin() {
     let [one] = traces.as_slice() else { panic!("{} traces", traces.len()) };
     assert_eq!((one.stream, one.points[0].at_ns, one.points.len(), without), (2_000, 0, 14, 0));
 }
+
+holdup_testkit::tests!(
+    bytes_grow_where_numbers_wrap_and_what_was_sent_again_is_marked,
+    a_long_connection_is_thinned_and_keeps_what_was_sent_again,
+    a_trace_that_is_kept_while_judging_is_that_of_a_second_way,
+    the_worst_of_many_more_than_there_is_room_for_are_kept,
+    short_connections_one_after_the_other_are_traced_from_their_begin
+);

@@ -1,8 +1,5 @@
 //! Plans that are good and plans that are not, each with what must come of it.
-#![allow(clippy::unwrap_used, reason = "helpers of tests fail the test")]
-
-mod common;
-
+use crate::common;
 use holdup_model::plan::StopRule;
 use holdup_model::{Plan, Replica, Schedule};
 use holdup_plan::{Overhead, Overrides, estimate_ns, notes, schedule};

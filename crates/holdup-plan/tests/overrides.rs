@@ -1,7 +1,6 @@
 //! What the command line changes in a plan, and plans that are a command line only.
 
-mod common;
-
+use crate::common;
 use common::{check_with, from_command_line, pairs, plans};
 use holdup_model::plan::EffectKind;
 use holdup_model::{Plan, Problem, Value};

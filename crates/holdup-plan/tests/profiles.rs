@@ -1,9 +1,6 @@
 //! Profiles: good ones give their settings, errors of bad ones are reported, and no text makes the checker panic.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot read its corpus fails")]
-
-mod common;
-
+use crate::common;
 use holdup_model::profile::Setting;
 use holdup_model::{Profile, Value};
 use holdup_plan::{PlanErrors, check_profile};

@@ -1,8 +1,5 @@
 //! What holds for every plan.
-#![allow(clippy::unwrap_used, reason = "helpers of tests fail the test")]
-
-mod common;
-
+use crate::common;
 use common::{check, check_with, from_command_line, pairs, plans};
 use holdup_model::plan::{Exclusion, Layout, StopRule};
 use holdup_model::{

@@ -1,10 +1,7 @@
 //! Folders and links that another user has put where clusters are made: nothing outside holdup's own is ended, read or
 //! written.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
-
-mod common;
-
+use crate::common;
 use common::{binaries, cluster, is_alive, names, workdir};
 use holdup_host::Host;
 use holdup_host::postgres::PostgresControl;

@@ -1,6 +1,4 @@
 //! The reader of pgbench's logs, against data, against a naive reader, and against noise.
-#![allow(clippy::unwrap_used, reason = "test code")]
-
 use holdup_model::Histogram;
 use holdup_postgres::pgbench_log::{LogCounts, LogFormat, LogReader};
 use proptest::prelude::*;
@@ -16,7 +14,6 @@ fn read(text: &[u8], format: LogFormat, window: (i64, i64)) -> Result<(LogCounts
     Ok(reader.finish())
 }
 
-#[test]
 fn every_format_is_read() {
     let check = |text: &str, format: LogFormat, expect: LogCounts| {
         let (counts, latency, lag) = read(text.as_bytes(), format, (10_000_000, 20_000_000)).unwrap();
@@ -45,7 +42,6 @@ fn every_format_is_read() {
     check("3 9 skipped 0 15 5 0\n", LAG, LogCounts { skipped: 1, all_skipped: 1, ..none });
 }
 
-#[test]
 fn think_time_is_what_a_client_does_between_transactions() {
     let log =
         "0 1 100 0 10 0\n1 1 50 0 10 0\n0 2 100 0 10 150\n1 2 failed 0 10 200\n1 3 10 0 10 260\n0 3 100 0 10 249\n";
@@ -54,7 +50,6 @@ fn think_time_is_what_a_client_does_between_transactions() {
     assert_eq!((counts.thinks, counts.think_sum_us), (3, 100));
 }
 
-#[test]
 fn unknown_lines_are_quoted_with_their_number() {
     let check = |text: &str, format: LogFormat, quoted: &str| {
         let refused = read(text.as_bytes(), format, (0, i64::MAX)).unwrap_err();
@@ -147,7 +142,6 @@ fn a_log() -> impl Strategy<Value = (LogFormat, String)> {
 }
 
 proptest! {
-    #[test]
     fn pieces_of_any_size_count_as_a_naive_reader_does(
         (format, text) in a_log(),
         cuts in proptest::collection::vec(0usize..10_000, 0..20),
@@ -167,7 +161,6 @@ proptest! {
         prop_assert_eq!(reader.finish(), naive(&text, format, (begin, begin + length)));
     }
 
-    #[test]
     fn no_bytes_make_it_panic(
         bytes in proptest::collection::vec(prop_oneof![any::<u8>(), Just(b' '), Just(b'\n'), b'0'..=b'9'], 0..2000),
         lag in any::<bool>(), retries in any::<bool>(), piece in 1usize..300,
@@ -181,7 +174,6 @@ proptest! {
         let _cut = reader.end_of_file();
     }
 
-    #[test]
     fn a_good_log_with_one_byte_changed_never_makes_it_panic(
         (format, text) in a_log(), place in any::<prop::sample::Index>(), byte in any::<u8>(),
     ) {
@@ -193,3 +185,12 @@ proptest! {
         let _result = read(&bytes, format, (0, i64::MAX));
     }
 }
+
+holdup_testkit::tests!(
+    every_format_is_read,
+    think_time_is_what_a_client_does_between_transactions,
+    unknown_lines_are_quoted_with_their_number,
+    pieces_of_any_size_count_as_a_naive_reader_does,
+    no_bytes_make_it_panic,
+    a_good_log_with_one_byte_changed_never_makes_it_panic
+);

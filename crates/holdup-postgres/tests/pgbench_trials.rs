@@ -1,9 +1,6 @@
 //! Real trials of pgbench on a real PostgreSQL.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
-
-mod common;
-
+use crate::common;
 use common::{Ran, binaries, is_alive, kill_after, names, parameters, pool, prepare, prepare_with, trial, workdir};
 use holdup_load::{Cancel, PostgresOptions, Prepared, TrialContext, WindowHooks};
 use holdup_model::plan::Level;
@@ -255,6 +252,7 @@ fn builds_serve_the_same_tables_in_turn() {
 }
 
 holdup_testkit::tests!(
+    alone:
     builds_serve_the_same_tables_in_turn,
     trials_measure_what_they_should,
     the_window_is_exact_and_the_warm_up_is_excluded,

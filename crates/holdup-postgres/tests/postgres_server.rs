@@ -1,9 +1,6 @@
 //! The server under test: settings, existing servers, crashes.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
-
-mod common;
-
+use crate::common;
 use common::{binaries, cluster, is_alive, names, parameters, pool, prepare, trial, workdir};
 use holdup_host::Host;
 use holdup_host::postgres::{PostgresControl, SettingContext};
@@ -205,7 +202,13 @@ fn a_server_ends_with_holdup_and_the_next_start_removes_its_folder() {
     binaries();
     let folder = workdir();
     let mut holder = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "holds_a_cluster_until_it_is_killed", "--nocapture", "--test-threads=1"])
+        .args([
+            "--include-ignored",
+            "--exact",
+            "postgres_server::holds_a_cluster_until_it_is_killed",
+            "--nocapture",
+            "--test-threads=1",
+        ])
         .env("HOLDUP_TEST_HOLD", folder.path())
         .stdout(std::process::Stdio::piped())
         .spawn()
@@ -230,12 +233,14 @@ fn a_server_ends_with_holdup_and_the_next_start_removes_its_folder() {
 }
 
 holdup_testkit::tests!(
+    alone:
     settings_are_put_in_force_and_put_back,
     huge_pages_that_are_not_there_are_refused_and_the_server_works_on,
     a_cancelled_cluster_leaves_nothing,
     folders_that_cannot_be_used_are_refused,
     an_existing_server_is_used_and_left_as_it_was,
     a_server_that_is_not_there_is_a_clear_error,
-    holds_a_cluster_until_it_is_killed,
-    a_server_ends_with_holdup_and_the_next_start_removes_its_folder
+    a_server_ends_with_holdup_and_the_next_start_removes_its_folder;
+    by_hand:
+    holds_a_cluster_until_it_is_killed
 );

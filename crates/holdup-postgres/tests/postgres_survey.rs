@@ -1,9 +1,6 @@
 //! What is found of a server without asking it, against what it says itself.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
-
-mod common;
-
+use crate::common;
 use common::{binaries, cluster, workdir};
 use holdup_host::postgres::PostgresControl;
 use holdup_host::{Host, guc};

@@ -1,10 +1,7 @@
 //! Where the time goes, as a reader sees it: on a terminal, in Markdown and on the page.
 
-#[path = "../../holdup-analysis/tests/common/mod.rs"]
-mod made;
-
-mod common;
-
+use crate::common;
+use crate::made;
 use common::{data, is_one_screen, section};
 use holdup_analysis::{analyse, explain};
 use holdup_model::BundleData;

@@ -1,11 +1,7 @@
 //! What a reader of an explanation sees, as snapshots and on the page.
 
-#[path = "../../holdup-analysis/tests/common/story.rs"]
-#[allow(dead_code, unreachable_pub, reason = "each user takes its part")]
-mod story;
-
-mod common;
-
+use crate::common;
+use crate::made::story;
 use holdup_analysis::{analyse, explain};
 use holdup_model::BundleData;
 use holdup_report::{TerminalOptions, explain_markdown, explain_terminal, html, markdown};

@@ -1,7 +1,6 @@
 //! Every format over synthetic bundles: the demo, hostile text, nothing at all, nothing that counts.
 
-mod common;
-
+use crate::common;
 use common::{demo, void};
 use holdup_analysis::analyse;
 use holdup_model::bundle::Ending;

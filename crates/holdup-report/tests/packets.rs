@@ -1,10 +1,7 @@
 //! Captures as people and machines read them.
 
-mod common;
-#[path = "../../holdup-packets/tests/common/world.rs"]
-#[allow(dead_code, unreachable_pub, reason = "each user takes its part")]
-mod world;
-
+use crate::common;
+use crate::world;
 use holdup_model::captures::CaptureRecord;
 use holdup_model::captures::{CaptureTrace, Parts, PointKind, TracePoint};
 use holdup_model::{BundleData, Collected};

@@ -1,7 +1,6 @@
 //! Distributions, call stacks and timelines in the formats.
 
-mod common;
-
+use crate::common;
 use common::{data, demo, section};
 use holdup_analysis::analyse;
 use holdup_model::stacks::Stack;

@@ -1,13 +1,8 @@
 //! What is printed as JSON holds to the schemas that are printed for it.
 
-mod common;
-#[path = "../../holdup-analysis/tests/common/story.rs"]
-#[allow(dead_code, unreachable_pub, reason = "each user takes its part")]
-mod story;
-#[path = "../../holdup-packets/tests/common/world.rs"]
-#[allow(dead_code, unreachable_pub, reason = "each user takes its part")]
-mod world;
-
+use crate::common;
+use crate::made::story;
+use crate::world;
 use holdup_analysis::{analyse, explain};
 use holdup_model::outcome::History;
 use holdup_model::profile::{ProfileLine, ProfileState};

@@ -1,7 +1,5 @@
 //! The page of a search and its sentences.
 
-#![allow(clippy::unwrap_used, reason = "test code")]
-
 use holdup_model::search::{Begin, Candidate, Entry, FORMAT, LookFor, Measured, Moment};
 use holdup_model::{Direction, foreign};
 use holdup_report::{search_html, search_undecided};

@@ -1,7 +1,5 @@
 //! The answers of a search of settings, and its page.
 
-#![allow(clippy::unwrap_used, reason = "test code")]
-
 use holdup_model::tuning::{
     Answer, Begin, Beliefs, Bound, Confirmed, Entry, FORMAT, Guard, Interaction, LeftOut, MainEffect, Seen, Tested,
     Tried, TriedLevel,

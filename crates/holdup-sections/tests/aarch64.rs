@@ -1,7 +1,6 @@
 //! Locks of AArch64 in machine code, with what is true at each instruction.
 
-mod elf;
-
+use crate::elf;
 use elf::{AARCH64, BASE, file_for, named, roles};
 use holdup_sections::lookup::Registers;
 use holdup_sections::{SectionMap, map};
@@ -63,7 +62,6 @@ const fn jump(over: i32) -> u32 {
     0x1400_0000 | over as u32 & 0x3ff_ffff
 }
 
-#[test]
 fn exchange_and_release() {
     let words = [ONE, SWAP, cbnz(3, 6), LOAD, ADD, STORE, RELEASE, RET, ISB, jump(-8)];
     let expected = [".WHHHHH.WW", ".WWHHHH.WW"];
@@ -76,13 +74,11 @@ fn exchange_and_release() {
     assert_eq!(shipped.ranges, map.ranges);
 }
 
-#[test]
 fn barrier_and_plain_store() {
     let words = [ONE, SWAP, cbnz(3, 7), LOAD, ADD, STORE, BARRIER, CLEAR, RET, ISB, jump(-9)];
     check(&words, &with(3, 0, 0), &with(3, 1, 0), [".WHHHHHH.WW", ".WWHHHHH.WW"]);
 }
 
-#[test]
 fn store_of_two_registers() {
     // `stp wzr, w2, [x0]` clears the lock, `stp w2, wzr, [x0, #-4]` too.
     for release in [0x2900_081f, 0x293f_fc02] {
@@ -91,14 +87,12 @@ fn store_of_two_registers() {
     }
 }
 
-#[test]
 fn bit_in_a_word() {
     // mov w2, #0x400000; ldseta w2, w3, [x0]; tbnz w3, #22; nop; ldclrl w2, w3, [x0]; ret; isb; b
     let words = [0x52a0_0802, 0xb8a2_3003, 0x37b0_0083, NOP, 0xb862_1003, RET, ISB, jump(-6)];
     check(&words, &with(3, 7, 0), &with(3, 0x40_0000, 0), [".WHHH.WW", ".WWHH.WW"]);
 }
 
-#[test]
 fn compare_and_swap_with_a_comparison_of_its_result() {
     // ldr w1, [x0]; orr w2, w1, #0x400000; mov w3, w1; casa w3, w2, [x0]; cmp w3, w1; b.ne; tbnz w1, #22; nop;
     // and w1, w1, #0xffbfffff; stlr w1, [x0]; ret; isb; b
@@ -127,7 +121,6 @@ fn compare_and_swap_with_a_comparison_of_its_result() {
     assert_eq!([&got[0][5..], &got[1][5..]], ["HHHHH.WW", "WWHHH.WW"], "{map:#x?}");
 }
 
-#[test]
 fn exclusive_pair_of_an_exchange() {
     // mov w2, #1; ldaxr w3, [x0]; stxr w4, w2, [x0]; cbnz w4; cbnz w3; nop; stlr wzr, [x0]; ret; isb; b
     let words = [ONE, 0x885f_fc03, 0x8804_7c02, cbnz(4, -2), cbnz(3, 4), NOP, RELEASE, RET, ISB, jump(-8)];
@@ -136,7 +129,6 @@ fn exclusive_pair_of_an_exchange() {
     check(&words, &taken, &with(3, 1, 0), [".WWHHHH.WW", ".WWWWHH.WW"]);
 }
 
-#[test]
 fn exclusive_pair_of_a_compare_and_swap() {
     // mov w2, #1; ldaxr w3, [x0]; cmp w3, #0; b.ne; stxr w4, w2, [x0]; cbnz w4; b.ne; nop; stlr wzr, [x0]; ret; isb; b
     let words = [
@@ -157,7 +149,6 @@ fn exclusive_pair_of_a_compare_and_swap() {
 }
 
 /// Code that chooses between both ways itself, as the helpers of libgcc do.
-#[test]
 fn both_ways_in_one_function() {
     // mov w2, #1; ldrb w5, [x1]; cbz w5; swpa w2, w3, [x0]; b; ldaxr w3, [x0]; stxr w4, w2, [x0]; cbnz w4; cbnz w3; nop;
     // stlr wzr, [x0]; ret; isb; b
@@ -181,7 +172,6 @@ fn both_ways_in_one_function() {
 }
 
 /// A helper of libgcc by its code: `__aarch64_swp4_acq`, which nothing names.
-#[test]
 fn call_of_a_helper() {
     // bti c; adrp x16; ldrb w16, [x16, #624]; cbz w16; swpa w0, w0, [x1]; ret; mov w16, w0; ldaxr w0, [x1];
     // stxr w17, w16, [x1]; cbnz w17; ret
@@ -215,7 +205,6 @@ fn call_of_a_helper() {
 }
 
 /// Numbers between instructions are no instructions: what loads them says where they are.
-#[test]
 fn numbers_in_the_code() {
     // ldr x5, literal; b over the number, which looks like two calls.
     let call = 0x9400_0006;
@@ -224,7 +213,6 @@ fn numbers_in_the_code() {
     check(&words, &with(3, 0, 0), &with(3, 1, 0), expected);
 }
 
-#[test]
 fn an_instruction_that_is_not_known_ends_the_section_and_is_said() {
     let words = [ONE, SWAP, cbnz(3, 6), LOAD, 0xffff_ffff, STORE, RELEASE, RET, ISB, jump(-8)];
     let map = check(&words, &with(3, 0, 0), &with(3, 1, 0), ["..........", ".........."]);
@@ -233,7 +221,6 @@ fn an_instruction_that_is_not_known_ends_the_section_and_is_said() {
 }
 
 /// A function that keeps its return address on the stack, signed.
-#[test]
 fn called_inside() {
     // work: paciasp; stp x29, x30, [sp, #-16]!; ldp x29, x30, [sp], #16; retaa
     let work = [0xd503_233f, 0xa9bf_7bfd, 0xa8c1_7bfd, 0xd65f_0bff];
@@ -243,3 +230,18 @@ fn called_inside() {
     let map = map(&file(&[("work", &work), ("f", &user)]), &named(&["f"])).expect("an ELF file");
     assert_eq!(roles(&map, &places(13)[4..], &with(3, 0, 0)), "..WHHH.WW", "{map:#x?}");
 }
+
+holdup_testkit::tests!(
+    exchange_and_release,
+    barrier_and_plain_store,
+    store_of_two_registers,
+    bit_in_a_word,
+    compare_and_swap_with_a_comparison_of_its_result,
+    exclusive_pair_of_an_exchange,
+    exclusive_pair_of_a_compare_and_swap,
+    both_ways_in_one_function,
+    call_of_a_helper,
+    numbers_in_the_code,
+    an_instruction_that_is_not_known_ends_the_section_and_is_said,
+    called_inside
+);

@@ -1,7 +1,6 @@
 //! Damaged files: a reason or a map, never a panic, and soon.
 
-mod elf;
-
+use crate::elf;
 use elf::Source;
 use holdup_sections::lookup::{Loaded, Registers, Table, classify};
 use holdup_sections::{NamedFunction, Wanted, library, map};
@@ -85,13 +84,11 @@ fn survives_changed(mut bytes: Vec<u8>, changes: &[(prop::sample::Index, u8)]) {
 }
 
 proptest! {
-    #[test]
     fn changed_bytes_of_aarch64(changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8)) {
         survives_changed(arm(&ARM), &changes);
     }
 
     /// Atomic operations, parts of pairs, jumps, calls, numbers that are loaded, and any word.
-    #[test]
     fn tangled_aarch64(pieces in prop::collection::vec((0usize..18, any::<u32>()), 1..120)) {
         let near = |by: u32, bits: u32| (by % 16).wrapping_sub(8) & bits;
         let words: Vec<u32> = pieces.into_iter().map(|(kind, by)| match kind {
@@ -104,13 +101,11 @@ proptest! {
         survives(&arm(&words));
     }
 
-    #[test]
     fn changed_bytes(changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8)) {
         survives_changed(sample(), &changes);
     }
 
     /// A real program has unwind information, imports and stubs.
-    #[test]
     fn changed_bytes_of_a_program(changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..20)) {
         let mut bytes = std::fs::read("/bin/true").expect("every system has it");
         for (at, value) in changes {
@@ -120,13 +115,11 @@ proptest! {
         survives(&bytes);
     }
 
-    #[test]
     fn truncated(length in 0usize..0x1400) {
         let bytes = sample();
         survives(&bytes[..length.min(bytes.len())]);
     }
 
-    #[test]
     fn garbage(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
         survives(&bytes);
         let (file, size) = (elf::file(&bytes, &[], &bytes), bytes.len() as u64);
@@ -135,7 +128,6 @@ proptest! {
     }
 
     /// Code of atomic operations, jumps and calls only: every way of control flow among them.
-    #[test]
     fn tangled(pieces in prop::collection::vec((0usize..14, any::<i8>()), 1..120)) {
         let mut code = Vec::new();
         for (kind, to) in pieces {
@@ -164,7 +156,6 @@ proptest! {
 }
 
 /// The result of an exchange that is compared with memory, not with a number.
-#[test]
 fn result_compared_with_memory() {
     for compare in [[0x23, 0x07], [0x3b, 0x07], [0x85, 0x07]] {
         let code =
@@ -173,7 +164,6 @@ fn result_compared_with_memory() {
     }
 }
 
-#[test]
 fn what_is_no_file_for_a_known_architecture_has_a_reason() {
     let good = sample();
     assert!(map(&good, &wanted()).is_ok());
@@ -201,7 +191,6 @@ fn what_is_no_file_for_a_known_architecture_has_a_reason() {
 }
 
 /// The bytes of one architecture as the other's: other instructions, and no panic.
-#[test]
 fn code_of_the_other_architecture() {
     let mut wrong = sample();
     wrong[18] = elf::AARCH64;
@@ -210,3 +199,16 @@ fn code_of_the_other_architecture() {
     wrong[18] = 62;
     survives(&wrong);
 }
+
+holdup_testkit::tests!(
+    changed_bytes_of_aarch64,
+    tangled_aarch64,
+    changed_bytes,
+    changed_bytes_of_a_program,
+    truncated,
+    garbage,
+    tangled,
+    result_compared_with_memory,
+    what_is_no_file_for_a_known_architecture_has_a_reason,
+    code_of_the_other_architecture
+);

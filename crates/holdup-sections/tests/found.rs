@@ -2,7 +2,6 @@
 
 use holdup_sections::{Wanted, library, map};
 
-#[test]
 fn a_row_of_unwind_information_may_lie_outside_its_function() {
     let bytes = include_bytes!("found/row_outside_its_function.elf");
     let _no_panic = map(bytes, &Wanted { shipped: true, functions: Vec::new() });
@@ -10,3 +9,5 @@ fn a_row_of_unwind_information_may_lie_outside_its_function() {
         assert!(found.1.ranges.iter().all(|range| range.begin < range.end));
     }
 }
+
+holdup_testkit::tests!(a_row_of_unwind_information_may_lie_outside_its_function);

@@ -1,7 +1,6 @@
 //! Sections that a binary declares itself.
 
-mod elf;
-
+use crate::elf;
 use elf::{Source, roles};
 use holdup_model::sections::SectionSource;
 use holdup_sections::lookup::Registers;
@@ -51,7 +50,6 @@ fn ticket(source: &mut Source) -> Assembled {
     asm.ret()
 }
 
-#[test]
 fn declared_points_bound_a_section() -> Assembled {
     let mut source = Source::new();
     source.function("anything");
@@ -69,7 +67,6 @@ fn declared_points_bound_a_section() -> Assembled {
     Ok(())
 }
 
-#[test]
 fn a_lock_that_a_called_function_declares() -> Assembled {
     let mut source = Source::new();
     let lock = source.function("lock");
@@ -94,7 +91,6 @@ fn a_lock_that_a_called_function_declares() -> Assembled {
     Ok(())
 }
 
-#[test]
 fn a_damaged_note_is_noted() -> Assembled {
     let good = entry((0x40_1000, 1, 0, "x"));
     let cases: [(Vec<u8>, &str); 6] = [
@@ -116,3 +112,9 @@ fn a_damaged_note_is_noted() -> Assembled {
     }
     Ok(())
 }
+
+holdup_testkit::tests!(
+    declared_points_bound_a_section,
+    a_lock_that_a_called_function_declares,
+    a_damaged_note_is_noted
+);

@@ -1,7 +1,6 @@
 //! Assembled locks of every kind, with what is true at each instruction.
 
-mod elf;
-
+use crate::elf;
 use elf::{Source, named, roles};
 use holdup_model::sections::SectionMap;
 use holdup_sections::lookup::{Loaded, Registers, Table, classify};
@@ -29,7 +28,6 @@ fn with(result: u64, flags: u64) -> Registers {
 
 type Assembled = Result<(), IcedError>;
 
-#[test]
 fn exchange_of_a_byte() -> Assembled {
     let mut source = Source::new();
     let again = source.function("tas");
@@ -55,7 +53,6 @@ fn exchange_of_a_byte() -> Assembled {
     Ok(())
 }
 
-#[test]
 fn every_way_out_of_a_section_is_known() -> Assembled {
     let mut source = Source::new();
     let again = source.function("two_ways");
@@ -87,7 +84,6 @@ fn every_way_out_of_a_section_is_known() -> Assembled {
     Ok(())
 }
 
-#[test]
 fn exchange_after_a_read() -> Assembled {
     let mut source = Source::new();
     source.function("ttas");
@@ -130,7 +126,6 @@ fn exchange_after_a_read() -> Assembled {
     Ok(())
 }
 
-#[test]
 fn compare_and_swap_with_its_result_in_a_byte() -> Assembled {
     let mut source = Source::new();
     source.function("cas");
@@ -159,7 +154,6 @@ fn compare_and_swap_with_its_result_in_a_byte() -> Assembled {
     Ok(())
 }
 
-#[test]
 fn flag_in_a_word_by_compare_and_swap() -> Assembled {
     let mut source = Source::new();
     let load = source.function("page");
@@ -193,7 +187,6 @@ fn flag_in_a_word_by_compare_and_swap() -> Assembled {
     Ok(())
 }
 
-#[test]
 fn flag_in_a_word_by_bit_test() -> Assembled {
     let mut source = Source::new();
     let again = source.function("list");
@@ -213,7 +206,6 @@ fn flag_in_a_word_by_bit_test() -> Assembled {
     Ok(())
 }
 
-#[test]
 fn one_attempt_does_not_wait() -> Assembled {
     let mut source = Source::new();
     source.function("try");
@@ -246,7 +238,6 @@ fn slow_lock(source: &mut Source) -> Result<CodeLabel, IcedError> {
     Ok(function)
 }
 
-#[test]
 fn lock_taken_by_a_called_function() -> Assembled {
     let mut source = Source::new();
     let lock = slow_lock(&mut source)?;
@@ -274,7 +265,6 @@ fn lock_taken_by_a_called_function() -> Assembled {
 }
 
 /// The lock has one address, in the function that waits for it, in the one that holds it, and in what that calls.
-#[test]
 fn a_lock_is_known_by_its_address() -> Assembled {
     let mut source = Source::new();
     let lock = slow_lock(&mut source)?;
@@ -300,7 +290,6 @@ fn a_lock_is_known_by_its_address() -> Assembled {
     Ok(())
 }
 
-#[test]
 fn number_that_another_counter_shows() -> Assembled {
     let mut source = Source::new();
     source.function("ticket");
@@ -326,7 +315,6 @@ fn number_that_another_counter_shows() -> Assembled {
 }
 
 /// The same number compared once is an index or a count.
-#[test]
 fn number_that_is_compared_once_is_no_ticket() -> Assembled {
     let mut source = Source::new();
     source.function("count");
@@ -345,7 +333,6 @@ fn number_that_is_compared_once_is_no_ticket() -> Assembled {
     Ok(())
 }
 
-#[test]
 fn lock_given_back_by_a_called_function() -> Assembled {
     let mut source = Source::new();
     let unlock = source.function("unlock");
@@ -369,7 +356,6 @@ fn lock_given_back_by_a_called_function() -> Assembled {
     Ok(())
 }
 
-#[test]
 fn what_is_not_bounded_is_given_up() -> Assembled {
     // The release goes by a pointer that is loaded from elsewhere: nothing shows that it is the same lock.
     let mut source = Source::new();
@@ -407,7 +393,6 @@ fn what_is_not_bounded_is_given_up() -> Assembled {
     Ok(())
 }
 
-#[test]
 fn where_ways_with_and_without_the_lock_meet_nothing_is_said() -> Assembled {
     let mut source = Source::new();
     source.function("sometimes");
@@ -434,7 +419,6 @@ fn where_ways_with_and_without_the_lock_meet_nothing_is_said() -> Assembled {
     Ok(())
 }
 
-#[test]
 fn part_that_was_moved_away_belongs_to_its_function() -> Assembled {
     let mut source = Source::new();
     let again = source.function("whole");
@@ -456,3 +440,21 @@ fn part_that_was_moved_away_belongs_to_its_function() -> Assembled {
     check(source, &["whole"], with(0, ZERO), with(1, 0), ["WWHHHHH.HH", "WWWWHHH.HH"]);
     Ok(())
 }
+
+holdup_testkit::tests!(
+    exchange_of_a_byte,
+    every_way_out_of_a_section_is_known,
+    exchange_after_a_read,
+    compare_and_swap_with_its_result_in_a_byte,
+    flag_in_a_word_by_compare_and_swap,
+    flag_in_a_word_by_bit_test,
+    one_attempt_does_not_wait,
+    lock_taken_by_a_called_function,
+    a_lock_is_known_by_its_address,
+    number_that_another_counter_shows,
+    number_that_is_compared_once_is_no_ticket,
+    lock_given_back_by_a_called_function,
+    what_is_not_bounded_is_given_up,
+    where_ways_with_and_without_the_lock_meet_nothing_is_said,
+    part_that_was_moved_away_belongs_to_its_function
+);

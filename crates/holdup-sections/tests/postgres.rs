@@ -1,9 +1,6 @@
 //! The map of an installed PostgreSQL 15 server, as its package ships it: without symbols of static functions.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
-
-mod tracer;
-
+use crate::tracer;
 use holdup_model::sections::{SectionMap, SectionRole};
 use holdup_sections::lookup::{Inside, Loaded, Registers, Table, classify};
 use holdup_sections::{Wanted, map};

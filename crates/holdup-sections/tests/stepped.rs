@@ -1,12 +1,9 @@
 //! The strongest test: a compiled program is run one instruction at a time, and at each the answer of the map is compared
 //! with the lock words in its memory.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
-
-mod emulated;
-mod tracer;
-mod world;
-
+use crate::emulated;
+use crate::tracer;
+use crate::world;
 use emulated::Emulated;
 use holdup_sections::lookup::{Loaded, Registers, Table};
 use holdup_sections::{NamedFunction, Wanted, map};

@@ -1,8 +1,6 @@
 //! What is found in compiled programs, with symbols and without: the same instructions, in every form that a compiler gives to
 //! atomic operations.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
-
 use holdup_model::sections::{SectionMap, SectionRole};
 use holdup_sections::{Wanted, map};
 use holdup_testkit::ignore;

@@ -2,8 +2,6 @@
 //! `HOLDUP_POSTGRES_SERVERS` names (paths with colons between them; unpacked packages will do, also of another architecture,
 //! nothing is run).
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
-
 use holdup_model::sections::{Machine, SectionMap, SectionRole};
 use holdup_sections::cached::CachedAnalysis;
 use holdup_sections::{Wanted, map};

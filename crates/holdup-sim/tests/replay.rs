@@ -1,7 +1,5 @@
 //! Traces whose waits are known are replayed: a simulated machine makes them, so that nothing in them is left to luck.
 
-#![allow(clippy::unwrap_used, reason = "test code")]
-
 use holdup_model::{Histogram, Parameters, Replay, ReplayStep, SparseHistogram, Value};
 use holdup_sim::factors;
 use holdup_sim::machine::{Machine, catalogue};

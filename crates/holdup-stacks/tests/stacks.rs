@@ -343,3 +343,4 @@ holdup_testkit::tests!(
     garbage_on_the_stack_never_leads_out_of_known_code,
     of_mappings_that_overlap_the_later_one_counts
 );
+holdup_testkit::main!();

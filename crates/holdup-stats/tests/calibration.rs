@@ -1,7 +1,6 @@
 //! Calibration by simulation: seeded, so that a test that passes once passes always.
 
-mod common;
-
+use crate::common;
 use common::Noise;
 use holdup_model::Verdict;
 use holdup_stats::{BlockPair, BlockValue, DriftPoint, Effect, drift, holm, judge, judge_corrected, noise_floor};

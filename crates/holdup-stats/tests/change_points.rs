@@ -1,7 +1,6 @@
 //! Where a series changes: cases, false positives, arbitrary numbers, and another implementation's numbers.
 
-mod common;
-
+use crate::common;
 use common::Noise;
 use holdup_stats::{Change, ChangeOptions, ChangePoint, change_points, split_divergences};
 use proptest::prelude::*;

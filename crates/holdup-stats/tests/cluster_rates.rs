@@ -1,7 +1,6 @@
 //! Rates over clusters of any size: by hand, by simulation, and against any input.
 
-mod common;
-
+use crate::common;
 use common::Noise;
 use holdup_stats::{Cluster, Question, bunching, cluster_rate, judge_question, rate_bound, rate_unpaired};
 use proptest::prelude::*;

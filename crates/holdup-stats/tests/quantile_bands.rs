@@ -2,8 +2,7 @@
 //!
 //! The full calibration: `cargo test --release -p holdup-stats --test quantile_bands -- --ignored --nocapture`.
 
-mod common;
-
+use crate::common;
 use common::Noise;
 use holdup_model::Histogram;
 use holdup_stats::quantile_bands::quantile_shift_over_blocks_from;

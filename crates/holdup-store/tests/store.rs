@@ -1,9 +1,6 @@
 //! Both kinds of store, on real files and a real server: the same answers, and what they do when something breaks.
 
-#![allow(clippy::unwrap_used, reason = "tests, without libtest")]
-
-mod common;
-
+use crate::common;
 use common::{DAY, bundles, cluster, incoming, place, run, unfinished, write};
 use holdup_host::postgres::PostgresControl;
 use holdup_model::kept::KeptFilter;
@@ -146,7 +143,7 @@ fn a_push_that_is_killed_leaves_nothing_half() {
         let mut seen = BTreeSet::new();
         for wait_ms in [30, 60, 90, 120, 180, 250] {
             let mut child = Command::new(std::env::current_exe().unwrap())
-                .args(["--ignored", "--exact", "a_push_to_be_killed"])
+                .args(["--ignored", "--exact", "store::a_push_to_be_killed"])
                 .env("HOLDUP_TEST_STORE", named)
                 .env("HOLDUP_TEST_BUNDLES", made.path())
                 .stdout(Stdio::null())
@@ -335,7 +332,7 @@ fn a_full_disk_is_a_clear_error_and_nothing_is_half() {
         Err(e) => holdup_testkit::ignore(format!("unshare cannot be started: {e}")),
     }
     let test = std::env::current_exe().unwrap();
-    let output = inside(&format!("'{}' --ignored --exact a_disk_becomes_full", test.display())).unwrap();
+    let output = inside(&format!("'{}' --ignored --exact store::a_disk_becomes_full", test.display())).unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
 }
 

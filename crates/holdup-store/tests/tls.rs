@@ -1,9 +1,6 @@
 //! Connections with TLS, client certificates, services and password files, to a real server with certificates that are made here.
 
-#![allow(clippy::unwrap_used, reason = "tests, without libtest")]
-
-mod common;
-
+use crate::common;
 use common::{run, write};
 use holdup_host::Host;
 use holdup_host::postgres::PostgresControl;
@@ -248,7 +245,7 @@ fn certificates_of_clients_passwords_and_services_are_found_as_libpq_does() {
     .unwrap();
     let child = |variables: &[(&str, &str)]| {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--ignored", "--exact", "a_connection_by_the_environment"]).env("PGSERVICEFILE", &services);
+        command.args(["--ignored", "--exact", "tls::a_connection_by_the_environment"]).env("PGSERVICEFILE", &services);
         let output = command.envs(variables.iter().copied()).output().unwrap();
         (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned())
     };

@@ -1,7 +1,5 @@
 //! Programs that look like servers, of a user who wants root to read for them.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
-
 use holdup_host::Host;
 use holdup_model::survey::{Reading, Server};
 use holdup_survey::postgres::{Asked, servers};

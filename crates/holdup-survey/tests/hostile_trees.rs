@@ -1,6 +1,4 @@
 //! Captured trees that were made to do harm to those who look at them.
-#![allow(clippy::unwrap_used, reason = "test code")]
-
 use holdup_host::Host;
 use holdup_survey::postgres::servers;
 use holdup_survey::survey;
@@ -24,7 +22,6 @@ fn put_server(tree: &Path, pid: u32, conf: &Path) {
     fs::write(folder.join("cmdline"), format!("postgres\0-D\0{}\0", conf.display())).unwrap();
 }
 
-#[test]
 fn the_list_of_unreadable_files_is_a_file_of_the_tree() {
     let secret = tempfile::tempdir().unwrap();
     fs::write(secret.path().join("list"), "/etc/x\toperation not permitted\n").unwrap();
@@ -48,7 +45,6 @@ fn the_list_of_unreadable_files_is_a_file_of_the_tree() {
     assert_eq!(error.kind, io::ErrorKind::PermissionDenied, "{error}");
 }
 
-#[test]
 fn what_is_no_regular_file_or_too_long_is_not_read() {
     let tree = tree();
     let etc = tree.path().join("etc");
@@ -78,7 +74,6 @@ fn what_is_no_regular_file_or_too_long_is_not_read() {
     }
 }
 
-#[test]
 fn many_servers_are_counted_and_some_looked_at() {
     const MANY: u32 = 60_000;
     // In memory, where there is such a place: a disk takes minutes for that number.
@@ -94,7 +89,6 @@ fn many_servers_are_counted_and_some_looked_at() {
     assert!(last.iter().any(|note| note.contains("19936 more servers are not looked at: the limit is 64")), "{last:?}");
 }
 
-#[test]
 fn a_configuration_of_a_tree_is_bounded() {
     let tree = tree();
     put_server(tree.path(), 7, Path::new("/data"));
@@ -105,3 +99,10 @@ fn a_configuration_of_a_tree_is_bounded() {
     let why = found[0].max_connections.why_unknown.as_deref().unwrap();
     assert!(why.contains("it has more than 1048576 bytes"), "{why}");
 }
+
+holdup_testkit::tests!(
+    the_list_of_unreadable_files_is_a_file_of_the_tree,
+    what_is_no_regular_file_or_too_long_is_not_read,
+    many_servers_are_counted_and_some_looked_at,
+    a_configuration_of_a_tree_is_bounded
+);

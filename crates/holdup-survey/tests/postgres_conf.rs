@@ -1,6 +1,4 @@
 //! The language of postgresql.conf. What is expected here was held against a server in `holdup-postgres`.
-#![allow(clippy::unwrap_used, reason = "test code")]
-
 use holdup_host::guc;
 use holdup_survey::postgres::conf::{ConfLine, Configuration, Entry, Files, Unread, lines};
 use proptest::prelude::*;
@@ -39,7 +37,6 @@ fn read(files: &[(&str, &str)]) -> Configuration {
     Configuration::read(&Tree::of(files), MAIN)
 }
 
-#[test]
 fn lines_are_read_as_the_scanner_reads_them() {
     let check = |text: &str, expect: Result<Option<(&str, &str)>, &str>| {
         let found = lines(text.as_bytes());
@@ -78,7 +75,6 @@ fn lines_are_read_as_the_scanner_reads_them() {
     assert_eq!(lines("x y z\n".repeat(500).as_bytes()).len(), 100);
 }
 
-#[test]
 fn the_last_one_wins_wherever_it_is_included() {
     let check = |files: &[(&str, &str)], expect: Result<Option<&str>, &str>| {
         let read = read(files);
@@ -121,7 +117,6 @@ fn the_last_one_wins_wherever_it_is_included() {
     check(&[(MAIN, "b = 1\n")], Ok(None));
 }
 
-#[test]
 fn loops_end_and_are_reported() {
     let itself = read(&[(MAIN, "include 'postgresql.conf'\na = 1")]);
     assert_eq!(itself.errors, ["/data/postgresql.conf includes itself (from /data/postgresql.conf:1)"]);
@@ -137,7 +132,6 @@ fn loops_end_and_are_reported() {
     assert_eq!(read(&[(MAIN, "include ''")]).errors.len(), 1);
 }
 
-#[test]
 fn errors_are_reported_with_their_line_and_the_rest_is_read() {
     let read = read(&[(MAIN, "a = 1\nb = 'open\nc = 3\n")]);
     assert_eq!(read.errors, ["/data/postgresql.conf:2 has a syntax error near `'`"]);
@@ -145,7 +139,6 @@ fn errors_are_reported_with_their_line_and_the_rest_is_read() {
 }
 
 proptest! {
-    #[test]
     fn no_bytes_make_it_panic(
         main in proptest::collection::vec(any::<u8>(), 0..400),
         second in "(include|include_dir|include_if_exists|a|[ -~])( = | |)'?[./bd-]{0,8}'?\n?",
@@ -162,13 +155,11 @@ proptest! {
         }
     }
 
-    #[test]
     fn a_quoted_value_comes_back(value in "[^\\\\'\n\0\u{80}-\u{10ffff}]{0,40}", name in "[a-z_][a-z0-9_]{0,10}") {
         let all = lines(format!("{name} = '{value}' # x\n").as_bytes());
         prop_assert_eq!(all, [ConfLine::Set { name, value, line: 1 }]);
     }
 
-    #[test]
     fn numbers_never_panic_and_a_bare_one_is_itself(text in "\\PC{0,12}", number in any::<i32>()) {
         for base in [None, Some(guc::BLOCKS)] {
             let _any = (guc::integer(&text, base), guc::real(&text, base), guc::quantity(&text), guc::boolean(&text));
@@ -176,3 +167,13 @@ proptest! {
         }
     }
 }
+
+holdup_testkit::tests!(
+    lines_are_read_as_the_scanner_reads_them,
+    the_last_one_wins_wherever_it_is_included,
+    loops_end_and_are_reported,
+    errors_are_reported_with_their_line_and_the_rest_is_read,
+    no_bytes_make_it_panic,
+    a_quoted_value_comes_back,
+    numbers_never_panic_and_a_bare_one_is_itself
+);

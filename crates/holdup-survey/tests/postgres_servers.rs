@@ -1,6 +1,4 @@
 //! Servers in made-up trees: what is found without root, and why the rest is not.
-#![allow(clippy::unwrap_used, reason = "test code")]
-
 use holdup_host::fake::MemoryFs;
 use holdup_host::postgres::{PostgresControl, Setting};
 use holdup_model::Problem;
@@ -66,7 +64,6 @@ fn why<T>(known: &Reading<T>) -> &str {
     known.why_unknown.as_deref().expect("it is not known")
 }
 
-#[test]
 fn a_server_is_found_with_its_settings_and_its_processes() {
     let server = one(&debian());
     assert_eq!((server.name.as_str(), server.pid.value()), ("postmaster 812", Some(812)));
@@ -86,7 +83,6 @@ fn a_server_is_found_with_its_settings_and_its_processes() {
     assert_eq!(server.notes, [""; 0]);
 }
 
-#[test]
 fn alter_system_and_includes_and_the_command_line_count() {
     let check = |files: &[(&str, &str)], arguments: &str, expect: u64, source: &str| {
         let fs = debian();
@@ -119,7 +115,6 @@ fn alter_system_and_includes_and_the_command_line_count() {
     check(&[(CONF, "port = 1")], "", 128 * MB, "the default of shared_buffers");
 }
 
-#[test]
 fn values_that_the_server_would_not_take_are_not_taken() {
     let check = |text: &str, expect: &str| {
         let fs = debian();
@@ -147,7 +142,6 @@ fn values_that_the_server_would_not_take_are_not_taken() {
     }
 }
 
-#[test]
 fn huge_pages_that_were_only_asked_for_are_not_in_effect() {
     let fs = debian();
     assert_eq!(
@@ -162,7 +156,6 @@ fn huge_pages_that_were_only_asked_for_are_not_in_effect() {
     assert!(server.notes[0].starts_with("Transparent huge pages hold 2097152 of the"), "{:?}", server.notes);
 }
 
-#[test]
 fn a_pool_that_does_not_fit_the_shared_memory_waits_for_a_restart() {
     let fs = debian();
     fs.put(CONF, "shared_buffers = 8GB");
@@ -182,7 +175,6 @@ fn a_pool_that_does_not_fit_the_shared_memory_waits_for_a_restart() {
     check(8400, false);
 }
 
-#[test]
 fn settings_that_stand_twice_and_files_with_errors_are_reported() {
     let fs = debian();
     fs.put(CONF, "shared_buffers = 64MB\nshared_buffers = 128MB\nwork_mem = 1.5GB\n");
@@ -197,7 +189,6 @@ fn settings_that_stand_twice_and_files_with_errors_are_reported() {
     );
 }
 
-#[test]
 fn what_another_user_may_not_read_is_unknown_with_its_reason() {
     let fs = debian();
     fs.refuse("read_link", "/proc/812/cwd", libc::EACCES);
@@ -221,7 +212,6 @@ fn what_another_user_may_not_read_is_unknown_with_its_reason() {
     assert_eq!(one(&fs).max_connections.value(), Some(50));
 }
 
-#[test]
 fn only_postmasters_are_servers() {
     let fs = debian();
     // A backend whose postmaster was killed, a server for one user, and one that has ended.
@@ -237,7 +227,6 @@ fn only_postmasters_are_servers() {
     assert!(why(&two[1].major_version).contains("/data/PG_VERSION"));
 }
 
-#[test]
 fn children_are_taken_from_the_list_of_the_kernel_where_there_is_one() {
     let fs = debian();
     let without = one(&fs);
@@ -249,7 +238,6 @@ fn children_are_taken_from_the_list_of_the_kernel_where_there_is_one() {
     assert!(!read.contains(&"/proc/831/stat".to_owned()) && read.contains(&"/proc/832/stat".to_owned()));
 }
 
-#[test]
 fn a_host_without_servers_has_none_and_one_that_hides_them_says_so() {
     let fs = MemoryFs::new();
     assert!(why(&servers(&fs.host(), None, None)).contains("cannot list /proc"));
@@ -268,7 +256,6 @@ fn a_host_without_servers_has_none_and_one_that_hides_them_says_so() {
     assert_eq!(servers(&fs.host(), None, None).value, Some(vec![]));
 }
 
-#[test]
 fn one_server_can_be_asked_for() {
     let fs = debian();
     let ask = |asked: Asked| servers(&fs.host(), Some(&asked), None);
@@ -291,7 +278,6 @@ fn one_server_can_be_asked_for() {
     assert!(why(&stopped.pid).contains("no server runs in /srv/old") && why(&stopped.clients).contains("does not run"));
 }
 
-#[test]
 fn files_of_a_server_in_a_container_are_read_in_it() {
     let fs = debian();
     fs.put_link("/proc/812/ns/mnt", "mnt:[4026532211]");
@@ -302,7 +288,6 @@ fn files_of_a_server_in_a_container_are_read_in_it() {
     assert_eq!((server.shared_buffers_bytes.value(), server.major_version.value()), (Some(96 * MB), Some(16)));
 }
 
-#[test]
 fn garbage_makes_unknowns_and_no_panic() {
     let fs = debian();
     let paths =
@@ -381,7 +366,6 @@ fn seventeen(pid: Option<u32>) -> Answers {
     Answers { pid, version_num: 170_011, rows }
 }
 
-#[test]
 fn a_connection_shows_what_is_in_force() {
     let fs = debian();
     let found = servers(&fs.host(), None, Some(&seventeen(Some(812)))).value.unwrap();
@@ -402,7 +386,6 @@ fn a_connection_shows_what_is_in_force() {
     );
 }
 
-#[test]
 fn a_server_elsewhere_is_known_by_its_connection_alone() {
     let fs = debian();
     let found = servers(&fs.host(), None, Some(&seventeen(None))).value.unwrap();
@@ -415,7 +398,6 @@ fn a_server_elsewhere_is_known_by_its_connection_alone() {
     assert!(!format!("{found:?}").contains("geheim"));
 }
 
-#[test]
 fn a_connection_that_may_see_little_leaves_reasons() {
     let fs = debian();
     let mut control = seventeen(Some(812));
@@ -434,3 +416,22 @@ fn a_connection_that_may_see_little_leaves_reasons() {
     assert_eq!(server.shared_buffers_bytes.value(), Some(128 * MB), "by the files");
     assert!(server.notes.iter().any(|note| note.contains("does not answer: ERROR: permission denied")));
 }
+
+holdup_testkit::tests!(
+    a_server_is_found_with_its_settings_and_its_processes,
+    alter_system_and_includes_and_the_command_line_count,
+    values_that_the_server_would_not_take_are_not_taken,
+    huge_pages_that_were_only_asked_for_are_not_in_effect,
+    a_pool_that_does_not_fit_the_shared_memory_waits_for_a_restart,
+    settings_that_stand_twice_and_files_with_errors_are_reported,
+    what_another_user_may_not_read_is_unknown_with_its_reason,
+    only_postmasters_are_servers,
+    children_are_taken_from_the_list_of_the_kernel_where_there_is_one,
+    a_host_without_servers_has_none_and_one_that_hides_them_says_so,
+    one_server_can_be_asked_for,
+    files_of_a_server_in_a_container_are_read_in_it,
+    garbage_makes_unknowns_and_no_panic,
+    a_connection_shows_what_is_in_force,
+    a_server_elsewhere_is_known_by_its_connection_alone,
+    a_connection_that_may_see_little_leaves_reasons
+);

@@ -1,7 +1,5 @@
 //! What the two collectors that need a server see of a real pgbench.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
-
 use holdup_evidence::CollectContext;
 use holdup_host::Host;
 use holdup_load::{Cancel, PostgresOptions, PrepareContext, TrialContext, WindowHooks};
@@ -89,4 +87,7 @@ fn pgbench_is_seen_in_the_counters_and_in_the_wait_events() {
     prepared.close().expect("nothing is left");
 }
 
-holdup_testkit::tests!(pgbench_is_seen_in_the_counters_and_in_the_wait_events);
+holdup_testkit::tests!(
+    truth:
+    pgbench_is_seen_in_the_counters_and_in_the_wait_events
+);

@@ -1,7 +1,5 @@
 //! Causes made on purpose, watched by the real collectors: the analysis names each of them, and none else.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
-
 use holdup_analysis::explain;
 use holdup_catalogue::lock_contention;
 use holdup_evidence::{CollectContext, CollectOptions};
@@ -265,6 +263,7 @@ fn nothing_at_all() {
 }
 
 holdup_testkit::tests!(
+    truth:
     a_preempted_holder,
     a_fault_under_the_lock,
     more_tasks_than_cpus,

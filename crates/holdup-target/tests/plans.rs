@@ -4,7 +4,6 @@ use holdup_model::Machine;
 use holdup_plan::{Inputs, Overrides, check, schedule};
 use std::path::Path;
 
-#[test]
 fn the_plans_of_the_repository_are_good() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plans");
     let vocabulary = holdup_target::vocabulary();
@@ -35,3 +34,5 @@ fn the_plans_of_the_repository_are_good() {
     }
     assert!(seen >= 6, "{seen} plans");
 }
+
+holdup_testkit::tests!(the_plans_of_the_repository_are_good);

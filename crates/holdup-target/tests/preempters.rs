@@ -1,8 +1,6 @@
 //! Who takes the CPU from holders of a lock: what the counts of `critical-sections` say against the single events of
 //! `timeline`, with a task that does so on purpose.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
-
 use holdup_catalogue::lock_contention;
 use holdup_evidence::{CollectContext, Collecting, Collector, Subject};
 use holdup_induce::trial::{Trial, prepare};
@@ -106,4 +104,7 @@ fn who_took_the_cpu_from_holders_is_named() {
     assert!(by_thief + 3.0 >= stolen, "{by_thief} {stolen}");
 }
 
-holdup_testkit::tests!(who_took_the_cpu_from_holders_is_named);
+holdup_testkit::tests!(
+    truth:
+    who_took_the_cpu_from_holders_is_named
+);

@@ -1,8 +1,6 @@
 //! How long the critical sections of preempted holders are, from what was left of them, against what is known of
 //! `lock-contention`.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
-
 use holdup_catalogue::lock_contention;
 use holdup_evidence::{CollectContext, Collecting, Subject};
 use holdup_induce::trial::{Trial, prepare};
@@ -91,4 +89,7 @@ fn fits(section_ns: i64, residuals: &mut SparseHistogram) -> bool {
     e.is_ok_and(|e| e.low <= 1.6 * known_ns && e.high >= 0.6 * known_ns)
 }
 
-holdup_testkit::tests!(sections_are_as_long_as_they_are);
+holdup_testkit::tests!(
+    truth:
+    sections_are_as_long_as_they_are
+);

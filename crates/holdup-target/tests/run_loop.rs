@@ -1,7 +1,5 @@
 //! The run loop over real programs: order, repeats, budget, cancelling, what is kept.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
-
 use holdup_host::Host;
 use holdup_host::fake::MemoryFs;
 use holdup_knobs::KnobContext;
@@ -330,6 +328,7 @@ fn a_level_that_this_kernel_has_not_is_refused_before_the_first_trial_or_left_ou
 }
 
 holdup_testkit::tests!(
+    alone:
     trials_run_in_the_planned_order_and_are_kept_with_their_metrics,
     a_run_that_is_decided_ends_at_the_end_of_a_block,
     a_void_trial_is_kept_with_its_reason_and_repeated_as_often_as_planned,

@@ -1,7 +1,5 @@
 //! What cpu-profile and off-cpu see of a real pgbench.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
-
 use holdup_evidence::{CollectContext, CollectOptions, Subject};
 use holdup_host::Host;
 use holdup_load::{Cancel, PostgresOptions, PrepareContext, TrialContext, WindowHooks};
@@ -160,6 +158,7 @@ fn backends_are_off_the_cpu_where_they_say_what_they_wait_for() {
 }
 
 holdup_testkit::tests!(
+    truth:
     stacks_of_a_stripped_server_reach_from_main_to_the_executor,
     backends_are_off_the_cpu_where_they_say_what_they_wait_for
 );

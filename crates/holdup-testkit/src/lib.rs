@@ -1,22 +1,31 @@
 //! A harness for tests that need what a machine may not have: root, PostgreSQL, a program, a kernel's feature.
 //!
 //! Such a test calls [`ignore`] with the reason. It is then reported as ignored, not as passed, and its reason is printed.
-//! Where the environment names a file (`HOLDUP_IGNORED`), a line is added to it for each: `BINARY::TEST`, a tab, the
+//! Where the environment names a file (`HOLDUP_IGNORED`), a line is added to it for each: `PACKAGE::FILE::TEST`, a tab, the
 //! reason. `cargo xtask ignored` compares that file with the list of tests that may be ignored.
 //!
-//! A test file of this harness has `harness = false` in its Cargo.toml, no `#[test]`, and names its tests at its end:
-//! `holdup_testkit::tests!(one, two; by_hand: three);`. A test that is missing there is dead code, which is an error.
-//! Those after `by_hand` run with `--ignored` only: other tests start them in a process of their own. The tests of a
-//! file run one after another, because they share the host.
+//! The tests of a crate are one executable. A test file has no `#[test]` and names its tests at its end, by where they run:
+//! `holdup_testkit::tests!(one, two; alone: three; truth: four);`. A test that is missing there is dead code, which is an error.
+//!
+//! | label | the test | runs |
+//! |---|---|---|
+//! | none | computes, or touches only what it made | in the gate, beside others |
+//! | `alone` | changes or needs the host as a whole | in the gate, one at a time |
+//! | `truth` | measures a live host | in `script/truth`, repeated and counted |
+//! | `long` | takes minutes, or needs what is installed for it alone | in `script/test long` |
+//! | `by_hand` | is started by other tests in a process of its own | with `--ignored` |
+//!
+//! `holdup_testkit::main!(file, other_file);` in `tests/it.rs` joins the files, `holdup_testkit::main!();` stands in the only file of a
+//! crate. The name of a test is `LABEL::FILE::TEST`.
 
-use libtest_mimic::{Arguments, Completion, Failed, Trial};
+pub use libtest_mimic::Trial;
+use libtest_mimic::{Arguments, Completion, Failed};
 use std::any::Any;
 use std::cell::RefCell;
 use std::fmt::Display;
 use std::fs::OpenOptions;
 use std::io::{self, Write as _};
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any, set_hook, take_hook};
-use std::path::Path;
 use std::process::ExitCode;
 
 /// The panic by which a test ends that cannot run here.
@@ -62,11 +71,13 @@ impl<E: std::fmt::Debug> Returned for Result<(), E> {
     }
 }
 
-/// One test; one that is `by_hand` runs only with `--ignored`.
-pub fn trial<R: Returned + 'static>(name: &str, test: fn() -> R, by_hand: bool) -> Trial {
-    let name = name.replace(' ', "");
-    let trial = Trial::ignorable_test(name.clone(), move || outcome(&name, test));
-    trial.with_ignored_flag(by_hand)
+/// One test of a module, with its label.
+pub fn trial<R: Returned + 'static>(module: &str, label: &str, name: &str, test: fn() -> R) -> Trial {
+    let file = module.split_once("::").map_or(String::new(), |(_, file)| format!("{file}::"));
+    let name = format!("{file}{}", name.replace(' ', ""));
+    let is_by_hand = label == "by_hand";
+    let shown = if label.is_empty() || is_by_hand { name.clone() } else { format!("{label}::{name}") };
+    Trial::ignorable_test(shown, move || outcome(&name, test)).with_ignored_flag(is_by_hand)
 }
 
 fn outcome<R: Returned>(name: &str, test: fn() -> R) -> Result<Completion, Failed> {
@@ -95,12 +106,9 @@ fn note(name: &str, reason: &str) -> io::Result<()> {
     let reason = reason.split_whitespace().collect::<Vec<_>>().join(" ");
     eprintln!("ignored: {name}: {reason}");
     let Some(file) = std::env::var_os("HOLDUP_IGNORED") else { return Ok(()) };
-    // What cargo builds ends with a dash and sixteen hexadecimal digits.
-    let program = std::env::args().next().unwrap_or_default();
-    let stem = Path::new(&program).file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let binary = stem.rsplit_once('-').map_or(stem.as_str(), |(binary, _)| binary);
+    let package = std::env::var("CARGO_PKG_NAME").unwrap_or_else(|_| "unknown".to_owned());
     let mut file = OpenOptions::new().append(true).create(true).open(file)?;
-    file.write_all(format!("{binary}::{name}\t{reason}\n").as_bytes())?;
+    file.write_all(format!("{package}::{name}\t{reason}\n").as_bytes())?;
     Ok(())
 }
 
@@ -117,15 +125,42 @@ pub fn run(trials: Vec<Trial>) -> ExitCode {
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
-/// The `main` of a test file, with the names of its tests.
+/// The list of a test file's tests, by label.
 #[macro_export]
 macro_rules! tests {
-    ($($test:path),* $(,)? $(; by_hand: $($hand:path),* $(,)?)?) => {
-        fn main() -> std::process::ExitCode {
-            $crate::run(vec![
-                $($crate::trial(stringify!($test), $test, false),)*
-                $($($crate::trial(stringify!($hand), $hand, true),)*)?
-            ])
+    ($($label:ident: $($labelled:path),* $(,)?);+) => {
+        $crate::tests!(; $($label: $($labelled),*);+);
+    };
+    ($($test:path),* $(,)? $(; $label:ident: $($labelled:path),* $(,)?)*) => {
+        /// The tests of this file.
+        pub(crate) fn listed_tests() -> Vec<$crate::Trial> {
+            vec![
+                $($crate::trial(module_path!(), "", stringify!($test), $test),)*
+                $($($crate::trial(module_path!(), stringify!($label), stringify!($labelled), $labelled),)*)*
+            ]
         }
+    };
+}
+
+/// The `main` of a crate's tests, with its files.
+#[macro_export]
+macro_rules! main {
+    () => {
+        fn main() -> std::process::ExitCode {
+            $crate::run(listed_tests())
+        }
+    };
+    ($($file:ident),+ $(,)?) => {
+        fn main() -> std::process::ExitCode {
+            $crate::run($crate::files!($($file),+))
+        }
+    };
+}
+
+/// The tests of several files.
+#[macro_export]
+macro_rules! files {
+    ($($file:ident),+ $(,)?) => {
+        [$($file::listed_tests()),+].into_iter().flatten().collect()
     };
 }

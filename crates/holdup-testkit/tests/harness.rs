@@ -18,7 +18,7 @@ fn what_cannot_run_is_ignored_with_its_reason() {
     let (is_success, text, file) = run(&["--ignored", "--exact", "cannot_run"]);
     assert!(is_success && text.contains("0 passed; 0 failed; 1 ignored"), "{text}");
     assert!(text.contains("ignored: cannot_run: no such thing here"), "{text}");
-    assert_eq!(file, "harness::cannot_run\tno such thing here\n");
+    assert_eq!(file, "holdup-testkit::cannot_run\tno such thing here\n");
 }
 
 fn what_fails_is_no_success() {
@@ -45,3 +45,4 @@ holdup_testkit::tests!(
     what_cannot_run_is_ignored_with_its_reason, what_fails_is_no_success;
     by_hand: cannot_run, panics, returns_an_error
 );
+holdup_testkit::main!();

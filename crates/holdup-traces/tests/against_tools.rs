@@ -1,9 +1,6 @@
 //! What is counted of a trace, against what the tool that wrote it says of the same file.
 
-#![allow(clippy::unwrap_used, reason = "test code")]
-
-mod common;
-
+use crate::common;
 use common::{by_task, followed};
 use holdup_testkit::ignore;
 use holdup_traces::account::{Selection, TaskTally};
@@ -431,11 +428,12 @@ fn raw(event: &str, fields: &str) -> String {
 }
 
 holdup_testkit::tests!(
+    truth:
     perf_data_agrees_with_perf_script,
     perf_data_agrees_with_timehist,
     text_of_perf_script_says_the_same_as_its_file,
     text_of_timehist_says_nearly_the_same_as_its_file,
     stacks_of_samples_are_kept_and_sampled_tracepoints_refused,
     compressed_and_piped_records_are_read,
-    trace_dat_agrees_with_trace_cmd_report,
+    trace_dat_agrees_with_trace_cmd_report
 );

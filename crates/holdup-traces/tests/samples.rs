@@ -1,9 +1,6 @@
 //! Traces of each format (`samples/README.md` says where they come from), whole and damaged.
 
-#![allow(clippy::unwrap_used, reason = "test code")]
-
-mod common;
-
+use crate::common;
 use common::{by_task, followed};
 use holdup_model::BundleData;
 use holdup_traces::account::{Finished, Selection, TaskTally};
@@ -40,7 +37,6 @@ const BINARY: [&str; 8] = [
     "perfetto-compact.pb",
 ];
 
-#[test]
 fn switches_and_wake_ups_are_those_that_the_tools_print() {
     let check = |name: &str, format: &str, left: u64, woken: u64, missed: u64| {
         let (head, finished) = followed(&sample(name), Selection::default()).unwrap();
@@ -66,7 +62,6 @@ fn numbers(tally: &TaskTally) -> [u64; 8] {
     [t.on_ns, t.without_ns, t.asleep_ns, t.left, t.preempted, t.runs_ns, t.woken_waits_ns, t.preempted_waits_ns]
 }
 
-#[test]
 fn one_recording_says_the_same_in_each_format() {
     let script = by_task(&whole("script.txt.zst"));
     for other in ["perf.data.zst", "perfetto.pb"] {
@@ -93,7 +88,6 @@ fn one_recording_says_the_same_in_each_format() {
     }
 }
 
-#[test]
 fn a_cut_file_says_where_it_ends_or_what_it_has() {
     for name in BINARY {
         let bytes = sample(name);
@@ -111,7 +105,6 @@ fn a_cut_file_says_where_it_ends_or_what_it_has() {
     }
 }
 
-#[test]
 fn a_changed_file_gives_a_reason_or_other_numbers_but_no_panic() {
     let mut random = 1_u64;
     let mut next = |below: usize| {
@@ -133,7 +126,6 @@ fn a_changed_file_gives_a_reason_or_other_numbers_but_no_panic() {
     }
 }
 
-#[test]
 fn what_is_not_read_is_refused_with_the_place_and_what_to_do() {
     let check = |bytes: &[u8], what: &str, why: &str| {
         let Err(problem) = followed(&bytes, Selection::default()) else { panic!("{what}: it was read") };
@@ -171,7 +163,6 @@ fn bundled(name: &str, selection: Selection) -> BundleData {
     bundle(vec![Trace { name: name.to_owned(), head, finished }], &watched, of)
 }
 
-#[test]
 fn the_states_of_all_tasks_add_up_and_windows_cover_the_trace() {
     for name in BINARY {
         let bundle = bundled(name, Selection::default());
@@ -196,7 +187,6 @@ fn the_states_of_all_tasks_add_up_and_windows_cover_the_trace() {
     }
 }
 
-#[test]
 fn others_are_what_tasks_of_a_name_wait_behind() {
     let selection = Selection::new(&["sched-messaging".to_owned()], &[]);
     let bundle = bundled("trace-7.dat", selection);
@@ -210,3 +200,13 @@ fn others_are_what_tasks_of_a_name_wait_behind() {
     let nothing = bundled("trace-7.dat", Selection::new(&["nobody".to_owned()], &[]));
     assert!(nothing.log.iter().any(|(_, line)| line.contains("no event of the trace is of these")));
 }
+
+holdup_testkit::tests!(
+    switches_and_wake_ups_are_those_that_the_tools_print,
+    one_recording_says_the_same_in_each_format,
+    a_cut_file_says_where_it_ends_or_what_it_has,
+    a_changed_file_gives_a_reason_or_other_numbers_but_no_panic,
+    what_is_not_read_is_refused_with_the_place_and_what_to_do,
+    the_states_of_all_tasks_add_up_and_windows_cover_the_trace,
+    others_are_what_tasks_of_a_name_wait_behind
+);

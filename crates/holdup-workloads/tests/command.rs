@@ -128,7 +128,6 @@ fn gone(pid: u32) -> bool {
     })
 }
 
-#[test]
 fn a_program_runs_in_its_directory() {
     let folder = tempfile::tempdir().expect("a folder");
     let program = folder.path().join("bench");
@@ -146,7 +145,6 @@ fn a_program_runs_in_its_directory() {
     assert!(run_in(&folder.path().join("nowhere")).unwrap_err().to_string().contains("nowhere"));
 }
 
-#[test]
 fn without_metrics_the_duration_is_measured() {
     let result = run(&["sleep", "0.05"], &[]).expect("runs");
     assert!(number(&result, "duration_s") >= 0.05);
@@ -157,7 +155,6 @@ fn without_metrics_the_duration_is_measured() {
     assert_eq!(ids, expect);
 }
 
-#[test]
 fn metrics_come_from_the_output() {
     let metrics = [
         regex("tps", true, "tps = ([0-9.]+)"),
@@ -175,14 +172,12 @@ fn metrics_come_from_the_output() {
     assert_eq!(units.last(), Some(&("time_s".to_owned(), "s".to_owned())));
 }
 
-#[test]
 fn metrics_come_from_json() {
     let metrics = [choice("iops", true, Extract::Json("/jobs/0/iops".to_owned()))];
     let result = run(&["printf", r#"{"jobs":[{"iops": 7e3}]}"#], &metrics).expect("runs");
     assert_eq!(number(&result, "iops"), 7000.0);
 }
 
-#[test]
 fn a_primary_metric_that_is_not_found_voids_the_trial() {
     let problem = run(&["echo", "nothing to see"], &[regex("tps", true, "tps = (.*)")]).expect_err("not found");
     assert_eq!(problem.kind, ProblemKind::Trial);
@@ -192,7 +187,6 @@ fn a_primary_metric_that_is_not_found_voids_the_trial() {
     );
 }
 
-#[test]
 fn a_program_that_ends_badly_voids_the_trial() {
     let check = |arguments: &[&str], others: &[(&str, Value)], expect: &str| {
         let mut hooks = Hooks::default();
@@ -225,7 +219,6 @@ fn a_program_that_ends_badly_voids_the_trial() {
         .expect("3 was expected");
 }
 
-#[test]
 fn a_program_that_does_not_exist_is_a_usage_problem_before_any_trial() {
     for (program, why) in [
         ("holdup-no-such-program", "there is no such program on the PATH"),
@@ -239,7 +232,6 @@ fn a_program_that_does_not_exist_is_a_usage_problem_before_any_trial() {
     assert_eq!(problem.to_string(), "timeout 0: it must be 1ns or more");
 }
 
-#[test]
 fn a_program_that_vanishes_or_cannot_be_executed_voids_the_trial() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("script");
@@ -270,7 +262,6 @@ fn a_program_that_vanishes_or_cannot_be_executed_voids_the_trial() {
     assert_eq!((problem.kind, problem.why.as_str()), (ProblemKind::Trial, "there is no such file"));
 }
 
-#[test]
 fn the_program_is_given_times_and_seed_and_is_the_subject() {
     let script = "echo window=$1 warmup=$2 seed=$3/$HOLDUP_SEED pid=$$ braces='{x}'; cat";
     let metrics = [
@@ -287,7 +278,6 @@ fn the_program_is_given_times_and_seed_and_is_the_subject() {
     assert!(result.notes.is_empty(), "{:?}", result.notes);
 }
 
-#[test]
 fn huge_output_flows_and_its_end_is_kept() {
     let script = "yes 'tps = 1' | head -c 300000000; echo; echo 'tps = 7'; yes noise | head -c 300000000 >&2";
     let resident = || {
@@ -304,7 +294,6 @@ fn huge_output_flows_and_its_end_is_kept() {
     assert!(number(&result, "user_s") + number(&result, "system_s") > 0.0);
 }
 
-#[test]
 fn what_the_program_leaves_behind_is_ended() {
     let script = "sleep 1000 & echo pid=$!";
     let result = run(&["sh", "-c", script], &[regex("pid", true, "pid=([0-9]+)")]).expect("runs");
@@ -323,7 +312,6 @@ fn pids(file: &Path) -> Vec<u32> {
     text.split_whitespace().map(|p| p.parse().expect("a pid")).collect()
 }
 
-#[test]
 fn a_timeout_or_a_cancel_ends_the_whole_group_even_against_its_will() {
     let folder = tempfile::tempdir().expect("a folder");
     for (name, timeout, kind) in
@@ -345,7 +333,6 @@ fn a_timeout_or_a_cancel_ends_the_whole_group_even_against_its_will() {
     }
 }
 
-#[test]
 fn a_window_that_does_not_open_keeps_the_program_from_running() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("it-ran");
@@ -359,7 +346,6 @@ fn a_window_that_does_not_open_keeps_the_program_from_running() {
 const INNER: &str = "HOLDUP_TEST_OF_DEATH";
 
 /// Only for the test below, which runs this test alone in another process and kills that.
-#[test]
 fn inner_process_that_is_killed() {
     let Ok(what) = std::env::var(INNER) else { return };
     let (workload, parameters) = match what.as_str() {
@@ -404,11 +390,10 @@ fn children(pid: u32) -> Vec<u32> {
     text.split_whitespace().map(|p| p.parse().expect("a pid")).collect()
 }
 
-#[test]
 fn nothing_outlives_a_holdup_that_is_killed() {
     for (what, processes) in [("command", 1), ("lock-contention", 3)] {
         let mut inner = std::process::Command::new(std::env::current_exe().expect("this test"))
-            .args(["--exact", "inner_process_that_is_killed", "--nocapture"])
+            .args(["--include-ignored", "--exact", "command::inner_process_that_is_killed", "--nocapture"])
             .env(INNER, what)
             .stdout(std::process::Stdio::null())
             .stderr(std::process::Stdio::null())
@@ -456,7 +441,6 @@ fn folders_of_holdfast() -> usize {
     entries.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with(&own)).count()
 }
 
-#[test]
 fn holdfast_serves_the_locks_of_a_program_and_of_those_that_a_script_starts() {
     let folder = tempfile::tempdir().expect("a folder");
     let program = locking_program(folder.path(), "locks", &[]).expect("a C program");
@@ -470,7 +454,6 @@ fn holdfast_serves_the_locks_of_a_program_and_of_those_that_a_script_starts() {
     assert_eq!(folders_of_holdfast(), 0, "the library is removed after the trial");
 }
 
-#[test]
 fn holdfast_without_effect_says_why() {
     let folder = tempfile::tempdir().expect("a folder");
     let note = note_of_holdfast(&["/bin/true"]);
@@ -480,10 +463,31 @@ fn holdfast_without_effect_says_why() {
     assert_eq!(note, "holdfast had no effect: no process of this command loaded it (it is statically linked)");
 }
 
-#[test]
 fn a_program_that_fails_with_holdfast_leaves_no_library() {
     let preload = parameters(&["/bin/false"], &[("holdfast", "preload".into())]);
     let problem = run_with(&preload, &[], &mut Hooks::default()).expect_err("it ends with 1");
     assert_eq!(problem.kind, ProblemKind::Trial);
     assert_eq!(folders_of_holdfast(), 0);
 }
+
+holdup_testkit::tests!(
+    a_program_runs_in_its_directory,
+    without_metrics_the_duration_is_measured,
+    metrics_come_from_the_output,
+    metrics_come_from_json,
+    a_primary_metric_that_is_not_found_voids_the_trial,
+    a_program_that_ends_badly_voids_the_trial,
+    a_program_that_does_not_exist_is_a_usage_problem_before_any_trial,
+    a_program_that_vanishes_or_cannot_be_executed_voids_the_trial,
+    the_program_is_given_times_and_seed_and_is_the_subject,
+    huge_output_flows_and_its_end_is_kept,
+    what_the_program_leaves_behind_is_ended,
+    a_timeout_or_a_cancel_ends_the_whole_group_even_against_its_will,
+    a_window_that_does_not_open_keeps_the_program_from_running,
+    nothing_outlives_a_holdup_that_is_killed,
+    holdfast_serves_the_locks_of_a_program_and_of_those_that_a_script_starts,
+    holdfast_without_effect_says_why,
+    a_program_that_fails_with_holdfast_leaves_no_library;
+    by_hand:
+    inner_process_that_is_killed
+);

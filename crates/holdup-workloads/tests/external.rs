@@ -2,11 +2,7 @@
 //!
 //! Over 600 lines because each tool has its samples, its real run and its errors.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
-
-#[path = "../../holdup-postgres/tests/common/mod.rs"]
-mod common;
-
+use crate::common;
 use common::{Ran, is_alive, set, trial};
 use holdup_host::Host;
 use holdup_load::{Cancel, PostgresOptions, PrepareContext, Prepared, Workload};
@@ -556,7 +552,7 @@ fn nothing_outlives_a_holdup_that_is_killed() {
             continue;
         }
         let mut inner = std::process::Command::new(std::env::current_exe().expect("this test"))
-            .args(["--exact", "inner_process_that_is_killed", "--nocapture"])
+            .args(["--include-ignored", "--exact", "external::inner_process_that_is_killed", "--nocapture"])
             .env(INNER, tool)
             .stdout(std::process::Stdio::null())
             .stderr(std::process::Stdio::null())
@@ -595,14 +591,16 @@ holdup_testkit::tests!(
     an_output_that_is_cut_or_empty_is_a_reason_or_a_part,
     no_output_makes_a_reader_panic,
     nor_does_noise,
+    what_cannot_be_is_said_before_any_trial,
+    a_tool_that_ends_badly_voids_the_trial,
+    the_probe_names_what_is_there,
+    nothing_outlives_a_holdup_that_is_killed;
+    truth:
     real_cyclictest,
     real_hackbench_and_perf_bench,
     real_sockperf,
     real_streams,
-    real_schbench_and_sysbench,
-    what_cannot_be_is_said_before_any_trial,
-    a_tool_that_ends_badly_voids_the_trial,
-    the_probe_names_what_is_there,
-    inner_process_that_is_killed,
-    nothing_outlives_a_holdup_that_is_killed
+    real_schbench_and_sysbench;
+    by_hand:
+    inner_process_that_is_killed
 );

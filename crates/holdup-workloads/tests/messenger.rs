@@ -64,7 +64,6 @@ fn each_way(mut check: impl FnMut(&str, &str)) {
     assert_eq!(children(), []);
 }
 
-#[test]
 fn fixed_work_is_done_to_the_last_message() {
     each_way(|sharing, transport| {
         for timing in [false, true] {
@@ -100,7 +99,6 @@ fn leading(text: &str) -> u64 {
     text.split(' ').next().and_then(|n| n.parse().ok()).expect("a number")
 }
 
-#[test]
 fn endless_messages_are_all_received_too() {
     each_way(|sharing, transport| {
         let result = run(&[("sharing", sharing.into()), ("transport", transport.into()), ("messages", 0.into())]);
@@ -113,7 +111,6 @@ fn endless_messages_are_all_received_too() {
 }
 
 /// Larger than what a pipe or socket holds, so that every message is written and read in pieces.
-#[test]
 fn messages_in_many_pieces_are_conserved() {
     each_way(|sharing, transport| {
         let result = run(&[
@@ -129,7 +126,6 @@ fn messages_in_many_pieces_are_conserved() {
     });
 }
 
-#[test]
 fn one_byte_and_one_of_each_is_enough() {
     each_way(|sharing, transport| {
         let mut changes: Vec<(&str, Value)> =
@@ -139,7 +135,6 @@ fn one_byte_and_one_of_each_is_enough() {
     });
 }
 
-#[test]
 fn timing_can_be_thinned() {
     let result = run(&[("sample_every", 10.into()), ("messages", 500.into())]);
     // 12000 messages at random distances of 1 to 19: 1200 on average, and never beyond ten standard errors.
@@ -148,7 +143,6 @@ fn timing_can_be_thinned() {
     assert!(result.notes.iter().any(|n| n == "one of 10 messages was timed"), "{:?}", result.notes);
 }
 
-#[test]
 fn switches_and_cpu_time_are_counted() {
     for sharing in SHARINGS {
         let result = run(&[("sharing", sharing.into()), ("messages", 500.into()), ("placement", "same-cpu".into())]);
@@ -162,7 +156,6 @@ fn switches_and_cpu_time_are_counted() {
     }
 }
 
-#[test]
 fn a_killed_task_voids_the_trial_and_leaves_no_process() {
     for messages in [0, 1_000_000_000] {
         let parameters = parameters(&[("messages", messages.into())]);
@@ -179,7 +172,6 @@ fn a_killed_task_voids_the_trial_and_leaves_no_process() {
     }
 }
 
-#[test]
 fn a_cancelled_trial_leaves_nothing() {
     each_way(|sharing, transport| {
         for messages in [0, 1_000_000_000] {
@@ -197,7 +189,6 @@ fn a_cancelled_trial_leaves_nothing() {
     });
 }
 
-#[test]
 fn a_background_ends_with_its_foreground() {
     for messages in [0, 1_000_000_000] {
         let enough = Cancel::default();
@@ -219,7 +210,6 @@ fn a_background_ends_with_its_foreground() {
     assert_eq!(children(), []);
 }
 
-#[test]
 fn what_cannot_fit_is_refused_before_anything_starts() {
     for (changes, kind, expect) in [
         (vec![("size", 0)], ProblemKind::Usage, "size 0: it must be from 1B to 1MB"),
@@ -234,7 +224,6 @@ fn what_cannot_fit_is_refused_before_anything_starts() {
 }
 
 /// 16380 receivers need 32761 files, which few machines allow; where they do, nothing is to be refused.
-#[test]
 fn too_many_files_for_the_limit_is_a_clear_error() {
     let many = parameters(&[("groups", 4.into()), ("senders", 1.into()), ("receivers", 4095.into())]);
     let hard = rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum;
@@ -248,3 +237,17 @@ fn too_many_files_for_the_limit_is_a_clear_error() {
         _ => drop(prepare(&many).expect("there is room")),
     }
 }
+
+holdup_testkit::tests!(
+    fixed_work_is_done_to_the_last_message,
+    endless_messages_are_all_received_too,
+    messages_in_many_pieces_are_conserved,
+    one_byte_and_one_of_each_is_enough,
+    timing_can_be_thinned,
+    switches_and_cpu_time_are_counted,
+    a_killed_task_voids_the_trial_and_leaves_no_process,
+    a_cancelled_trial_leaves_nothing,
+    a_background_ends_with_its_foreground,
+    what_cannot_fit_is_refused_before_anything_starts,
+    too_many_files_for_the_limit_is_a_clear_error
+);

@@ -76,7 +76,6 @@ fn value(result: &TrialResult, id: &str) -> Measured {
     result.measurements.iter().find(|m| m.metric == id).unwrap_or_else(|| panic!("{id} is missing")).value.clone()
 }
 
-#[test]
 fn each_member_has_its_own_metrics_and_one_window_is_opened() {
     let both = parameters("wakeup", "lock-contention", &[]);
     let mut hooks = Hooks::default();
@@ -88,7 +87,6 @@ fn each_member_has_its_own_metrics_and_one_window_is_opened() {
     assert_eq!(names, ["latency", "lock-contention.acquire"]);
 }
 
-#[test]
 fn an_arm_without_a_member_says_so_and_not_nothing() {
     let (alone, both) = (parameters("wakeup", "none", &[]), parameters("wakeup", "lock-contention", &[]));
     let result = run(&alone, &[alone.clone(), both], &mut Hooks::default()).expect("runs");
@@ -96,7 +94,6 @@ fn an_arm_without_a_member_says_so_and_not_nothing() {
     assert_eq!(absent, Measured::Absent("lock-contention takes no part in this arm".to_owned()));
 }
 
-#[test]
 fn a_program_without_end_is_ended_with_the_foreground() {
     let both = parameters("wakeup", "command", &[("command.command", r#"["sleep","600"]"#.into())]);
     let begin = Instant::now();
@@ -106,7 +103,6 @@ fn a_program_without_end_is_ended_with_the_foreground() {
     assert!((0.2..60.0).contains(&slept), "{slept}");
 }
 
-#[test]
 fn a_background_that_ends_by_itself_voids_the_trial() {
     let both = parameters("wakeup", "command", &[("command.command", r#"["true"]"#.into())]);
     let problem = once(&both).expect_err("it ended");
@@ -116,7 +112,6 @@ fn a_background_that_ends_by_itself_voids_the_trial() {
     assert!(problem.why.contains("exit code 1"), "{problem}");
 }
 
-#[test]
 fn members_that_do_not_fit_together_are_refused() {
     let check = |foreground: &str, background: &str, expect: &str| {
         let problem = once(&parameters(foreground, background, &[])).expect_err("it is refused");
@@ -127,3 +122,11 @@ fn members_that_do_not_fit_together_are_refused() {
     check("wakeup", "wakeup", "background wakeup: it takes part twice");
     check("wakeup", "lock-contention+lock-contention", "background lock-contention: it takes part twice");
 }
+
+holdup_testkit::tests!(
+    each_member_has_its_own_metrics_and_one_window_is_opened,
+    an_arm_without_a_member_says_so_and_not_nothing,
+    a_program_without_end_is_ended_with_the_foreground,
+    a_background_that_ends_by_itself_voids_the_trial,
+    members_that_do_not_fit_together_are_refused
+);

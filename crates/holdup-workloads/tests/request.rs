@@ -37,7 +37,6 @@ fn metric(result: &TrialResult, id: &str) -> f64 {
     measured(result, id).value().unwrap_or_else(|| panic!("{id}: {:?}", measured(result, id)))
 }
 
-#[test]
 fn every_shape_brings_every_metric() {
     for (messengers, workers) in [(1, 1), (1, 6), (3, 2)] {
         for rate in [0.0, 300.0] {
@@ -65,7 +64,6 @@ fn every_shape_brings_every_metric() {
 }
 
 /// Ground truth from below: a request cannot take less than it sleeps and works.
-#[test]
 fn a_request_takes_at_least_its_sleep_and_its_work() {
     let result = run(&[("work", 500_000.into()), ("operations", 2.into()), ("think", 3_000_000.into())], 300);
     let range = |i: usize| result.histograms[i].histogram.range_ns().expect("some were completed");
@@ -74,7 +72,6 @@ fn a_request_takes_at_least_its_sleep_and_its_work() {
     assert!(range(1).0 < range(0).0, "a wake-up is less than a request");
 }
 
-#[test]
 fn an_open_loop_does_not_do_more_than_arrives() {
     let result = run(&[("rate", 200.0.into())], 500);
     // 100 arrive in the window, and what was left of the warm-up.
@@ -82,7 +79,6 @@ fn an_open_loop_does_not_do_more_than_arrives() {
 }
 
 /// On one CPU with more work than it can do, workers are preempted inside the lock, and others spin for it.
-#[test]
 fn a_preempted_holder_makes_others_spin() {
     let changes: [(&str, Value); 4] =
         [("workers", 6.into()), ("work", 2_000_000.into()), ("think", 0.into()), ("placement", "same-cpu".into())];
@@ -92,7 +88,6 @@ fn a_preempted_holder_makes_others_spin() {
     assert!(result.notes.iter().any(|n| n.contains("both sides ran on CPU")), "{:?}", result.notes);
 }
 
-#[test]
 fn a_cancelled_trial_ends_in_any_state_of_its_threads() {
     let endless = i64::MAX;
     for changes in [
@@ -115,22 +110,31 @@ fn a_cancelled_trial_ends_in_any_state_of_its_threads() {
     }
 }
 
-#[test]
 fn a_window_without_a_request_is_void() {
     let problem = run_with(&parameters(&[("think", i64::MAX.into())]), 50, &Cancel::default());
     let problem = problem.map(|_| ()).expect_err("nothing can be done in time");
     assert_eq!(problem.to_string(), "the window: no request was completed in it\nhint: take a longer duration");
 }
 
-#[test]
 fn the_calibration_is_among_the_facts() {
     let facts = prepare(&parameters(&[])).expect("it can be prepared").facts();
     assert!(facts.iter().any(|f| f.key == "request.iteration_ns" && f.value.is_some()));
 }
 
-#[test]
 fn too_many_threads_are_refused_before_anything_starts() {
     let problem = prepare(&parameters(&[("messengers", 100.into()), ("workers", 100.into())]));
     let problem = problem.map(|_| ()).expect_err("they do not fit");
     assert_eq!(problem.to_string(), "100 messengers with 100 workers each: 10100 threads are more than 4096");
 }
+
+holdup_testkit::tests!(
+    every_shape_brings_every_metric,
+    a_request_takes_at_least_its_sleep_and_its_work,
+    an_open_loop_does_not_do_more_than_arrives,
+    a_cancelled_trial_ends_in_any_state_of_its_threads,
+    a_window_without_a_request_is_void,
+    the_calibration_is_among_the_facts,
+    too_many_threads_are_refused_before_anything_starts;
+    truth:
+    a_preempted_holder_makes_others_spin
+);

@@ -6,13 +6,10 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a bench")]
 #![allow(dead_code, reason = "it uses a part of what tests have in common")]
 
-#[path = "../tests/common/cluster.rs"]
-mod cluster;
 #[path = "../tests/common/mod.rs"]
 mod common;
 
-use cluster::{Cluster, missing};
-use common::wait_for;
+use common::cluster::{Cluster, missing};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;

@@ -1,10 +1,8 @@
 //! Bad input ends in `what: why` and a hint, with the right exit code.
 
-mod common;
-
+use crate::common;
 use common::{Sandbox, refused};
 
-#[test]
 fn what_cannot_be_is_refused_with_a_hint() {
     let place = Sandbox::new();
     place.write("text.holdup", "this is not a bundle");
@@ -29,7 +27,6 @@ fn what_cannot_be_is_refused_with_a_hint() {
     }
 }
 
-#[test]
 fn a_bundle_cut_in_half_is_refused_and_verify_says_what_is_damaged() {
     let place = Sandbox::new();
     place.expect(
@@ -58,7 +55,6 @@ fn a_bundle_cut_in_half_is_refused_and_verify_says_what_is_damaged() {
     assert!(matches!(output.status.code(), Some(1 | 3)), "{output:?}");
 }
 
-#[test]
 fn a_plan_of_a_hundred_thousand_arms_is_refused_at_once() {
     let place = Sandbox::new();
     let many: Vec<String> = (1..=400).map(|n| n.to_string()).collect();
@@ -71,7 +67,6 @@ fn a_plan_of_a_hundred_thousand_arms_is_refused_at_once() {
     );
 }
 
-#[test]
 fn a_missing_postgresql_is_said_with_what_to_install() {
     let place = Sandbox::new();
     let mut command = place.holdup(&["run", "pgbench", "--pg-bin", "/nonexistent", "--out", "a.holdup"]);
@@ -82,7 +77,6 @@ fn a_missing_postgresql_is_said_with_what_to_install() {
     assert!(!place.path("a.holdup").exists());
 }
 
-#[test]
 fn a_server_that_refuses_connections_is_said() {
     let place = Sandbox::new();
     let url = "postgres://nobody@localhost:1/none";
@@ -92,7 +86,6 @@ fn a_server_that_refuses_connections_is_said() {
     assert!(err.contains("localhost") || err.contains("refused"), "{err}");
 }
 
-#[test]
 fn a_reader_that_goes_away_is_no_error() {
     use std::process::Stdio;
     let place = Sandbox::new();
@@ -100,3 +93,12 @@ fn a_reader_that_goes_away_is_no_error() {
     drop(child.stdout.take());
     assert_eq!(child.wait().expect("ends").code(), Some(0));
 }
+
+holdup_testkit::tests!(
+    what_cannot_be_is_refused_with_a_hint,
+    a_bundle_cut_in_half_is_refused_and_verify_says_what_is_damaged,
+    a_plan_of_a_hundred_thousand_arms_is_refused_at_once,
+    a_missing_postgresql_is_said_with_what_to_install,
+    a_server_that_refuses_connections_is_said,
+    a_reader_that_goes_away_is_no_error
+);

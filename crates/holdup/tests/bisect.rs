@@ -1,9 +1,6 @@
 //! `holdup bisect` over repositories that the tests make.
 
-#![allow(clippy::unwrap_used, reason = "test code")]
-
-mod common;
-
+use crate::common;
 use common::{Sandbox, is_root, refused, signal, wait_for};
 use holdup_testkit::ignore_part;
 use std::fmt::Write as _;
@@ -75,7 +72,6 @@ impl Drop for Load {
     }
 }
 
-#[test]
 fn a_commit_that_slows_a_program_is_found_under_load() {
     let place = Sandbox::new();
     repository(&place, 60, |i| (busy(if i < 37 { 300_000 } else { 450_000 }), true));
@@ -100,7 +96,6 @@ fn a_commit_that_slows_a_program_is_found_under_load() {
     assert!(!place.path("bisect-1/trees").exists());
 }
 
-#[test]
 fn a_range_without_a_change_has_none() {
     let place = Sandbox::new();
     repository(&place, 60, |_| (noisy(100.0), true));
@@ -108,7 +103,6 @@ fn a_range_without_a_change_has_none() {
     assert!(out.starts_with("No change: cost is the same from "), "{out}");
 }
 
-#[test]
 fn ends_that_are_swapped_are_said_to_be() {
     let place = Sandbox::new();
     repository(&place, 40, |i| (noisy(if i < 20 { 110.0 } else { 100.0 }), true));
@@ -119,7 +113,6 @@ fn ends_that_are_swapped_are_said_to_be() {
     refused(&place, 2, &search("main..good", &COST), &["no ancestor", "turn the range round"]);
 }
 
-#[test]
 fn commits_that_do_not_build_or_run_are_skipped_and_stay_suspects() {
     let place = Sandbox::new();
     repository(&place, 60, |i| {
@@ -137,7 +130,6 @@ fn commits_that_do_not_build_or_run_are_skipped_and_stay_suspects() {
     }
 }
 
-#[test]
 fn likely_candidates_are_built_while_trials_run() {
     let place = Sandbox::new();
     // The tests beside this one may have any niceness but the lowest.
@@ -158,7 +150,6 @@ fn likely_candidates_are_built_while_trials_run() {
     assert!(!place.path("bisect-1/trees").exists(), "nothing builds any more");
 }
 
-#[test]
 fn a_search_that_was_killed_goes_on_where_it_was() {
     let place = Sandbox::new();
     repository(&place, 200, |i| (format!("{}sleep 0.05\n", noisy(if i < 41 { 100.0 } else { 103.0 })), true));
@@ -180,7 +171,6 @@ fn a_search_that_was_killed_goes_on_where_it_was() {
     assert_eq!(place.expect(1, &["bisect", "--continue", "bisect-1"]).0, out);
 }
 
-#[test]
 fn git_bisect_run_ends_at_the_first_bad_commit() {
     let place = Sandbox::new();
     repository(&place, 30, |i| (noisy(if i < 17 { 100.0 } else { 110.0 }), i != 12));
@@ -212,7 +202,6 @@ fn git_bisect_run_ends_at_the_first_bad_commit() {
     assert!(out.contains("is the first bad commit") && out.contains("change 17"), "{out}\n{err}");
 }
 
-#[test]
 fn what_a_collector_counts_is_a_metric() {
     let place = Sandbox::new();
     let sleeps = |n: u32| format!("#!/bin/sh\ni=0; while [ $i -lt {n} ]; do sleep 0.001; i=$((i+1)); done\n");
@@ -247,7 +236,6 @@ fn what_a_collector_counts_is_a_metric() {
     refused(&place, 2, &of("nonsense"), &["metric nonsense", "switched_out_in_kernel"]);
 }
 
-#[test]
 fn a_threshold_in_a_number_is_found() {
     let place = Sandbox::new();
     // On the simulated server the throughput of a lock falls where threads exceed its eight CPUs.
@@ -275,7 +263,6 @@ fn a_threshold_in_a_number_is_found() {
     refused(&place, 2, &["bisect", "command", "--", "true"], &["the candidates are missing", "--git DIR"]);
 }
 
-#[test]
 fn what_cannot_be_searched_is_said_before_anything_runs() {
     let place = Sandbox::new();
     repository(&place, 3, |_| (noisy(100.0), true));
@@ -291,3 +278,18 @@ fn what_cannot_be_searched_is_said_before_anything_runs() {
     refused(&place, 3, &search("good..main", &absent), &["the good end ", "both ends of the range must build and run"]);
     refused(&place, 2, &search("good..main", &["--vary", "timeout=1s,2s"]), &["varies its candidates"]);
 }
+
+holdup_testkit::tests!(
+    what_cannot_be_searched_is_said_before_anything_runs;
+    truth:
+    a_commit_that_slows_a_program_is_found_under_load,
+    a_range_without_a_change_has_none,
+    ends_that_are_swapped_are_said_to_be,
+    commits_that_do_not_build_or_run_are_skipped_and_stay_suspects,
+    a_search_that_was_killed_goes_on_where_it_was,
+    git_bisect_run_ends_at_the_first_bad_commit,
+    what_a_collector_counts_is_a_metric,
+    a_threshold_in_a_number_is_found;
+    long:
+    likely_candidates_are_built_while_trials_run
+);

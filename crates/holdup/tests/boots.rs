@@ -17,7 +17,6 @@ fn out(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).expect("is text")
 }
 
-#[test]
 fn boots_are_listed_with_their_kernel_and_their_trials() {
     let text = out(&list(&["boots", "FILE"]));
     let lines: Vec<Vec<&str>> = text.lines().map(|l| l.split_whitespace().collect()).collect();
@@ -29,7 +28,6 @@ fn boots_are_listed_with_their_kernel_and_their_trials() {
     assert!(json["members"][0]["boot_s"].is_null(), "absent is not zero");
 }
 
-#[test]
 fn the_console_of_a_boot_can_be_read() {
     let text = out(&list(&["logs", "FILE"]));
     assert!(text.starts_with("session  boot  log      bytes  left out\n0        0     console"), "{text}");
@@ -40,7 +38,6 @@ fn the_console_of_a_boot_can_be_read() {
     );
 }
 
-#[test]
 fn a_boot_without_a_log_and_a_kind_without_boots_are_refused_with_what_to_do() {
     for (words, why) in [
         (["logs", "FILE", "--boot", "7"], "boot 7: the bundle holds no log of it\nhint: logs are there of boot 0"),
@@ -51,3 +48,9 @@ fn a_boot_without_a_log_and_a_kind_without_boots_are_refused_with_what_to_do() {
         assert!(!output.status.success() && said.contains(why), "{said}");
     }
 }
+
+holdup_testkit::tests!(
+    boots_are_listed_with_their_kernel_and_their_trials,
+    the_console_of_a_boot_can_be_read,
+    a_boot_without_a_log_and_a_kind_without_boots_are_refused_with_what_to_do
+);

@@ -1,10 +1,8 @@
 //! `holdup calibrate`, as a user meets it.
 
-mod common;
-
+use crate::common;
 use common::{Sandbox, refused};
 
-#[test]
 fn a_calibrated_host_is_a_machine_to_predict_on() {
     let place = Sandbox::new();
     let (out, _) = place.expect(0, &["calibrate", "--quiet"]);
@@ -23,10 +21,15 @@ fn a_calibrated_host_is_a_machine_to_predict_on() {
     assert_eq!(place.expect(0, &elsewhere).0, prediction);
 }
 
-#[test]
 fn what_cannot_be_written_is_refused() {
     let place = Sandbox::new();
     place.write("file", "x");
     refused(&place, 3, &["calibrate", "-o", "file/machine.toml"], &["machine file", "-o"]);
     refused(&place, 3, &["calibrate", "-o", "."], &["it is a folder"]);
 }
+
+holdup_testkit::tests!(
+    what_cannot_be_written_is_refused;
+    truth:
+    a_calibrated_host_is_a_machine_to_predict_on
+);

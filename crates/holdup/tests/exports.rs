@@ -1,7 +1,6 @@
 //! What is exported of some trials of a bundle, from a bundle that is kept for ever.
 
-mod common;
-
+use crate::common;
 use common::Sandbox;
 use serde_json::Value;
 use std::path::Path;
@@ -15,7 +14,6 @@ fn place() -> Sandbox {
     place
 }
 
-#[test]
 fn a_timeline_is_exported_for_perfetto() {
     let place = place();
     let (text, _) = place.expect(0, &["export", "a.holdup", "--format", "perfetto"]);
@@ -29,7 +27,6 @@ fn a_timeline_is_exported_for_perfetto() {
     assert_eq!(trace["otherData"]["title"], "trial 2, autogroup=on (same)");
 }
 
-#[test]
 fn what_is_not_there_is_said_with_what_would_bring_it() {
     let place = place();
     let said = |args: &[&str]| {
@@ -49,3 +46,5 @@ fn what_is_not_there_is_said_with_what_would_bring_it() {
     }
     insta::assert_snapshot!(table);
 }
+
+holdup_testkit::tests!(a_timeline_is_exported_for_perfetto, what_is_not_there_is_said_with_what_would_bring_it);

@@ -1,10 +1,8 @@
 //! Kernels and guests through the command line, as far as no guest has to boot; `script/guests` boots some.
 
-mod common;
-
+use crate::common;
 use common::{Sandbox, refused};
 
-#[test]
 fn an_empty_cache_says_how_to_fill_it() {
     let place = Sandbox::new();
     let (out, _) = place.expect(0, &["kernels", "list"]);
@@ -15,7 +13,6 @@ fn an_empty_cache_says_how_to_fill_it() {
     refused(&place, 2, &["kernels", "rm", "debian:7.0"], &["debian:7.0", "hint:"]);
 }
 
-#[test]
 fn offline_fetches_and_builds_nothing() {
     let place = Sandbox::new();
     refused(&place, 3, &["kernels", "fetch", "debian:7.0", "--offline"], &["debian:7.0", "hint:"]);
@@ -23,7 +20,6 @@ fn offline_fetches_and_builds_nothing() {
     refused(&place, 3, &["kernels", "build", "debian:7.2,RSEQ_SLICE_EXTENSION=y", "--offline"], &["7.2", "hint:"]);
 }
 
-#[test]
 fn what_is_no_kernel_is_refused_and_not_kept() {
     let place = Sandbox::new();
     place.write("text", "no kernel, and long enough to be looked at".repeat(100).as_str());
@@ -43,7 +39,6 @@ fn what_is_no_kernel_is_refused_and_not_kept() {
     assert!(out.contains("no kernel"), "{out}");
 }
 
-#[test]
 fn a_plan_for_guests_needs_a_kernel_and_a_target_that_boots() {
     let place = Sandbox::new();
     refused(&place, 2, &["run", "lock-contention", "--target", "qemu", "--dry-run"], &["kernel", "hint:"]);
@@ -52,7 +47,6 @@ fn a_plan_for_guests_needs_a_kernel_and_a_target_that_boots() {
     refused(&place, 2, &["run", "pgbench", "--pg-deb", "17", "--dry-run"], &["postgres-server", "qemu"]);
 }
 
-#[test]
 fn a_dry_run_fetches_and_boots_nothing() {
     let place = Sandbox::new();
     let dry = ["run", "lock-contention", "--target", "qemu", "--set", "kernel=debian:7.0", "--dry-run"];
@@ -67,7 +61,6 @@ fn a_dry_run_fetches_and_boots_nothing() {
     assert!(out.contains("no kernel"), "{out}");
 }
 
-#[test]
 fn kernels_fetched_before_a_failure_are_printed() {
     let place = Sandbox::new();
     let mut image = vec![0; 2720];
@@ -96,7 +89,6 @@ fn kernels_fetched_before_a_failure_are_printed() {
     assert!(common::texts(&output).0.is_empty());
 }
 
-#[test]
 fn what_the_cache_keeps_beside_kernels_is_listed_and_removed() {
     let place = Sandbox::new();
     for (path, text) in [
@@ -128,3 +120,13 @@ fn what_the_cache_keeps_beside_kernels_is_listed_and_removed() {
     let (out, _) = place.expect(0, &["kernels", "list"]);
     assert!(out.starts_with("no kernel") && out.lines().count() == 1, "{out}");
 }
+
+holdup_testkit::tests!(
+    an_empty_cache_says_how_to_fill_it,
+    offline_fetches_and_builds_nothing,
+    what_is_no_kernel_is_refused_and_not_kept,
+    a_plan_for_guests_needs_a_kernel_and_a_target_that_boots,
+    a_dry_run_fetches_and_boots_nothing,
+    kernels_fetched_before_a_failure_are_printed,
+    what_the_cache_keeps_beside_kernels_is_listed_and_removed
+);

@@ -1,7 +1,5 @@
 //! `holdup check` reports the files of a host that it cannot parse, and never panics.
 
-#![allow(clippy::unwrap_used, reason = "test code")]
-
 use holdup_analysis::{check, impossible, overall};
 use holdup_host::fake::{Fault, MemoryFs};
 use holdup_model::survey::{CaseFinding, Exposure, Survey};
@@ -61,7 +59,6 @@ fn everything(fs: &MemoryFs) -> (Survey, Vec<CaseFinding>, String) {
     (survey, findings, text)
 }
 
-#[test]
 fn the_whole_host_is_understood() {
     let (survey, findings, _) = everything(&MemoryFs::of(FILES));
     assert_eq!(survey.preempt.model.get().map(|m| m.word()), Some("full"));
@@ -71,14 +68,12 @@ fn the_whole_host_is_understood() {
     assert_eq!(overall(&findings), Exposure::NotExposed, "{findings:#?}");
 }
 
-#[test]
 fn an_empty_host_is_undecided_and_says_of_each_thing_why() {
     let (_, findings, text) = everything(&MemoryFs::new());
     assert!(overall(&findings) == Exposure::Undecided, "{findings:#?}");
     assert!(text.contains("Not known") && text.contains("no such file"), "{text}");
 }
 
-#[test]
 fn each_operation_may_fail_and_only_what_it_was_about_is_missing() {
     let fs = MemoryFs::of(FILES);
     fs.arm(None);
@@ -98,7 +93,6 @@ fn each_operation_may_fail_and_only_what_it_was_about_is_missing() {
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
-    #[test]
     fn any_bytes_in_any_files_are_survived(
         garbage in proptest::collection::vec((0..FILES.len(), proptest::collection::vec(any::<u8>(), 0..200)), 1..8),
         cut in proptest::collection::vec((0..FILES.len(), 0..60_usize), 0..4),
@@ -118,3 +112,10 @@ proptest! {
         everything(&fs);
     }
 }
+
+holdup_testkit::tests!(
+    the_whole_host_is_understood,
+    an_empty_host_is_undecided_and_says_of_each_thing_why,
+    each_operation_may_fail_and_only_what_it_was_about_is_missing,
+    any_bytes_in_any_files_are_survived
+);

@@ -1,7 +1,6 @@
 //! Files that are none, names and texts that command a terminal, and outputs to places that someone else chose.
 
-mod common;
-
+use crate::common;
 use common::{Sandbox, texts};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use std::ffi::OsStr;
@@ -72,7 +71,6 @@ fn refused(output: &Output, context: &str) {
     assert!(err.lines().any(|line| line.starts_with("hint: ") || line.starts_with("  hint: ")), "{context}: {err}");
 }
 
-#[test]
 fn what_is_no_regular_file_ends_every_command_with_a_hint() {
     let place = Sandbox::new();
     mknodat(CWD, place.path("fifo.toml"), FileType::Fifo, Mode::from_raw_mode(0o600), 0).expect("a FIFO");
@@ -103,7 +101,6 @@ fn what_is_no_regular_file_ends_every_command_with_a_hint() {
     assert!(fifo.exists() && !place.path("new.holdup").exists());
 }
 
-#[test]
 fn a_name_that_is_not_utf8_is_no_panic() {
     let place = Sandbox::new();
     let name = OsStr::from_bytes(b"a\xff\x1b[2J.holdup");
@@ -114,7 +111,6 @@ fn a_name_that_is_not_utf8_is_no_panic() {
     }
 }
 
-#[test]
 fn a_command_line_does_not_command_the_terminal() {
     let place = Sandbox::new();
     let output = bounded(place.holdup(&["restore", "a\u{1b}[2J\u{9b}1m\u{202e}"]));
@@ -123,7 +119,6 @@ fn a_command_line_does_not_command_the_terminal() {
     assert!(is_harmless(&err) && err.contains("\\u009b1m\\u202e"), "{err:?}");
 }
 
-#[test]
 fn standard_input_is_read_as_ever() {
     let place = Sandbox::new();
     let output = bounded(place.holdup(&["packets", "-"]));
@@ -141,7 +136,6 @@ const WRITES: &[&[&str]] = &[
     &["calibrate", "--out", "OUT"],
 ];
 
-#[test]
 fn nothing_is_written_through_a_link() {
     let place = Sandbox::new();
     let run = ["run", "lock-contention", "--target", "sim:server-8", "--threads", "2", "--duration", "10ms"];
@@ -163,7 +157,6 @@ fn nothing_is_written_through_a_link() {
     assert!(std::fs::read_to_string(place.path("victim")).expect("is there").starts_with("<!doctype html>"));
 }
 
-#[test]
 fn texts_of_a_plan_do_not_command_the_terminal() {
     let place = Sandbox::new();
     // Plans have no control characters; these are what is left to them.
@@ -192,3 +185,12 @@ fn texts_of_a_plan_do_not_command_the_terminal() {
     // For another program it is what was written, byte for byte.
     assert_eq!(place.expect(0, &["export", "evil.holdup", "--format", "plan"]).0, plan);
 }
+
+holdup_testkit::tests!(
+    what_is_no_regular_file_ends_every_command_with_a_hint,
+    a_name_that_is_not_utf8_is_no_panic,
+    a_command_line_does_not_command_the_terminal,
+    standard_input_is_read_as_ever,
+    nothing_is_written_through_a_link,
+    texts_of_a_plan_do_not_command_the_terminal
+);

@@ -1,9 +1,6 @@
 //! Servers and trees that another user has made to lead root's `check` astray.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
-
-mod common;
-
+use crate::common;
 use common::{Sandbox, is_root, texts};
 use holdup_testkit::ignore;
 use rustix::fs::{CWD, FileType, Mode, mknodat};

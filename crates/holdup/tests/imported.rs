@@ -1,7 +1,6 @@
 //! `holdup import` of results: a bundle that the other commands read.
 
-mod common;
-
+use crate::common;
 use common::{Sandbox, refused};
 
 fn hackbench(place: &Sandbox, name: &str, seconds: &[f64]) {
@@ -14,7 +13,6 @@ fn hackbench(place: &Sandbox, name: &str, seconds: &[f64]) {
     place.write(name, &seconds.iter().map(run).collect::<String>());
 }
 
-#[test]
 fn results_become_a_bundle_that_is_compared_and_kept() {
     let place = Sandbox::new();
     hackbench(&place, "old.txt", &[0.100, 0.103, 0.099, 0.101, 0.102]);
@@ -44,7 +42,6 @@ fn results_become_a_bundle_that_is_compared_and_kept() {
     place.expect(0, &["verify", "a.holdup"]);
 }
 
-#[test]
 fn a_folder_stands_for_its_runs_and_a_file_may_name_its_arms() {
     let place = Sandbox::new();
     let bench = |folder: &str, seconds: &[f64]| {
@@ -75,7 +72,6 @@ fn a_folder_stands_for_its_runs_and_a_file_may_name_its_arms() {
 }
 
 /// A percentile that a run has too few samples for is not what the comparison is about.
-#[test]
 fn the_headline_is_of_a_metric_that_every_run_has() {
     let place = Sandbox::new();
     let files = |name: &str, rps: f64| -> Vec<String> {
@@ -95,7 +91,6 @@ fn the_headline_is_of_a_metric_that_every_run_has() {
     assert!(first.contains("results=new instead of old: requests per s of schbench"), "{said}");
 }
 
-#[test]
 fn what_cannot_be_imported_says_why() {
     let place = Sandbox::new();
     hackbench(&place, "h.txt", &[0.1]);
@@ -108,3 +103,10 @@ fn what_cannot_be_imported_says_why() {
     assert!(err.contains("1 void"), "{said}{err}");
     refused(&place, 2, &["import", "hackbench", "h.txt", "--out", "cut.holdup"], &["cut.holdup"]);
 }
+
+holdup_testkit::tests!(
+    results_become_a_bundle_that_is_compared_and_kept,
+    a_folder_stands_for_its_runs_and_a_file_may_name_its_arms,
+    the_headline_is_of_a_metric_that_every_run_has,
+    what_cannot_be_imported_says_why
+);

@@ -1,7 +1,6 @@
 //! `holdup store`, `holdup history` and `holdup gate` as a user meets them, with a folder.
 
-mod common;
-
+use crate::common;
 use common::{Sandbox, refused};
 use serde_json::Value;
 
@@ -13,7 +12,6 @@ fn run(place: &Sandbox, seed: &str, out: &str) {
     place.expect(0, &args);
 }
 
-#[test]
 fn runs_are_kept_listed_given_back_and_judged() {
     let place = Sandbox::new();
     let files: Vec<String> = (1..=6).map(|seed| format!("{seed}.holdup")).collect();
@@ -52,7 +50,6 @@ fn runs_are_kept_listed_given_back_and_judged() {
     assert!(place.expect(0, &["store", "list", "--store", "results"]).0.contains("0 runs"));
 }
 
-#[test]
 fn what_cannot_be_kept_or_judged_says_why() {
     let place = Sandbox::new();
     refused(&place, 2, &["store", "list"], &["none is named", "HOLDUP_STORE"]);
@@ -67,7 +64,6 @@ fn what_cannot_be_kept_or_judged_says_why() {
     assert!(said.contains("Undecided") && said.contains("no run with this arm is kept"), "{said}");
 }
 
-#[test]
 fn a_gate_runs_a_plan_and_keeps_what_passed() {
     let place = Sandbox::new();
     place.write(
@@ -105,3 +101,9 @@ fn a_gate_runs_a_plan_and_keeps_what_passed() {
     gate(6, 0, "No regression", "6 runs in the store");
     place.expect(2, &["gate", "none.toml", "--against", "results"]);
 }
+
+holdup_testkit::tests!(
+    runs_are_kept_listed_given_back_and_judged,
+    what_cannot_be_kept_or_judged_says_why,
+    a_gate_runs_a_plan_and_keeps_what_passed
+);

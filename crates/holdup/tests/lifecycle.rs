@@ -1,9 +1,6 @@
 //! Runs as a user meets them: to the end, interrupted, killed, refused, on a full disk.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
-
-mod common;
-
+use crate::common;
 use common::{Sandbox, is_root, processes_with, refused, signal, texts, trials_in, wait_for};
 use holdup_testkit::{ignore, ignore_part};
 use rustix::process::Signal;
@@ -293,6 +290,7 @@ fn has_postgres(place: &Sandbox) -> bool {
 }
 
 holdup_testkit::tests!(
+    alone:
     command_lines_are_compared_with_the_first,
     a_run_ends_with_a_verdict_a_whole_bundle_and_every_rendering,
     an_existing_bundle_is_never_overwritten,

@@ -1,9 +1,6 @@
 //! `holdup check` and a profile on a real PostgreSQL, through the command line.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
-
-mod common;
-
+use crate::common;
 use common::{Sandbox, texts, wait_for};
 use holdup_host::Host;
 use holdup_host::postgres::PostgresControl;
@@ -123,6 +120,7 @@ fn a_profile_sets_a_setting_of_a_server_and_restore_takes_it_back() {
 }
 
 holdup_testkit::tests!(
+    alone:
     a_running_server_is_found_and_judged_by_its_process_its_folder_and_a_connection,
     a_running_server_is_watched_by_its_process_and_by_a_connection,
     a_profile_sets_a_setting_of_a_server_and_restore_takes_it_back

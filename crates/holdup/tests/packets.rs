@@ -1,12 +1,6 @@
 //! `holdup packets` on captures made from numbers.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
-
-mod common;
-
-#[path = "../../holdup-packets/tests/made/mod.rs"]
-mod made;
-
+use crate::common;
 use crate::made::{Pcap, PcapNg, Tcp, layers, link};
 use common::{Sandbox, is_root, refused, texts};
 use holdup_packets::segment::{ACK, Address, Endpoint, Options, PSH, SYN};

@@ -1,12 +1,10 @@
 //! Servers that holdup builds, through the command line, as far as nothing is compiled; `script/servers` builds some.
 
-mod common;
-
+use crate::common;
 use common::{Sandbox, refused};
 
 const LEVELS: &str = "postgres.build=stock,patches/lwlock-wait-list-futex";
 
-#[test]
 fn an_empty_cache_says_how_to_build_and_what_there_is_to_build() {
     let place = Sandbox::new();
     let (out, _) = place.expect(0, &["postgres", "list"]);
@@ -17,7 +15,6 @@ fn an_empty_cache_says_how_to_build_and_what_there_is_to_build() {
     assert!(out.contains("\"holdup.servers/1\"") && out.contains("\"servers\": []"), "{out}");
 }
 
-#[test]
 fn what_cannot_be_built_is_refused_with_a_hint() {
     let place = Sandbox::new();
     refused(&place, 3, &["postgres", "build", "18", "--offline"], &["18", "hint: without --offline"]);
@@ -27,7 +24,6 @@ fn what_cannot_be_built_is_refused_with_a_hint() {
     refused(&place, 2, &["postgres", "rm", "18"], &["18", "hint: holdup postgres list"]);
 }
 
-#[test]
 fn a_plan_names_builds_of_one_version_and_no_other_server() {
     let place = Sandbox::new();
     let run = |more: &[&'static str]| [&["run", "pgbench", "--dry-run"], more].concat();
@@ -43,3 +39,9 @@ fn a_plan_names_builds_of_one_version_and_no_other_server() {
     let (_, err) = common::texts(&output);
     assert!(err.contains("both name the guest's server") || err.contains("qemu-system"), "{err}");
 }
+
+holdup_testkit::tests!(
+    an_empty_cache_says_how_to_build_and_what_there_is_to_build,
+    what_cannot_be_built_is_refused_with_a_hint,
+    a_plan_names_builds_of_one_version_and_no_other_server
+);

@@ -1,9 +1,6 @@
 //! Profiles through the command line: applied on this host and put back, refused, verified, exported.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
-
-mod common;
-
+use crate::common;
 use common::{Sandbox, is_root};
 use holdup_model::Profile;
 use holdup_model::plan::Level;
@@ -214,6 +211,7 @@ fn the_commands_of_the_unit_set_and_put_back() {
 }
 
 holdup_testkit::tests!(
+    alone:
     a_profile_is_applied_stays_and_is_put_back,
     what_cannot_be_applied_touches_nothing,
     a_profile_is_exported_for_other_tools,

@@ -1,7 +1,6 @@
 //! Every `holdup …` line of the README is accepted: runs are planned, the others work on a real bundle.
 
-mod common;
-
+use crate::common;
 use common::{Sandbox, texts};
 
 const README: &str = include_str!("../../../README.md");
@@ -12,7 +11,6 @@ fn words(line: &str) -> Vec<&str> {
     line.split_ascii_whitespace().skip(1).collect()
 }
 
-#[test]
 fn every_line_of_the_readme_is_accepted() {
     let place = Sandbox::new();
     // The runs that the lines after the first ones speak of.
@@ -44,3 +42,5 @@ fn every_line_of_the_readme_is_accepted() {
         assert!(accepted, "{line}\n{code:?}\n{out}\n{err}");
     }
 }
+
+holdup_testkit::tests!(every_line_of_the_readme_is_accepted);

@@ -1,9 +1,6 @@
 //! A live system that is watched and explained, as a user meets it.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
-
-mod common;
-
+use crate::common;
 use common::{Sandbox, refused, signal, texts, trials_in, wait_for};
 use holdup_testkit::{ignore, ignore_part};
 use rustix::process::Signal;
@@ -277,12 +274,14 @@ fn a_trace_of_perf_names_what_was_induced_and_not_what_was_withheld() {
 }
 
 holdup_testkit::tests!(
-    a_trace_of_perf_names_what_was_induced_and_not_what_was_withheld,
+    what_cannot_be_watched_is_refused;
+    alone:
     a_process_is_watched_and_explained,
     processes_of_a_name_and_of_a_group_are_watched,
     a_process_that_ends_leaves_a_bundle_that_says_so,
     a_process_that_ends_before_a_window_is_over_is_an_error,
     an_interrupted_record_keeps_what_was_seen_and_keeps_others_out_until_then,
-    what_cannot_be_watched_is_refused,
-    arms_of_a_run_are_explained_and_chosen
+    arms_of_a_run_are_explained_and_chosen;
+    truth:
+    a_trace_of_perf_names_what_was_induced_and_not_what_was_withheld
 );

@@ -1,7 +1,6 @@
 //! The bundle of every release (`script/keep-release`) is read by every command that reads bundles, for ever.
 
-mod common;
-
+use crate::common;
 use common::{Sandbox, texts};
 use std::path::{Path, PathBuf};
 
@@ -12,7 +11,6 @@ fn kept() -> Vec<PathBuf> {
     paths.filter(|p| p.file_name().is_some_and(|name| name.to_string_lossy().starts_with("release-"))).collect()
 }
 
-#[test]
 fn the_bundles_of_every_release_are_read() {
     let version = env!("CARGO_PKG_VERSION");
     let kept = kept();
@@ -41,3 +39,5 @@ fn the_bundles_of_every_release_are_read() {
         }
     }
 }
+
+holdup_testkit::tests!(the_bundles_of_every_release_are_read);

@@ -1,7 +1,6 @@
 //! `holdup run --replay`: a trace on a simulated machine, as a user meets it.
 
-mod common;
-
+use crate::common;
 use common::{Sandbox, refused};
 
 /// A sample of `holdup-traces` (its README says where it comes from): recorded on two CPUs.
@@ -9,7 +8,6 @@ fn sample(name: &str) -> String {
     format!("{}/../holdup-traces/tests/samples/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
-#[test]
 fn a_trace_is_replayed_and_its_bundle_says_which_one_it_was() {
     let place = Sandbox::new();
     let trace = sample("trace-7.dat");
@@ -38,7 +36,6 @@ fn a_trace_is_replayed_and_its_bundle_says_which_one_it_was() {
     place.expect(0, &["report", "varied.holdup", "--html", "v.html"]);
 }
 
-#[test]
 fn a_plan_replays_as_the_option_does() {
     let place = Sandbox::new();
     let trace = sample("trace-7.dat");
@@ -53,7 +50,6 @@ fn a_plan_replays_as_the_option_does() {
     );
 }
 
-#[test]
 fn what_cannot_be_replayed_is_refused() {
     let place = Sandbox::new();
     let trace = sample("trace-7.dat");
@@ -74,3 +70,9 @@ fn what_cannot_be_replayed_is_refused() {
     let mixed = ["run", "mixed", "--foreground", "replay", "--set", "replay.trace=x", "--target", "sim:server-8"];
     refused(&place, 3, &mixed, &["member replay on target sim"]);
 }
+
+holdup_testkit::tests!(
+    a_trace_is_replayed_and_its_bundle_says_which_one_it_was,
+    a_plan_replays_as_the_option_does,
+    what_cannot_be_replayed_is_refused
+);

@@ -1,9 +1,6 @@
 //! What lists print fits one screen of 24 lines of 80 columns.
 
-#![allow(clippy::unwrap_used, reason = "test code")]
-
-mod common;
-
+use crate::common;
 use common::Sandbox;
 use serde_json::Value;
 
@@ -14,7 +11,6 @@ fn one_screen(place: &Sandbox, args: &[&str]) -> String {
     text
 }
 
-#[test]
 fn each_list_of_a_catalogue_fits_one_screen() {
     let place = Sandbox::new();
     for kind in [
@@ -41,7 +37,6 @@ fn each_list_of_a_catalogue_fits_one_screen() {
     assert!(text.contains("source: "), "{text}");
 }
 
-#[test]
 fn lists_of_a_bundle_fit_one_screen() {
     let place = Sandbox::new();
     place.expect(
@@ -72,7 +67,6 @@ fn lists_of_a_bundle_fit_one_screen() {
     assert!(all.lines().count() > 24, "{all}");
 }
 
-#[test]
 fn kernels_fit_one_screen_and_hold_to_their_schema() {
     let place = Sandbox::new();
     one_screen(&place, &["kernels", "list"]);
@@ -85,7 +79,6 @@ fn kernels_fit_one_screen_and_hold_to_their_schema() {
     assert_eq!(extra, Vec::<&String>::new());
 }
 
-#[test]
 fn a_prediction_fits_one_screen() {
     let place = Sandbox::new();
     one_screen(
@@ -109,7 +102,6 @@ fn a_prediction_fits_one_screen() {
     );
 }
 
-#[test]
 fn workloads_have_whole_summaries_in_help() {
     let place = Sandbox::new();
     let (help, _) = place.expect(0, &["run", "-h"]);
@@ -118,3 +110,11 @@ fn workloads_have_whole_summaries_in_help() {
         assert!(help.contains(workload.meta().summary), "{}: {help}", workload.meta().id);
     }
 }
+
+holdup_testkit::tests!(
+    each_list_of_a_catalogue_fits_one_screen,
+    lists_of_a_bundle_fit_one_screen,
+    kernels_fit_one_screen_and_hold_to_their_schema,
+    a_prediction_fits_one_screen,
+    workloads_have_whole_summaries_in_help
+);

@@ -1,7 +1,6 @@
 //! Runs and predictions on machines that do not exist, as a user meets them.
 
-mod common;
-
+use crate::common;
 use common::{Sandbox, refused};
 
 const LOCKS: &[&str] = &[
@@ -29,7 +28,6 @@ fn with<'a>(base: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
     base.iter().chain(more).copied().collect()
 }
 
-#[test]
 fn a_plan_and_a_seed_give_the_same_bundle_to_the_byte() {
     let place = Sandbox::new();
     for name in ["a.holdup", "b.holdup"] {
@@ -42,7 +40,6 @@ fn a_plan_and_a_seed_give_the_same_bundle_to_the_byte() {
     place.expect(0, &["verify", "a.holdup"]);
 }
 
-#[test]
 fn every_rendering_says_first_that_it_is_simulated() {
     let place = Sandbox::new();
     place.expect(0, &with(LOCKS, &["--out", "s.holdup"]));
@@ -63,7 +60,6 @@ fn texts(place: &Sandbox, args: &[&str]) -> (String, String) {
     common::texts(&place.output(args))
 }
 
-#[test]
 fn a_prediction_has_intervals_and_the_parameters_behind_them() {
     let place = Sandbox::new();
     let predict = |more: &[&str]| {
@@ -84,7 +80,6 @@ fn a_prediction_has_intervals_and_the_parameters_behind_them() {
     assert!(terminal.starts_with("! Simulated on a machine with 8 CPUs, not measured"), "{terminal}");
 }
 
-#[test]
 fn a_published_ratio_is_looked_for_on_other_machines() {
     let place = Sandbox::new();
     let base = ["predict", "lock-contention", "--machine", "server-8", "--threads", "4,8", "--algorithm", "tas"];
@@ -135,7 +130,6 @@ fn beside_published(place: &Sandbox, plan: &str, more: &[&str]) -> (f64, f64) {
     (low, high)
 }
 
-#[test]
 fn the_ratio_of_the_report_of_2026_is_not_excluded() {
     let place = Sandbox::new();
     machine_of_lines(&place, "graviton4-96");
@@ -144,7 +138,6 @@ fn the_ratio_of_the_report_of_2026_is_not_excluded() {
     assert!(low < 0.515 && 0.515 < high, "{low} to {high}");
 }
 
-#[test]
 fn the_ratio_of_the_wait_list_of_2026_is_not_excluded() {
     let place = Sandbox::new();
     machine_of_lines(&place, "neoverse-v3-192");
@@ -159,7 +152,6 @@ fn the_ratio_of_the_wait_list_of_2026_is_not_excluded() {
     assert!(0.9 < low && high < 1.1, "{low} to {high}");
 }
 
-#[test]
 fn a_prediction_that_excludes_the_published_ratio_says_so_first() {
     let place = Sandbox::new();
     machine_of_lines(&place, "xeon-16");
@@ -175,7 +167,6 @@ fn a_prediction_that_excludes_the_published_ratio_says_so_first() {
 }
 
 /// Who ran, held, spun and had page faults is in the bundle when it is asked for, and in what is made of it.
-#[test]
 fn a_timeline_of_cpus_is_drawn_and_exported() {
     let place = Sandbox::new();
     let run = |duration: &'static str, out: &'static str, more: &[&'static str]| {
@@ -215,7 +206,6 @@ fn a_timeline_of_cpus_is_drawn_and_exported() {
     }
 }
 
-#[test]
 fn what_cannot_be_simulated_is_refused_with_what_can() {
     let place = Sandbox::new();
     let locks = ["run", "lock-contention", "--threads", "2", "--algorithm", "tas", "--out", "x.holdup"];
@@ -238,7 +228,6 @@ fn what_cannot_be_simulated_is_refused_with_what_can() {
     assert!(!place.path("x.holdup").exists());
 }
 
-#[test]
 fn each_workload_runs_on_a_machine_that_is_not_there() {
     let place = Sandbox::new();
     let runs: [&[&str]; 5] = [
@@ -258,7 +247,6 @@ fn each_workload_runs_on_a_machine_that_is_not_there() {
     }
 }
 
-#[test]
 fn a_mechanism_is_a_factor_of_simulated_machines_only() {
     let place = Sandbox::new();
     let vary = ["--vary", "mechanism.fault-under-lock=on,off"];
@@ -269,3 +257,17 @@ fn a_mechanism_is_a_factor_of_simulated_machines_only() {
         ["run", "lock-contention", "--threads", "2", "--algorithm", "tas", "--target", "local", "--out", "x.holdup"];
     refused(&place, 2, &with(&local, &vary), &["mechanism.fault-under-lock", "only a simulated machine has it"]);
 }
+
+holdup_testkit::tests!(
+    a_plan_and_a_seed_give_the_same_bundle_to_the_byte,
+    every_rendering_says_first_that_it_is_simulated,
+    a_prediction_has_intervals_and_the_parameters_behind_them,
+    a_published_ratio_is_looked_for_on_other_machines,
+    the_ratio_of_the_report_of_2026_is_not_excluded,
+    the_ratio_of_the_wait_list_of_2026_is_not_excluded,
+    a_prediction_that_excludes_the_published_ratio_says_so_first,
+    a_timeline_of_cpus_is_drawn_and_exported,
+    what_cannot_be_simulated_is_refused_with_what_can,
+    each_workload_runs_on_a_machine_that_is_not_there,
+    a_mechanism_is_a_factor_of_simulated_machines_only
+);

@@ -1,11 +1,7 @@
 //! `holdup run --on slurm` against a real slurmctld, slurmd and munged.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
-
-#[path = "common/cluster.rs"]
-mod cluster;
-mod common;
-
+use crate::common;
+use crate::common::cluster;
 use cluster::{Cluster, missing};
 use common::{Sandbox, program, signal, texts, wait_for};
 use holdup_testkit::ignore;
@@ -532,7 +528,10 @@ fn a_time_limit_that_is_too_short_is_named() {
 }
 
 holdup_testkit::tests!(
+    alone:
     a_simulation_on_four_nodes_is_the_one_of_this_host_to_the_byte,
+    what_cannot_be_run_on_a_cluster_is_said_before_anything_is_submitted;
+    long:
     a_node_that_is_killed_loses_nothing_that_was_done,
     sessions_that_are_measured_run_on_nodes_of_their_own_and_say_which,
     a_session_that_was_requeued_is_repeated_whole_and_what_it_had_is_kept_as_void,
@@ -540,7 +539,6 @@ holdup_testkit::tests!(
     jobs_that_the_user_cancels_end_and_the_run_is_continued,
     jobs_that_an_administrator_cancels_are_an_error_and_the_run_is_continued,
     a_node_without_the_folder_is_an_error_that_says_so,
-    what_cannot_be_run_on_a_cluster_is_said_before_anything_is_submitted,
     what_a_plan_needs_of_nodes_chooses_them,
     jobs_bring_what_they_need_to_nodes_that_share_nothing,
     what_is_measured_on_nodes_that_share_nothing_comes_back_and_has_its_files,
@@ -548,7 +546,6 @@ holdup_testkit::tests!(
     parts_that_are_missing_for_good_leave_a_bundle_that_says_so_and_is_completed,
     a_session_that_was_cancelled_is_void_in_its_place_and_is_completed,
     a_prediction_on_four_nodes_is_the_one_of_this_host_to_the_byte,
-    // The shortest limit of Slurm is a minute.
     a_time_limit_that_is_too_short_is_named,
     what_was_brought_is_fetched_after_an_interruption_and_a_killed_node_is_replaced
 );

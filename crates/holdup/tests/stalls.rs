@@ -1,7 +1,6 @@
 //! A trial in which holdup or its load was stopped does not count, and says why.
 
-mod common;
-
+use crate::common;
 use common::{Sandbox, signal, texts, wait_for};
 use rustix::process::Signal;
 
@@ -17,7 +16,6 @@ fn reasons(place: &Sandbox) -> Vec<Option<String>> {
     trials.iter().map(|trial| trial["void"].as_str().map(str::to_owned)).collect()
 }
 
-#[test]
 fn a_trial_in_which_holdup_was_stopped_is_void_and_repeated() {
     let place = Sandbox::new();
     let script = "if [ -e again ]; then exit 0; fi; touch again; sleep 2";
@@ -32,7 +30,6 @@ fn a_trial_in_which_holdup_was_stopped_is_void_and_repeated() {
     assert!(matches!(&reasons[..], [Some(why), None, None] if why.contains("holdup was stopped: for ")), "{reasons:?}");
 }
 
-#[test]
 fn a_trial_whose_load_was_stopped_is_void_and_repeated() {
     let place = Sandbox::new();
     // A shell that stops itself needs somebody who continues it.
@@ -44,3 +41,9 @@ fn a_trial_whose_load_was_stopped_is_void_and_repeated() {
         "{reasons:?}"
     );
 }
+
+holdup_testkit::tests!(
+    alone:
+    a_trial_in_which_holdup_was_stopped_is_void_and_repeated,
+    a_trial_whose_load_was_stopped_is_void_and_repeated
+);

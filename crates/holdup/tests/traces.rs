@@ -1,7 +1,6 @@
 //! `holdup import trace`: a bundle that the other commands read as a record.
 
-mod common;
-
+use crate::common;
 use common::{Sandbox, refused};
 
 /// A sample of `holdup-traces` (its README says where it comes from).
@@ -9,7 +8,6 @@ fn sample(name: &str) -> String {
     format!("{}/../holdup-traces/tests/samples/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
-#[test]
 fn traces_become_a_record_that_is_explained_compared_and_exported() {
     let place = Sandbox::new();
     let (script, perf, ring) = (sample("script.txt.zst"), sample("perf.data.zst"), sample("trace-7.dat"));
@@ -36,7 +34,6 @@ fn traces_become_a_record_that_is_explained_compared_and_exported() {
     place.expect(0, &["verify", "c.holdup"]);
 }
 
-#[test]
 fn what_is_no_trace_is_refused() {
     let place = Sandbox::new();
     place.write("no.data", "neither of them\n");
@@ -46,3 +43,5 @@ fn what_is_no_trace_is_refused() {
     std::fs::write(place.path("cut.dat"), &perf[..perf.len() / 2]).unwrap();
     refused(&place, 2, &["import", "trace", "cut.dat"], &["cut.dat, byte ", "it ends inside"]);
 }
+
+holdup_testkit::tests!(traces_become_a_record_that_is_explained_compared_and_exported, what_is_no_trace_is_refused);

@@ -1,7 +1,5 @@
 //! `holdup check --root` over captured systems: the model that each was in, and what the cases come to.
 
-#![allow(clippy::unwrap_used, reason = "test code")]
-
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -33,7 +31,6 @@ fn captured_model(tree: &Path) -> Option<String> {
     about.lines().find_map(|line| line.strip_prefix("preempt = \"")?.strip_suffix('"').map(str::to_owned))
 }
 
-#[test]
 fn the_model_is_the_one_that_each_system_was_in_or_it_is_not_known() {
     let mut known = 0;
     for tree in trees() {
@@ -51,7 +48,6 @@ fn the_model_is_the_one_that_each_system_was_in_or_it_is_not_known() {
 }
 
 /// One line for each system: what was found and what it rests on.
-#[test]
 fn verdicts_of_captured_systems() {
     let mut table = String::new();
     for tree in trees() {
@@ -74,7 +70,6 @@ fn verdicts_of_captured_systems() {
     insta::assert_snapshot!(table);
 }
 
-#[test]
 fn the_answer_fits_one_screen() {
     for tree in trees() {
         let out = Command::new(env!("CARGO_BIN_EXE_holdup"))
@@ -91,7 +86,6 @@ fn the_answer_fits_one_screen() {
 
 /// Every setting that could be read of a booted system is at the default that holdup knows for it, or the start of
 /// that system changed it.
-#[test]
 fn defaults_are_those_of_real_kernels() {
     let mut seen = 0;
     for tree in trees().iter().filter(|t| name(t).starts_with("debian-")) {
@@ -107,7 +101,6 @@ fn defaults_are_those_of_real_kernels() {
 }
 
 /// A capture of this host has the same findings as the host itself.
-#[test]
 fn a_captured_host_is_judged_as_the_host_was() {
     let folder = tempfile::tempdir().unwrap();
     let tree = folder.path().join("tree");
@@ -130,3 +123,11 @@ fn a_captured_host_is_judged_as_the_host_was() {
     assert_eq!(again.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&again.stderr).contains("hint: name a folder that does not exist"), "{again:?}");
 }
+
+holdup_testkit::tests!(
+    the_model_is_the_one_that_each_system_was_in_or_it_is_not_known,
+    verdicts_of_captured_systems,
+    the_answer_fits_one_screen,
+    defaults_are_those_of_real_kernels,
+    a_captured_host_is_judged_as_the_host_was
+);

@@ -19,7 +19,6 @@ fn listed(page: &str, title: &str, row: &str, column: &str) -> f64 {
     line[at].parse().unwrap_or_else(|e| panic!("{title}, {row}, {column}: {e}"))
 }
 
-#[test]
 fn cells_of_the_page_are_found_again() {
     let page = std::fs::read_to_string(xtask::repo::root().join(PAGE)).expect("docs/calibration.md is there");
     let picked = [
@@ -58,7 +57,6 @@ fn cells_of_the_page_are_found_again() {
     }
 }
 
-#[test]
 fn the_page_keeps_its_promises() {
     let page = std::fs::read_to_string(xtask::repo::root().join(PAGE)).expect("docs/calibration.md is there");
     // No error rate above its promise, nowhere; the intervals that are used are never too narrow.
@@ -117,3 +115,5 @@ fn the_page_keeps_its_promises() {
         assert!(listed(&page, "Tuning", row, "confirmed gain covers") >= 93.0, "{row}");
     }
 }
+
+holdup_testkit::tests!(cells_of_the_page_are_found_again, the_page_keeps_its_promises);

@@ -1,7 +1,5 @@
 //! The release binary is one static file: no interpreter, no shared library, small.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
-
 use holdup_testkit::ignore;
 use object::Endianness;
 use object::elf::{self, FileHeader64};
@@ -46,4 +44,8 @@ fn static_and_dynamic_programs_are_distinguished() {
     assert!(needs(b"#!/bin/sh\n").is_err());
 }
 
-holdup_testkit::tests!(release_binary_is_static, static_and_dynamic_programs_are_distinguished);
+holdup_testkit::tests!(
+    static_and_dynamic_programs_are_distinguished;
+    truth:
+    release_binary_is_static
+);

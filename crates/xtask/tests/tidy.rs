@@ -12,54 +12,57 @@ fn nothing(wrong: &[String]) {
     assert!(wrong.is_empty(), "{} to mend:\n  {}", wrong.len(), wrong.join("\n  "));
 }
 
-#[test]
 fn dependencies_point_down() {
     let (crates, edges) = layers::edges().expect("cargo metadata");
     assert!(crates.len() > 10 && edges.len() > 20);
     nothing(&layers::check(&repo(), &crates, &edges));
 }
 
-#[test]
 fn engines_are_pure() {
     nothing(&purity::check(&repo()));
 }
 
-#[test]
 fn every_catalogue_file_is_listed() {
     nothing(&catalogues::check(&repo()));
 }
 
-#[test]
 fn the_table_of_platforms_is_that_of_the_code() {
     nothing(&platforms::check(&repo()));
 }
 
-#[test]
 fn texts_keep_the_rules() {
     nothing(&texts::check(&repo()));
 }
 
-#[test]
 fn invariants_name_their_tests() {
     nothing(&invariants::check(&repo()));
 }
 
-#[test]
 fn web_bundle_is_current() {
     nothing(&web::check(&repo()));
 }
 
-#[test]
 fn files_of_others_are_opened_in_one_place() {
     nothing(&opens::check(&repo()));
 }
 
-#[test]
 fn links_of_the_documentation_lead_somewhere() {
     nothing(&site::links::check(&repo()));
 }
 
-#[test]
 fn commands_of_tutorials_are_run_or_say_why_not() {
     nothing(&site::commands::check(&repo()));
 }
+
+holdup_testkit::tests!(
+    dependencies_point_down,
+    engines_are_pure,
+    every_catalogue_file_is_listed,
+    the_table_of_platforms_is_that_of_the_code,
+    texts_keep_the_rules,
+    invariants_name_their_tests,
+    web_bundle_is_current,
+    files_of_others_are_opened_in_one_place,
+    links_of_the_documentation_lead_somewhere,
+    commands_of_tutorials_are_run_or_say_why_not
+);

@@ -1,8 +1,6 @@
 //! A host in memory with everything that the knobs act on, and a server that fails on purpose.
 
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
-#![allow(clippy::unwrap_used, reason = "test code")]
-
 mod surfaces;
 
 use holdup_host::fake::MemoryFs;

@@ -1,9 +1,9 @@
 //! Small sessions and the marks of each of their segments. The marks were taken from tshark 4.6.9; a tshark that is here is asked
 //! again.
 
+use crate::against_tshark::{BEGIN_NS, capture, judge};
 use crate::made::Tcp;
 use crate::tshark::{compare, decoded};
-use crate::{BEGIN_NS, capture, judge};
 use holdup_packets::segment::{Address, Endpoint};
 use holdup_packets::wireshark::{Limits, Table};
 

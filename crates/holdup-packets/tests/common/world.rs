@@ -11,7 +11,7 @@ const SECOND: i64 = 1_000_000_000;
 
 /// What is to be made.
 #[derive(Clone)]
-pub struct World {
+pub(crate) struct World {
     pub flows: u32,
     /// Data segments of each connection, on average.
     pub segments: u32,
@@ -22,18 +22,18 @@ pub struct World {
 }
 
 impl World {
-    pub fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         World { flows: 50, segments: 2000, payload: 1448, rates: vec![], seed }
     }
 
-    pub fn with(mut self, kind: Kind, rate: f64) -> Self {
+    pub(crate) fn with(mut self, kind: Kind, rate: f64) -> Self {
         self.rates.push((kind, rate));
         self
     }
 }
 
 /// Data from the first end, an ACK for every second segment, twenty seconds.
-pub fn make(world: &World) -> Analysis {
+pub(crate) fn make(world: &World) -> Analysis {
     let mut noise = Noise::new(world.seed);
     let mut spans = Spans::default();
     let mut analysis = Analysis {

@@ -1,7 +1,7 @@
 //! Thousands of random frames, read as tshark reads them.
 
+use crate::decode::lines::{cut_headers, ours, tsharks};
 use crate::judge::tshark;
-use crate::lines::{cut_headers, ours, tsharks};
 use crate::made::layers::{self, Ipv4, Ipv6};
 use crate::made::{PcapNg, Tcp, link};
 use holdup_packets::segment::{Address, Endpoint, Options};

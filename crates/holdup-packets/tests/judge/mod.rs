@@ -1,6 +1,5 @@
 //! tshark 4.6, the judge of what a frame holds and how a segment is marked. It is `HOLDUP_TSHARK`, or `tshark` on the path
 //! when that is 4.6; `script/get-tshark` brings one.
-#![allow(clippy::print_stdout, reason = "a test that cannot run here says why")]
 #![allow(dead_code, reason = "each test that takes this in uses a part of it")]
 
 use holdup_testkit::ignore;

@@ -2,7 +2,7 @@
 
 use crate::dice::Dice;
 use crate::made::layers;
-use crate::relay::Passed;
+use crate::namespaces::relay::Passed;
 
 /// A capture of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! The runs: what the path does, what the ends do, and what must have come of it.
 
-use crate::net::{Side, Wiring};
-use crate::relay::Path;
-use crate::traffic;
+use crate::namespaces::net::{Side, Wiring};
+use crate::namespaces::relay::Path;
+use crate::namespaces::traffic;
 use holdup_packets::kinds::Kind;
 use std::io;
 

@@ -1,7 +1,7 @@
 //! What passes packets between the two links, loses, doubles and holds some of them by seeded dice, and writes all of it down.
 
 use crate::dice::Dice;
-use crate::net::{Side, wait};
+use crate::namespaces::net::{Side, wait};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,6 +1,6 @@
 //! What the kernels' TCP is made to do.
 
-use crate::net::{Side, Wants};
+use crate::namespaces::net::{Side, Wants};
 use rustix::net::sockopt;
 use std::io::{self, Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};

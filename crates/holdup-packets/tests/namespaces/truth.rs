@@ -1,7 +1,7 @@
 //! What is true of a run, by what the relay did: what our own judgement is to find in a capture of it.
 
-use crate::captures::Captured;
-use crate::relay::Passed;
+use crate::namespaces::captures::Captured;
+use crate::namespaces::relay::Passed;
 use holdup_packets::rfc::Finding;
 use holdup_packets::segment::{ACK, FIN, RST, SYN, Segment};
 use std::collections::{BTreeMap, BTreeSet};

@@ -5,7 +5,7 @@
 //! several locks or few cores let them miss each other. Where everything is exponential, mean value analysis says exactly
 //! how much.
 
-use crate::common::{BATCHES, Estimate, free, machine, none_deviates, program, run};
+use crate::theory::common::{BATCHES, Estimate, free, machine, none_deviates, program, run};
 use holdup_sim::program::Op;
 use holdup_sim::random::Span;
 use holdup_sim::world::{Load, TaskSpec};

@@ -1,7 +1,7 @@
 //! A lock that is always wanted: from section to section takes the section and what is on the way from one holder to the
 //! next, and nothing that a waiter does while others hold it.
 
-use crate::common::{free, machine, program};
+use crate::theory::common::{free, machine, program};
 use holdup_sim::machine::Costs;
 use holdup_sim::program::Op;
 use holdup_sim::random::Span;

@@ -2,7 +2,7 @@
 //!
 //! Histograms keep lengths below 2,048 ns as they are, so sums of short ones are exact.
 
-use crate::common::{accounts_for_all_time, free, machine, program};
+use crate::theory::common::{accounts_for_all_time, free, machine, program};
 use holdup_sim::locks;
 use holdup_sim::machine::{Kernel, Machine};
 use holdup_sim::preempt;

@@ -1,6 +1,6 @@
 //! M/M/c: customers come by themselves, wait in one line, and each of c servers takes them as long as an exponential.
 
-use crate::common::{BATCHES, Estimate, free, lengths, machine, none_deviates, program, run};
+use crate::theory::common::{BATCHES, Estimate, free, lengths, machine, none_deviates, program, run};
 use holdup_sim::program::Op;
 use holdup_sim::random::Span;
 use holdup_sim::world::{Load, TaskSpec};

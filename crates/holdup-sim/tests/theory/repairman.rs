@@ -1,6 +1,8 @@
 //! M/M/c//N: a closed number of tasks think and are served.
 
-use crate::common::{BATCHES, Estimate, births_and_deaths, free, lengths, machine, mean, none_deviates, program, run};
+use crate::theory::common::{
+    BATCHES, Estimate, births_and_deaths, free, lengths, machine, mean, none_deviates, program, run,
+};
 use holdup_sim::machine::{Kernel, Machine};
 use holdup_sim::program::Op;
 use holdup_sim::random::Span;

@@ -1,7 +1,7 @@
 //! M/G/1: what Pollaczek and Khinchine say of one server with any distribution of service times.
 
-use crate::common::{BATCHES, Estimate, free, lengths, machine, none_deviates, run};
-use crate::multi_server::open;
+use crate::theory::common::{BATCHES, Estimate, free, lengths, machine, none_deviates, run};
+use crate::theory::multi_server::open;
 use holdup_sim::program::Op;
 use holdup_sim::random::Span;
 

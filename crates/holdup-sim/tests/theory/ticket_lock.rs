@@ -12,7 +12,7 @@
 //! A chain that is looked at whenever the lock is released says what follows from these words exactly. The simulation must
 //! agree with that one everywhere, and with Boyd-Wickizer's where these differences do not matter.
 
-use crate::common::{BATCHES, Estimate, births_and_deaths, free, machine, mean, none_deviates, program, run};
+use crate::theory::common::{BATCHES, Estimate, births_and_deaths, free, machine, mean, none_deviates, program, run};
 use holdup_sim::machine::Costs;
 use holdup_sim::program::Op;
 use holdup_sim::random::Span;

@@ -149,3 +149,4 @@ holdup_testkit::tests!(
     failures::holds_ten_thousand,
     failures::runs_until_it_is_killed
 );
+holdup_testkit::main!();

@@ -1,6 +1,6 @@
 //! An application's own lock is held by a session that does nothing more.
 
-use crate::Situation;
+use crate::situations::Situation;
 
 pub(crate) static SITUATION: Situation = Situation {
     name: "advisory locks",

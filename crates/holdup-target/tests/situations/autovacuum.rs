@@ -1,7 +1,7 @@
 //! An autovacuum worker computes statistics again and again, beside sessions that compute.
 
-use crate::record::MANY;
-use crate::{QUIET, Situation, WAITS, judge_beside};
+use crate::situations::record::MANY;
+use crate::situations::{QUIET, Situation, WAITS, judge_beside};
 use std::time::{Duration, Instant};
 
 static SITUATION: Situation = Situation {

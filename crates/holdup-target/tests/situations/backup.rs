@@ -1,7 +1,7 @@
 //! A base backup is read slowly, beside sessions whose clients are silent.
 
-use crate::programs::started;
-use crate::{QUIET, Situation, USUAL, judge_beside};
+use crate::situations::programs::started;
+use crate::situations::{QUIET, Situation, USUAL, judge_beside};
 use std::time::Duration;
 
 static SITUATION: Situation = Situation { name: "backup", held: &["SELECT 1"], says: "hardly run", ..QUIET };

@@ -1,6 +1,6 @@
 //! A cursor pins the page that a VACUUM has to itself.
 
-use crate::Situation;
+use crate::situations::Situation;
 
 pub(crate) static SITUATION: Situation = Situation {
     name: "buffer pin",

@@ -1,6 +1,6 @@
 //! Another program computes on each CPU, in the same class and with the same nice value.
 
-use crate::{Situation, USUAL, WAITS, judge_beside, seconds};
+use crate::situations::{Situation, USUAL, WAITS, judge_beside, seconds};
 use holdup_testkit::ignore;
 
 static SITUATION: Situation = Situation {
@@ -16,7 +16,7 @@ static SITUATION: Situation = Situation {
 
 pub(crate) fn busy_neighbours_on_each_cpu() {
     let (bundle, _, _) = judge_beside(&SITUATION, USUAL, |_| {
-        holdup_induce::oversubscription(crate::cpus() as usize).unwrap_or_else(|problem| ignore(problem))
+        holdup_induce::oversubscription(crate::situations::cpus() as usize).unwrap_or_else(|problem| ignore(problem))
     });
     let behind_s = seconds(&bundle, "behind_s", |label| label.ends_with("| hu-busy"));
     // What else runs here has its part of the CPUs as well.

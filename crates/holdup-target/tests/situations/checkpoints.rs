@@ -1,6 +1,6 @@
 //! Checkpoints follow one another, beside sessions that write.
 
-use crate::{QUIET, Situation, USUAL, judge_beside};
+use crate::situations::{QUIET, Situation, USUAL, judge_beside};
 use holdup_model::outcome::FindingVerdict;
 
 static SITUATION: Situation = Situation {

@@ -1,6 +1,6 @@
 //! Clients connect for one short statement each.
 
-use crate::{QUIET, Situation, USUAL, answer, needs_account, server};
+use crate::situations::{QUIET, Situation, USUAL, answer, needs_account, server};
 use holdup_sql::Client;
 
 static SITUATION: Situation = Situation {

@@ -1,7 +1,7 @@
 //! A control group has a fifth of a CPU: that of the server, or one above it, whose other processes may use it up.
 
-use crate::server::Server;
-use crate::{Situation, USUAL, WAITS, judge_beside};
+use crate::situations::server::Server;
+use crate::situations::{Situation, USUAL, WAITS, judge_beside};
 use holdup_induce::Group;
 use holdup_testkit::ignore;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! A backend is killed during the record: the server ends all sessions and starts again.
 
-use crate::server::Server;
-use crate::{Situation, USUAL, answer, needs_account, record};
+use crate::situations::server::Server;
+use crate::situations::{Situation, USUAL, answer, needs_account, record};
 use holdup_model::progress::{Event, Observer};
 use rustix::process::{Pid, Signal, kill_process};
 

@@ -1,7 +1,7 @@
 //! Servers that are no PostgreSQL, with clients that are idle or ask for more than one thread does.
 
-use crate::programs::{Ending, prefer, started};
-use crate::{QUIET, Situation, answer, needs_account, record};
+use crate::situations::programs::{Ending, prefer, started};
+use crate::situations::{QUIET, Situation, answer, needs_account, record};
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 //! Two sessions lock two rows in opposite orders, again and again.
 
-use crate::{QUIET, Situation, USUAL, judge_beside};
+use crate::situations::{QUIET, Situation, USUAL, judge_beside};
 use std::time::Duration;
 
 static SITUATION: Situation = Situation {

@@ -1,6 +1,6 @@
 //! Sessions insert rows that refer to one row, which they lock together.
 
-use crate::{QUIET, Situation, judge};
+use crate::situations::{QUIET, Situation, judge};
 
 static SITUATION: Situation = Situation {
     name: "foreign keys",

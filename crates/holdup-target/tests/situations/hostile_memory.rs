@@ -1,8 +1,8 @@
 //! Programs that look like a server of PostgreSQL, and have in its variables what no server has.
 
-use crate::programs::{Ending, started};
-use crate::sources::built;
-use crate::{QUIET, Situation, answer, needs_account, record};
+use crate::situations::programs::{Ending, started};
+use crate::situations::sources::built;
+use crate::situations::{QUIET, Situation, answer, needs_account, record};
 use std::process::Command;
 use std::time::Duration;
 

@@ -1,9 +1,9 @@
 //! Many sessions update one row. Which wait is the larger one, for the row or for the table of locks, depends on the CPUs.
 
-use crate::pgbench::account_s;
-use crate::sampling::{Sample, half_interval, mean, sampled};
-use crate::server::Server;
-use crate::{Situation, USUAL, judge, judge_beside};
+use crate::situations::pgbench::account_s;
+use crate::situations::sampling::{Sample, half_interval, mean, sampled};
+use crate::situations::server::Server;
+use crate::situations::{Situation, USUAL, judge, judge_beside};
 use holdup_model::{BundleData, Trial};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

@@ -1,6 +1,6 @@
 //! A server whose only session waits for its client.
 
-use crate::{Situation, WAITS};
+use crate::situations::{Situation, WAITS};
 
 pub(crate) static SITUATION: Situation = Situation {
     name: "idle server",

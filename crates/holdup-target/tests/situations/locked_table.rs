@@ -1,6 +1,6 @@
 //! A transaction has locked a table and does nothing more.
 
-use crate::Situation;
+use crate::situations::Situation;
 
 pub(crate) static SITUATION: Situation = Situation {
     name: "locked table",

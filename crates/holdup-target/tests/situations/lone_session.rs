@@ -1,7 +1,7 @@
 //! One session computes, or has a client that is far away: nothing is wrong.
 
-use crate::server::Server;
-use crate::{QUIET, Situation, USUAL, judge_beside};
+use crate::situations::server::Server;
+use crate::situations::{QUIET, Situation, USUAL, judge_beside};
 use std::time::Duration;
 
 static COMPUTES: Situation = Situation {

@@ -1,6 +1,6 @@
 //! Commits wait for a synchronous standby that is not there.
 
-use crate::Situation;
+use crate::situations::Situation;
 
 pub(crate) static SITUATION: Situation = Situation {
     name: "lost standby",

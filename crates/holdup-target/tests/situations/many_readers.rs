@@ -1,6 +1,6 @@
 //! More sessions compute than there are CPUs; nothing is locked.
 
-use crate::{Situation, WAITS};
+use crate::situations::{Situation, WAITS};
 
 pub(crate) static SITUATION: Situation = Situation {
     name: "many readers",

@@ -1,6 +1,6 @@
 //! The group of the server has less memory than its sessions read again and again, and the disk is slow.
 
-use crate::{QUIET, Situation, USUAL, judge_beside};
+use crate::situations::{QUIET, Situation, USUAL, judge_beside};
 use holdup_induce::{DiskLimit, Group};
 use holdup_testkit::ignore;
 use std::time::Duration;

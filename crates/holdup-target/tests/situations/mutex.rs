@@ -1,6 +1,6 @@
 //! Threads want one mutex, and its holder is often without a CPU.
 
-use crate::{QUIET, Situation, answer, cpus, needs_account, record, seconds};
+use crate::situations::{QUIET, Situation, answer, cpus, needs_account, record, seconds};
 use holdup_testkit::ignore;
 use std::time::Duration;
 

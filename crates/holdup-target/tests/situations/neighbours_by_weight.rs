@@ -1,7 +1,7 @@
 //! Other programs compute on each CPU, and weigh more or nearly nothing.
 
-use crate::server::Server;
-use crate::{QUIET, Situation, USUAL, WAITS, judge_beside, seconds};
+use crate::situations::server::Server;
+use crate::situations::{QUIET, Situation, USUAL, WAITS, judge_beside, seconds};
 use holdup_host::{Host, Scheduling};
 use holdup_induce::{Group, Processes};
 use holdup_testkit::ignore;
@@ -24,7 +24,8 @@ static BATCH: Situation = Situation { name: "batch neighbours", ..HEAVY };
 /// On each CPU, in one group with the server, which has the CPUs before what else runs here. Where the kernel groups tasks by
 /// session (sched(7), autogroup), tasks of different sessions do not weigh against each other otherwise.
 fn neighbours(server: &Server, policy: u32, nice: i32) -> (Processes, Group) {
-    let busy = holdup_induce::oversubscription(crate::cpus() as usize).unwrap_or_else(|problem| ignore(problem));
+    let busy =
+        holdup_induce::oversubscription(crate::situations::cpus() as usize).unwrap_or_else(|problem| ignore(problem));
     let group = Group::with_more_weight().unwrap_or_else(|problem| ignore(problem));
     for pid in busy.pids() {
         let wanted = Scheduling { policy, reset_on_fork: false, nice, priority: 0 };

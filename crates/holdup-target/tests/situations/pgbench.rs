@@ -5,9 +5,9 @@
 //! next one. What lies between is time in which pgbench runs or waits for a CPU, which the account has as well where it watches
 //! pgbench: the two may differ by that.
 
-use crate::record::{self, MANY};
-use crate::server::Server;
-use crate::{QUIET, Situation, needs_account, sampling};
+use crate::situations::record::{self, MANY};
+use crate::situations::server::Server;
+use crate::situations::{QUIET, Situation, needs_account, sampling};
 use holdup_model::{BundleData, Trial};
 use std::path::Path;
 use std::process::{Child, Stdio};

@@ -1,6 +1,6 @@
 //! A transaction was prepared after it updated a row, and is not ended.
 
-use crate::Situation;
+use crate::situations::Situation;
 
 pub(crate) static SITUATION: Situation = Situation {
     name: "prepared transaction",

@@ -1,6 +1,6 @@
 //! Programs that are no server of PostgreSQL.
 
-use crate::{QUIET, Situation, answer, needs_account, record, seconds};
+use crate::situations::{QUIET, Situation, answer, needs_account, record, seconds};
 use holdup_host::{Host, Scheduling};
 use holdup_testkit::ignore;
 use std::io::{BufRead as _, BufReader};

@@ -1,6 +1,6 @@
 //! A change of a table waits for a long statement, and all later statements wait for the change.
 
-use crate::{Situation, USUAL, judge_beside};
+use crate::situations::{Situation, USUAL, judge_beside};
 use std::time::Duration;
 
 static SITUATION: Situation = Situation {

@@ -1,7 +1,7 @@
 //! A real-time task has each CPU nine tenths of the time.
 
-use crate::record::Windows;
-use crate::{Situation, WAITS, judge_beside};
+use crate::situations::record::Windows;
+use crate::situations::{Situation, WAITS, judge_beside};
 use holdup_testkit::ignore;
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ static SITUATION: Situation = Situation {
 fn judge(count: u32, length: Duration) {
     let windows = Windows { count, length, is_real_time: true };
     let (_, arm, ()) = judge_beside(&SITUATION, windows, |server| {
-        for cpu in 0..crate::cpus() {
+        for cpu in 0..crate::situations::cpus() {
             let thief = holdup_induce::cpu_thief(cpu, Duration::from_millis(90), Duration::from_millis(100));
             server.hinder(thief.unwrap_or_else(|problem| ignore(problem)));
         }

@@ -1,6 +1,6 @@
 //! A transaction has updated a row and does nothing more.
 
-use crate::{Situation, USUAL, answer, needs_account, server};
+use crate::situations::{Situation, USUAL, answer, needs_account, server};
 
 pub(crate) const SITUATION: Situation = Situation {
     name: "row of an idle transaction",

@@ -3,8 +3,8 @@
 //! A session that was woken shows its wait event until it runs and takes it back. The account has it among the runnable ones
 //! then, and says how much of that time was after which event (`woken_wait_s`): a sample sees the sum of the two.
 
-use crate::pgbench::account_s;
-use crate::server::Server;
+use crate::situations::pgbench::account_s;
+use crate::situations::server::Server;
 use holdup_model::{BundleData, Trial};
 use holdup_postgres::sql;
 use holdup_sql::Client;

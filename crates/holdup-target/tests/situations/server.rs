@@ -1,6 +1,6 @@
 //! A server of its own for each situation, its sessions, and the record of it.
 
-use crate::{Situation, record};
+use crate::situations::{Situation, record};
 use holdup_host::{Host, process};
 use holdup_induce::Group;
 use holdup_load::Cancel;

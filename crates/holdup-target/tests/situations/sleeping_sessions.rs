@@ -1,6 +1,6 @@
 //! Sessions sleep because their statements ask for it.
 
-use crate::Situation;
+use crate::situations::Situation;
 
 pub(crate) static SITUATION: Situation = Situation {
     name: "sleeping sessions",

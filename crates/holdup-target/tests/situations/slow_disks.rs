@@ -1,6 +1,6 @@
 //! The disk gives the server little, or takes little from it.
 
-use crate::{QUIET, Situation, USUAL, judge_beside};
+use crate::situations::{QUIET, Situation, USUAL, judge_beside};
 use holdup_induce::{DiskLimit, Group};
 use holdup_testkit::ignore;
 

@@ -1,7 +1,7 @@
 //! Clients take their rows more slowly than the server gives them.
 
-use crate::server::Server;
-use crate::{QUIET, Situation, USUAL, judge_beside};
+use crate::situations::server::Server;
+use crate::situations::{QUIET, Situation, USUAL, judge_beside};
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! Commits wait for a synchronous standby that is there and whose disk is slow.
 
-use crate::{QUIET, Situation, USUAL, judge_beside};
+use crate::situations::{QUIET, Situation, USUAL, judge_beside};
 use holdup_induce::{DiskLimit, Group};
 use holdup_testkit::ignore;
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub(crate) fn a_standby_that_answers_late() {
         let log = server.folder().join("received");
         std::fs::create_dir(&log).expect("a folder");
         let mut receiver = server.program("pg_receivewal");
-        let standby = crate::programs::started(receiver.arg("--synchronous").arg("-D").arg(&log));
+        let standby = crate::situations::programs::started(receiver.arg("--synchronous").arg("-D").arg(&log));
         let group = Group::with_disk_limit(server.folder(), DiskLimit::Writes, 50).unwrap_or_else(|p| ignore(p));
         group.take(standby.0.id()).expect("it moves");
         while server.ask("SELECT 1 FROM pg_stat_replication WHERE state = 'streaming'").is_empty() {

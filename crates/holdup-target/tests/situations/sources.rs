@@ -1,7 +1,7 @@
 //! Programs in several languages, compiled from a few lines.
 
-use crate::programs::{Ending, prefer, started};
-use crate::{QUIET, Situation, answer, needs_account, record};
+use crate::situations::programs::{Ending, prefer, started};
+use crate::situations::{QUIET, Situation, answer, needs_account, record};
 use holdup_testkit::ignore;
 use std::process::Command;
 use std::time::Duration;

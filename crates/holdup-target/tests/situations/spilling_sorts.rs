@@ -1,8 +1,8 @@
 //! Statements of one session that run longer than they might, on a CPU or by others: sorts that do not fit into work_mem, and a
 //! leader that waits for its parallel workers.
 
-use crate::server::Server;
-use crate::{QUIET, Situation, USUAL, judge_beside};
+use crate::situations::server::Server;
+use crate::situations::{QUIET, Situation, USUAL, judge_beside};
 
 static SORTS: Situation = Situation {
     name: "spilling sorts",

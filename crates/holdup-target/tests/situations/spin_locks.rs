@@ -1,8 +1,8 @@
 //! Programs with spin locks of several makes, which nothing declares: the functions that take them are not named.
 
-use crate::programs::{Ending, started};
-use crate::sources::built;
-use crate::{QUIET, Situation, answer, cpus, needs_account, record, seconds};
+use crate::situations::programs::{Ending, started};
+use crate::situations::sources::built;
+use crate::situations::{QUIET, Situation, answer, cpus, needs_account, record, seconds};
 use holdup_model::BundleData;
 use holdup_testkit::ignore;
 use std::path::Path;

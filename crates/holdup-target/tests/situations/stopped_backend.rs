@@ -1,7 +1,7 @@
 //! A backend is stopped while it flushes the log, and the commits of all others wait for its lock.
 
-use crate::server::Server;
-use crate::{Situation, USUAL, judge_beside};
+use crate::situations::server::Server;
+use crate::situations::{Situation, USUAL, judge_beside};
 use holdup_testkit::ignore;
 use rustix::process::{Pid, Signal, kill_process};
 use std::time::Duration;

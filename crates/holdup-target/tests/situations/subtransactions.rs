@@ -1,6 +1,6 @@
 //! A transaction has more subtransactions than a snapshot lists, and readers look them up.
 
-use crate::{Situation, USUAL, judge_beside};
+use crate::situations::{Situation, USUAL, judge_beside};
 use std::time::Duration;
 
 static SITUATION: Situation = Situation {

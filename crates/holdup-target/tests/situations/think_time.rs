@@ -1,6 +1,6 @@
 //! Clients think between short statements: nothing is wrong.
 
-use crate::{QUIET, Situation, USUAL, judge_beside};
+use crate::situations::{QUIET, Situation, USUAL, judge_beside};
 use holdup_model::outcome::FindingVerdict;
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! A VACUUM that pauses by vacuum_cost_delay, beside sessions whose clients are silent.
 
-use crate::{Situation, USUAL, judge_beside};
+use crate::situations::{Situation, USUAL, judge_beside};
 use std::time::Duration;
 
 static SITUATION: Situation = Situation {

@@ -1,7 +1,7 @@
 //! What disturbs an exporter that stays on: BPF is refused later, it is stopped for a while, others watch too.
 
 use crate::common::{Sandbox, is_root, signal, wait_for};
-use crate::server::{Exporter, Server};
+use crate::exporter::server::{Exporter, Server};
 use holdup_testkit::ignore;
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, prlimit};
 

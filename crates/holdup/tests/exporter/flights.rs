@@ -1,8 +1,8 @@
 //! The flight recorder.
 
 use crate::common::{Sandbox, is_root, signal, texts, wait_for};
-use crate::http::ask;
-use crate::server::{Exporter, Server};
+use crate::exporter::http::ask;
+use crate::exporter::server::{Exporter, Server};
 use holdup_testkit::ignore;
 use rustix::process::Signal;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! HTTP by hand, and clients that mean no good.
 
 use crate::common::{Sandbox, refused, wait_for};
-use crate::server::{Exporter, Server};
+use crate::exporter::server::{Exporter, Server};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::Command;

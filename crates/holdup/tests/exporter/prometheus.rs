@@ -1,8 +1,8 @@
 //! A real Prometheus and promtool.
 
 use crate::common::{Sandbox, wait_for};
-use crate::http::get;
-use crate::server::{Exporter, Server};
+use crate::exporter::http::get;
+use crate::exporter::server::{Exporter, Server};
 use holdup_testkit::ignore;
 use serde_json::Value;
 use std::io::Write;
@@ -95,8 +95,9 @@ pub(crate) fn prometheus_scrapes_it_and_knows_its_native_histograms() {
     // Its histogram is native, and says what the exposition's classic one says.
     let native = query("histogram_quantile(0.5, sum(rate(holdup_run_queue_wait_seconds[20s])))");
     let text = exporter.metrics();
-    let count =
-        |le: &str| crate::server::sum(&text, "holdup_run_queue_wait_seconds_bucket", &[&format!("le=\"{le}\"")]);
+    let count = |le: &str| {
+        crate::exporter::server::sum(&text, "holdup_run_queue_wait_seconds_bucket", &[&format!("le=\"{le}\"")])
+    };
     let bounds: Vec<f64> = (0..23).map(|n| 1e-6 * 2f64.powi(n)).collect();
     let half = count("+Inf") / 2.0;
     let above = bounds.iter().copied().find(|bound| count(&format!("{bound}")) >= half).unwrap_or(10.0);

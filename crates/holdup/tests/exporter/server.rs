@@ -1,8 +1,8 @@
 //! The exporter that watches, and the server that it watches.
 
+pub(crate) use crate::common::server::Server;
 use crate::common::{Sandbox, is_root, signal, wait_for};
-use crate::http::get;
-pub(crate) use crate::postgres::Server;
+use crate::exporter::http::get;
 use holdup_testkit::ignore;
 use rustix::process::Signal;
 use std::io::{BufRead, BufReader};

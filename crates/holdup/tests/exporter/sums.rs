@@ -1,7 +1,7 @@
 //! What an exporter adds up against what a record of the same time has.
 
 use crate::common::{Sandbox, is_root, wait_for};
-use crate::server::{Exporter, Server};
+use crate::exporter::server::{Exporter, Server};
 use holdup_model::{BundleData, Trial};
 use holdup_testkit::ignore;
 

@@ -4,8 +4,8 @@ mod fragments;
 mod packets;
 mod tunnels;
 
+use crate::decode::lines::{cut_headers, ours, segments, tsharks};
 use crate::judge::tshark;
-use crate::lines::{cut_headers, ours, segments, tsharks};
 use crate::made::layers::{self, Ipv4, Ipv6};
 use crate::made::{PcapNg, Tcp, link};
 use holdup_packets::segment::{ACK, Address, Endpoint, Options, PSH};

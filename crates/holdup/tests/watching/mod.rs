@@ -1,12 +1,7 @@
 //! `holdup watch` on a real PostgreSQL: driven by keys in tmux, and its outputs for scripts.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
-
-#[path = "../common/mod.rs"]
-mod common;
-#[path = "../common/server.rs"]
-mod server;
-
+use crate::common;
+use crate::common::server;
 use common::{Sandbox, is_root, wait_for};
 use holdup_testkit::ignore;
 use serde_json::Value;
@@ -195,7 +190,7 @@ fn ten_thousand_tasks() {
     needs();
     let place = Sandbox::new();
     let mut sleepers = Command::new(std::env::current_exe().unwrap());
-    sleepers.args(["--ignored", "--exact", "many_sleepers", "--nocapture"]);
+    sleepers.args(["--ignored", "--exact", "watching::many_sleepers", "--nocapture"]);
     let mut sleepers = sleepers.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let said = std::io::BufReader::new(sleepers.stdout.take().unwrap()).lines();
     let said = said.map_while(Result::ok).find(|line| line.contains(" threads")).unwrap_or_default();
@@ -302,12 +297,15 @@ fn outputs_for_scripts() {
 }
 
 holdup_testkit::tests!(
+    alone:
+    outputs_for_scripts;
+    long:
     keys_in_a_terminal,
     tasks_and_their_stacks,
     ten_thousand_tasks,
     a_server_that_restarts_and_a_signal_that_ends_it,
     a_terminal_that_is_closed,
-    a_terminal_without_colours,
-    outputs_for_scripts;
-    by_hand: many_sleepers
+    a_terminal_without_colours;
+    by_hand:
+    many_sleepers
 );

@@ -6,24 +6,14 @@
 //! tests say so. `HOLDUP_SEED=N` throws the dice otherwise, `HOLDUP_CASE=NAME` runs one case, `HOLDUP_KEEP=FILE` keeps the
 //! capture.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
-
+use crate::judge;
+use crate::tshark;
 mod captures;
 mod cases;
-#[allow(dead_code, reason = "another test uses all of it")]
-#[path = "../against_tshark/dice.rs"]
-mod dice;
-#[path = "../judge/mod.rs"]
-mod judge;
 mod net;
 mod relay;
 mod traffic;
 mod truth;
-#[path = "../against_tshark/tshark.rs"]
-mod tshark;
-
-#[path = "../made/mod.rs"]
-mod made;
 
 use crate::made::{Pcap, link};
 use captures::{Captured, VIEWS, View};
@@ -190,4 +180,8 @@ fn our_own_judgement_finds_what_was_done() {
     assert!(wrong.is_empty(), "what was done, and what was found of it:\n{wrong}");
 }
 
-holdup_testkit::tests!(kernels_under_faults_are_judged_as_tshark_does, our_own_judgement_finds_what_was_done);
+holdup_testkit::tests!(
+    truth:
+    kernels_under_faults_are_judged_as_tshark_does,
+    our_own_judgement_finds_what_was_done
+);

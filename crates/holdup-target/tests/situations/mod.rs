@@ -1,8 +1,6 @@
 //! Servers with known causes: a file each says how to start it and what the first sentence must say. Real servers of
 //! PostgreSQL, and other programs, watched as `holdup record` watches them.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
-
 mod advisory_locks;
 mod autovacuum;
 mod backup;
@@ -246,6 +244,7 @@ fn a_prepared_transaction_that_is_left() {
 // By hand are those whose answer is not right: threads that take turns are not seen as one that is saturated, and of a wait at a
 // condition variable it is not known what it is for.
 holdup_testkit::tests!(
+    truth:
     hot_row::a_hot_row,
     pgbench::clients_that_wait_for_locks,
     pgbench::clients_that_read,
@@ -316,5 +315,7 @@ holdup_testkit::tests!(
     spin_locks::a_holder_of_another_lock_sleeps,
     spin_locks::a_ticket_lock,
     hostile_memory::memory_of_no_server;
-    by_hand: programs::a_java_program_that_allocates, daemons::a_mariadb_with_a_hot_row
+    by_hand:
+    programs::a_java_program_that_allocates,
+    daemons::a_mariadb_with_a_hot_row
 );

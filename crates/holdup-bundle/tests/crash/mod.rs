@@ -1,9 +1,6 @@
 //! A crash at any write leaves a readable bundle: proved by failing at operation 1, 2, 3 and so on.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
-
-#[path = "../common/mod.rs"]
-mod common;
+use crate::common;
 mod faulty_vfs;
 
 use common::{create, names, sample};

@@ -8,19 +8,19 @@
     reason = "tests, without libtest"
 )]
 
-#[path = "../common/mod.rs"]
-mod common;
-mod cutter;
+use crate::common;
+use crate::common::ssh as server;
+pub(crate) mod cutter;
 mod ends;
-#[path = "../common/ssh.rs"]
-mod server;
 mod several;
 
-use common::{Sandbox, is_root, refused, texts, wait_for};
+use common::{Sandbox, refused, texts, wait_for};
+use ends::*;
 use holdup_testkit::ignore;
 use server::{Sshd, client, missing};
+use several::*;
 use std::path::Path;
-use std::process::{Command, ExitCode, Output};
+use std::process::{Command, Output};
 
 const SWAPPINESS: &str = "/proc/sys/vm/swappiness";
 
@@ -483,44 +483,28 @@ fn a_fleet_is_checked_and_recorded_in_one_table() {
     );
 }
 
-fn main() -> ExitCode {
-    if let Ok(asked) = std::env::var(cutter::CUTTER) {
-        return cutter::run(&asked);
-    }
-    listed::run()
-}
-
-/// The tests, whose `main` is not that of this program: it may be the cutter.
-mod listed {
-    use super::ends::*;
-    use super::several::*;
-    use super::*;
-
-    holdup_testkit::tests!(
-        a_run_on_a_host_leaves_it_as_it_was_and_copies_holdup_once,
-        a_line_that_is_cut_at_any_message_leaves_the_host_as_it_was,
-        a_line_that_falls_silent_is_given_up_at_both_ends_and_reported_at_the_next_connect,
-        an_agent_that_is_killed_and_a_host_that_restarts_are_reported_and_put_back,
-        a_run_that_is_interrupted_or_killed_leaves_the_host_as_it_was,
-        what_keeps_a_host_from_being_worked_on_is_said_with_a_way_out,
-        a_host_with_a_full_disk_without_sudo_or_of_another_architecture_is_refused_clearly,
-        a_host_with_ipv6_alone_is_reached,
-        a_clock_that_is_hours_off_is_said_and_times_are_those_of_this_machine,
-        hosts_are_compared_and_sessions_go_round_them,
-        a_fleet_is_checked_and_recorded_in_one_table,
-        pgbench_on_one_host_loads_a_server_on_another,
-        messages_and_streams_go_from_one_host_to_another,
-        a_queue_between_the_hosts_shows_in_the_one_way_times,
-        strangers_are_not_served,
-        ends_that_cannot_be_are_refused_with_a_way_out,
-        an_end_that_disappears_makes_the_trial_void_and_both_are_restored,
-        a_line_of_two_ends_that_is_cut_at_any_message_leaves_both_hosts_as_they_were,
-        sessions_run_on_two_hosts_at_the_same_time,
-        several_clients_load_one_server_and_their_results_add_up,
-        a_client_of_several_that_is_killed_or_silent_makes_the_trial_void_and_all_are_restored,
-    );
-
-    pub(super) fn run() -> ExitCode {
-        main()
-    }
-}
+holdup_testkit::tests!(
+    alone:
+    a_run_on_a_host_leaves_it_as_it_was_and_copies_holdup_once,
+    what_keeps_a_host_from_being_worked_on_is_said_with_a_way_out,
+    ends_that_cannot_be_are_refused_with_a_way_out;
+    long:
+    a_line_that_is_cut_at_any_message_leaves_the_host_as_it_was,
+    a_line_that_falls_silent_is_given_up_at_both_ends_and_reported_at_the_next_connect,
+    an_agent_that_is_killed_and_a_host_that_restarts_are_reported_and_put_back,
+    a_run_that_is_interrupted_or_killed_leaves_the_host_as_it_was,
+    a_host_with_a_full_disk_without_sudo_or_of_another_architecture_is_refused_clearly,
+    a_host_with_ipv6_alone_is_reached,
+    a_clock_that_is_hours_off_is_said_and_times_are_those_of_this_machine,
+    hosts_are_compared_and_sessions_go_round_them,
+    a_fleet_is_checked_and_recorded_in_one_table,
+    pgbench_on_one_host_loads_a_server_on_another,
+    messages_and_streams_go_from_one_host_to_another,
+    a_queue_between_the_hosts_shows_in_the_one_way_times,
+    strangers_are_not_served,
+    an_end_that_disappears_makes_the_trial_void_and_both_are_restored,
+    a_line_of_two_ends_that_is_cut_at_any_message_leaves_both_hosts_as_they_were,
+    sessions_run_on_two_hosts_at_the_same_time,
+    several_clients_load_one_server_and_their_results_add_up,
+    a_client_of_several_that_is_killed_or_silent_makes_the_trial_void_and_all_are_restored
+);

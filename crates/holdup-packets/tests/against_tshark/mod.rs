@@ -4,19 +4,11 @@
 //! `HOLDUP_SEED=N` begins with another seed, `HOLDUP_ROUNDS=N` makes more captures, `HOLDUP_KEEP=FILE` keeps the last one.
 //! `HOLDUP_CAPTURES=FOLDER` compares captures of others.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
+use crate::judge;
+use crate::{dice, noise, odd, tshark};
 
 mod cases;
-mod dice;
-#[path = "../judge/mod.rs"]
-mod judge;
-mod noise;
-mod odd;
 mod sessions;
-mod tshark;
-
-#[path = "../made/mod.rs"]
-mod made;
 
 use crate::made::{Pcap, Tcp, link};
 use dice::Dice;

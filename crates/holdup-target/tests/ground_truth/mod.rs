@@ -1,7 +1,6 @@
 //! Who held a lock when it lost the CPU, and why: what the collectors say against what `lock-contention` itself and a
 //! program of the test's own know.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
 #![expect(clippy::print_stdout, reason = "it is shown where a test fails or cannot run")]
 
 mod probe;
@@ -280,7 +279,10 @@ fn distinguished(algorithms: &[&str], window_ms: u64, places: impl Fn(usize) -> 
 }
 
 holdup_testkit::tests!(
-    holders_and_waiters_are_distinguished_from_the_rest,
+    truth:
+    holders_and_waiters_are_distinguished_from_the_rest;
+    long:
     holders_and_waiters_are_distinguished_in_every_place;
-    by_hand: holders_and_waiters_of_two_locks_are_distinguished
+    by_hand:
+    holders_and_waiters_of_two_locks_are_distinguished
 );

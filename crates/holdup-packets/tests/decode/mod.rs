@@ -1,12 +1,5 @@
 //! What frames are read as: by cases with their expectation, and by thousands of random ones with tshark 4.6 as the judge.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
-
-#[path = "../judge/mod.rs"]
-mod judge;
-#[path = "../made/mod.rs"]
-mod made;
-
 mod cases;
 mod lines;
 mod random;

@@ -1,0 +1,13 @@
+//! The tests of holdup-bundle in one executable.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests")]
+
+mod common;
+mod crash;
+mod damage;
+mod for_ever;
+mod properties;
+mod round_trip;
+mod strangers;
+
+holdup_testkit::main!(crash, damage, for_ever, properties, round_trip, strangers);

@@ -1,0 +1,7 @@
+//! The tests of holdup-import in one executable.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests")]
+
+mod common;
+mod forms;
+mod samples;

@@ -1,0 +1,76 @@
+//! The tests of holdup in one executable.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests")]
+
+mod bad_input;
+mod bisect;
+mod boots;
+mod calibrated;
+mod common;
+mod exporter;
+mod exports;
+mod guests;
+mod hostile_host;
+mod hostile_input;
+mod hostile_servers;
+mod imported;
+mod kept;
+mod lifecycle;
+mod live_server;
+#[path = "../../holdup-packets/tests/made/mod.rs"]
+mod made;
+mod packets;
+mod postgres_builds;
+mod profiles;
+mod readme;
+mod record;
+mod released;
+mod replay;
+mod screens;
+mod simulated;
+mod slurm;
+mod ssh;
+mod stalls;
+mod traces;
+mod trees;
+mod tune;
+mod watching;
+
+/// Runs the tests; as a client of SSH that cuts its line, where the environment says so.
+fn main() -> std::process::ExitCode {
+    if let Ok(asked) = std::env::var(ssh::cutter::CUTTER) {
+        return ssh::cutter::run(&asked);
+    }
+    holdup_testkit::run(holdup_testkit::files!(
+        bad_input,
+        bisect,
+        boots,
+        calibrated,
+        exporter,
+        exports,
+        guests,
+        hostile_host,
+        hostile_input,
+        hostile_servers,
+        imported,
+        kept,
+        lifecycle,
+        live_server,
+        packets,
+        postgres_builds,
+        profiles,
+        readme,
+        record,
+        released,
+        replay,
+        screens,
+        simulated,
+        slurm,
+        ssh,
+        stalls,
+        traces,
+        trees,
+        tune,
+        watching
+    ))
+}
