@@ -111,6 +111,11 @@ need_peers() {
     need_packages rt-tests sockperf iperf3
 }
 
+# Servers that situations are made of, which the tests start themselves.
+need_daemons() {
+    need_packages_at_rest redis-server memcached nginx-light mariadb-server golang-go
+}
+
 # What records the scheduler, which holdup's reading of traces is compared with.
 need_tracers() {
     need_packages linux-perf trace-cmd

@@ -42,8 +42,9 @@ pub const SSH: Variable = Variable {
 pub const ALL: &[Variable] = &[STATE_DIR, XDG_STATE_HOME, XDG_RUNTIME_DIR, HOME, SSH];
 
 impl Variable {
-    /// Its value; `None` when it is not set, empty, or not UTF-8.
+    /// Its value; `None` when it is not set, empty, or not UTF-8, and for a home that is not there: nothing makes one.
     pub fn get(&self) -> Option<String> {
-        std::env::var(self.name).ok().filter(|value| !value.is_empty())
+        let value = std::env::var(self.name).ok().filter(|value| !value.is_empty());
+        value.filter(|value| *self != HOME || std::path::Path::new(value).is_dir())
     }
 }

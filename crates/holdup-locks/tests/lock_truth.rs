@@ -174,8 +174,10 @@ fn threads_are_published_with_their_own_ids() {
 }
 
 fn a_path_that_cannot_be_written_is_reported() {
-    let problem = run(&parameters(Path::new("/nonexistent/truth"), &[]), &mut || {}).expect_err("no folder");
-    assert_eq!((problem.kind, problem.what.as_str()), (ProblemKind::Usage, "truth /nonexistent/truth"));
+    let top = tempfile::tempdir().expect("a folder");
+    let path = top.path().join("missing/truth");
+    let problem = run(&parameters(&path, &[]), &mut || {}).expect_err("no folder");
+    assert_eq!((problem.kind, problem.what), (ProblemKind::Usage, format!("truth {}", path.display())));
 }
 
 holdup_testkit::tests!(

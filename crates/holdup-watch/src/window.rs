@@ -292,7 +292,7 @@ mod tests {
 
     #[test]
     fn a_window_that_was_never_opened_cannot_close() {
-        let host = Host::at("/nonexistent");
+        let host = Host::at("/dev/null/missing");
         let mut hooks = CollectorHooks::new(&host, &[], None);
         assert!(hooks.close().is_err());
     }

@@ -19,6 +19,7 @@ pub mod purity;
 pub mod repo;
 pub mod site;
 pub mod texts;
+pub mod truth;
 pub mod validation;
 pub mod web;
 

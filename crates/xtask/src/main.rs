@@ -4,7 +4,7 @@ use anyhow::{Context as _, Result};
 use std::process::ExitCode;
 use xtask::{
     Repo, against_guests, calibrate, catalogues, curve, ignored, inside, invariants, layers, opens, platforms, purity,
-    site, texts, validation, web,
+    site, texts, truth, validation, web,
 };
 
 const USAGE: &str = "\
@@ -25,6 +25,8 @@ usage: cargo xtask NAME
   site-commands PAGE
                the commands of a page as a script for sh (script/site-commands)
   tidy         the checks of the repository that no compiler makes (also in cargo test)
+  truth LIST [--list] [--repeats N] [--minutes N] [--keep] [GROUP…]
+               tries the statements about a live host that `cargo nextest list` wrote into LIST (script/truth)
   validation PART
                puts what it reads into a part of docs/simulator.md (script/validate-simulator)
   web-stale    whether the built web bundle belongs to its sources
@@ -50,6 +52,11 @@ fn main() -> Result<ExitCode> {
         "calibrate" => {
             calibrate::write(&std::env::args().skip(2).collect::<Vec<_>>(), &say)?;
             Vec::new()
+        }
+        "truth" => {
+            let args: Vec<String> = std::env::args().skip(2).collect();
+            let (list, rest) = args.split_first().context("truth: the list of tests is missing")?;
+            truth::run(&xtask::repo::root(), list.as_ref(), &truth::Options::parse(rest)?, &say)?
         }
         "validation" => {
             let part = std::env::args().nth(2).unwrap_or_default();

@@ -59,6 +59,23 @@ pub struct Entry {
 
 type Found = Stored<Manifest>;
 
+/// The default folder of a user whose environment is `get`.
+fn root_for(euid: u32, get: &dyn Fn(&str) -> Option<PathBuf>) -> PathBuf {
+    let set = |name: &str| get(name).filter(|value| !value.as_os_str().is_empty());
+    if let Some(named) = set("HOLDUP_CACHE") {
+        return named;
+    }
+    set("XDG_CACHE_HOME")
+        .map(|cache| cache.join("holdup"))
+        .into_iter()
+        .chain(set("HOME").filter(|home| home.is_dir()).map(|home| home.join(".cache/holdup")))
+        .find(|place| is_safe_from_others(place))
+        .unwrap_or_else(|| match euid {
+            0 => PathBuf::from("/var/cache/holdup"),
+            _ => std::env::temp_dir().join(format!("holdup-{euid}")),
+        })
+}
+
 impl Cache {
     /// Opens a cache, and creates it if necessary.
     ///
@@ -78,23 +95,10 @@ impl Cache {
     }
 
     /// The default: `$HOLDUP_CACHE`, else `$XDG_CACHE_HOME/holdup`, else `~/.cache/holdup`. Root skips folders that another
-    /// user can change, such as the home that `sudo` may keep, and uses `/var/cache/holdup`; users without a home use
+    /// user can change, such as the home that `sudo` may keep, and a home that is not there, and uses `/var/cache/holdup`; users without a home use
     /// `holdup-UID` in the folder for temporary files.
     pub fn default_root() -> PathBuf {
-        let euid = rustix::process::geteuid();
-        let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-        if let Some(named) = set("HOLDUP_CACHE") {
-            return named;
-        }
-        set("XDG_CACHE_HOME")
-            .map(|cache| cache.join("holdup"))
-            .into_iter()
-            .chain(set("HOME").map(|home| home.join(".cache/holdup")))
-            .find(|place| is_safe_from_others(place))
-            .unwrap_or_else(|| match euid.is_root() {
-                true => PathBuf::from("/var/cache/holdup"),
-                false => std::env::temp_dir().join(format!("holdup-{}", euid.as_raw())),
-            })
+        root_for(rustix::process::geteuid().as_raw(), &|name| std::env::var_os(name).map(PathBuf::from))
     }
 
     /// Its folder.

@@ -183,7 +183,7 @@ fn offline_a_spec_is_the_newest_that_is_cached() {
     assert!(cache.get(&Spec::parse("debian:7.0").unwrap(), &arm, &mut Silent).is_err());
     // A complete version in the cache is not looked up.
     let exact = Spec::parse("debian:7.0.9").unwrap();
-    let nowhere = Options { mirror: Some("file:/nonexistent".into()), ..options() };
+    let nowhere = Options { mirror: Some("file:/dev/null/missing".into()), ..options() };
     assert_eq!(cache.get(&exact, &nowhere, &mut Silent).unwrap().release, "7.0.9+deb13-amd64");
 }
 
@@ -372,4 +372,16 @@ fn root_uses_no_cache_of_another_user() {
         assert!(problem.why.contains("54321"), "{problem}");
     }
     assert!(!super::is_safe_from_others(&home.join(".cache/holdup")));
+}
+
+#[test]
+fn a_home_that_is_not_there_is_never_made() {
+    let top = tempfile::tempdir().unwrap();
+    let root_with = |home: &str| {
+        let home = top.path().join(home);
+        super::root_for(1000, &|name| (name == "HOME").then(|| home.clone()))
+    };
+    std::fs::create_dir(top.path().join("there")).unwrap();
+    assert_eq!(root_with("there"), top.path().join("there/.cache/holdup"));
+    assert!(!root_with("missing").starts_with(top.path()));
 }

@@ -322,7 +322,7 @@ fn what_keeps_a_host_from_being_worked_on_is_said_with_a_way_out() {
         &["run", "command", "--target", "ssh:host", "--dead-after", "1s", "--", "true"],
         &["3s or more"],
     );
-    let none = place.holdup(&plan("ssh:host", "x.holdup", &[])).env("HOLDUP_SSH", "/nonexistent/ssh").output().unwrap();
+    let none = place.holdup(&plan("ssh:host", "x.holdup", &[])).env("HOLDUP_SSH", "missing/ssh").output().unwrap();
     assert!(texts(&none).1.contains("HOLDUP_SSH names another"), "{}", texts(&none).1);
 }
 
