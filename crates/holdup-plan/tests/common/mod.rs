@@ -1,6 +1,8 @@
 //! The vocabulary of the tests: it mirrors the catalogues, and is a copy so that the plan checker's tests say what
 //! they test against.
 #![allow(dead_code, reason = "each test program uses a part of it")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot read its corpus fails")]
+
 use holdup_model::catalogue::{KnobWords, Vocabulary, WorkloadWords};
 use holdup_model::{Machine, Parameter, ParameterKind, Plan};
 use holdup_plan::{Inputs, Overrides, PlanErrors};
