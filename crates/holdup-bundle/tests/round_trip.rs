@@ -4,7 +4,6 @@ use crate::common;
 use common::{create, names, next_trial, sample, write};
 use holdup_model::bundle::Ending;
 use holdup_model::{Measured, Measurement, ProblemKind};
-use std::path::Path;
 
 fn a_bundle_reads_back_as_it_was_written() {
     let folder = tempfile::tempdir().expect("a folder");
