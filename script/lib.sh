@@ -31,6 +31,8 @@ need_packages() {
     command -v apt-get >/dev/null 2>&1 || die "these packages are missing, and there is no apt-get:$missing"
     say "installing with apt-get:$missing"
     as_root apt-get update -q >&2
+    # An installation that was interrupted is finished first.
+    as_root env DEBIAN_FRONTEND=noninteractive dpkg --configure -a >&2
     # shellcheck disable=SC2086 # a list of words on purpose
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $missing >&2
 }

@@ -19,7 +19,7 @@ fn page() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/bundle.md")
 }
 
-/// Makes the fixture of the present schema: `cargo test -p holdup-bundle --test for_ever -- --ignored`.
+/// Makes the fixture of the present schema: `cargo test -p holdup-bundle --test it -- for_ever:: --ignored`.
 /// It stays as it is once a version is released.
 fn make_the_fixture() {
     let path = fixture(holdup_bundle::SCHEMA_VERSION);

@@ -1,6 +1,6 @@
 //! Bands of the quantile shift: cases, properties, and coverage by simulation (seeded).
 //!
-//! The full calibration: `cargo test --release -p holdup-stats --test quantile_bands -- --ignored --nocapture`.
+//! The full calibration: `cargo test --release -p holdup-stats --test it -- quantile_bands:: --ignored --nocapture`.
 
 use crate::common;
 use common::Noise;
