@@ -7,6 +7,7 @@ mod bisect;
 mod boots;
 mod calibrated;
 mod common;
+mod demo;
 mod exporter;
 mod exports;
 mod guests;
@@ -46,6 +47,7 @@ fn main() -> std::process::ExitCode {
         bisect,
         boots,
         calibrated,
+        demo,
         exporter,
         exports,
         guests,
