@@ -5,5 +5,6 @@
 mod lock_contention;
 mod lock_notes;
 mod lock_truth;
+mod section_map;
 
-holdup_testkit::main!(lock_contention, lock_notes, lock_truth);
+holdup_testkit::main!(lock_contention, lock_notes, lock_truth, section_map);

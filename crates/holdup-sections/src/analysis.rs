@@ -10,7 +10,7 @@ use crate::note::Kind;
 use crate::program::Program;
 use crate::shipped::postgres;
 use crate::values::State;
-use holdup_model::sections::{Condition, LockWord, SectionRole};
+use holdup_model::sections::{Condition, LockWord, SectionRole, WordBase};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// A piece of a section: from `begin` to before `end`.
@@ -45,6 +45,20 @@ pub(crate) struct Found {
     pub(crate) calls: Vec<u64>,
 }
 
+impl Found {
+    fn waits(&self) -> bool {
+        self.pieces.iter().any(|piece| piece.role == SectionRole::Waiter)
+    }
+
+    /// Becomes a part of a declared section, whose places are all one lock.
+    fn join_declared(&mut self, section: String) {
+        self.declared = Some(section);
+        for piece in &mut self.pieces {
+            piece.word = Some(LockWord { base: WordBase::Section, offset: 0, load: None });
+        }
+    }
+}
+
 /// The analysis of one binary.
 pub(crate) struct Analysis<'a> {
     pub(crate) program: Program<'a>,
@@ -52,6 +66,8 @@ pub(crate) struct Analysis<'a> {
     pub(crate) found: BTreeMap<u64, Vec<Found>>,
     /// By function: what was given up, and why.
     pub(crate) given_up: BTreeMap<u64, BTreeSet<String>>,
+    /// Functions that take a lock for their callers, and as which declared lock each caller (the second) has it.
+    received: BTreeMap<(u64, u64), BTreeSet<Option<usize>>>,
     rounds: BTreeMap<u64, u32>,
     open: VecDeque<u64>,
 }
@@ -94,8 +110,8 @@ impl<'a> Analysis<'a> {
     /// The binary, with nothing looked at yet.
     pub(crate) fn without_locks(program: Program<'a>) -> Self {
         let known = CallSummaries::new(&program);
-        let (found, given_up, rounds, open) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new(), VecDeque::new());
-        Analysis { program, known, found, given_up, rounds, open }
+        let (found, given_up, received) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Analysis { program, known, found, given_up, received, rounds: BTreeMap::new(), open: VecDeque::new() }
     }
 
     /// Looks at every function of the binary that may take a lock; with `only_declared` at those alone that declare a
@@ -124,6 +140,7 @@ impl<'a> Analysis<'a> {
                 analysis.analyse(function);
             }
         }
+        analysis.join_what_callers_declare();
         analysis
     }
 
@@ -140,21 +157,76 @@ impl<'a> Analysis<'a> {
         let taken = self.taken(&mut function);
         let takes = taken.iter().any(|one| one.by_call.is_none());
         self.known.name(&self.program, &mut function, takes);
-        let mut found = Vec::new();
+        let mut found: Vec<(Found, &Taken)> = Vec::new();
         let cut = |word: &Word| -> BTreeSet<(Index, Index)> {
             let alike = taken.iter().filter(|t| t.word.alike(word));
             alike.flat_map(|t| t.decision.success.iter().map(|(from, to, _)| (*from, *to))).collect()
         };
         for one in &taken {
             match self.section(&mut function, one, &taken, &cut(&one.word)) {
-                Ok(section) => found.push(section),
+                Ok(section) => found.push((section, one)),
                 Err(why) => {
                     let at = function.step(one.place).instruction.ip;
                     self.give_up(entry, format!("the lock taken at {at:#x}: {why}"));
                 }
             }
         }
+        let found = self.join_declared(&function, found, &taken);
         self.found.insert(entry, found);
+    }
+
+    /// A lock that a note declares and that was also found is one: the note says where it is held, and what was found where it is
+    /// waited for if the note does not.
+    fn join_declared(&mut self, function: &Function, all: Vec<(Found, &Taken)>, taken: &[Taken]) -> Vec<Found> {
+        self.received.retain(|(_, caller), _| *caller != function.entry);
+        let points: Vec<(Index, usize)> = self
+            .known
+            .points(Kind::Acquired)
+            .into_iter()
+            .filter_map(|(at, lock)| Some((function.index(at)?, lock)))
+            .collect();
+        let declared_at = |one: &Taken| {
+            let at_point = |(_, to, _): &(Index, Index, State)| {
+                points.iter().find(|(point, _)| leads_straight(function, *to, *point)).map(|(_, lock)| *lock)
+            };
+            one.decision.success.iter().find_map(at_point)
+        };
+        let mut locks: Vec<(Word, usize)> = Vec::new();
+        for one in taken.iter().filter(|one| matches!(one.word, Word::Memory { .. })) {
+            let lock = declared_at(one);
+            locks.extend(lock.map(|lock| (one.word, lock)));
+            if let Some(callee) = one.by_call {
+                self.received.entry((callee, function.entry)).or_default().insert(lock);
+            }
+        }
+        let has_waits: BTreeSet<usize> = all
+            .iter()
+            .filter_map(|(found, one)| match one.word {
+                Word::Declared(lock) if found.waits() => Some(lock),
+                _ => None,
+            })
+            .collect();
+        let joined = |(mut found, one): (Found, &Taken)| {
+            let Some((_, lock)) = locks.iter().find(|(word, _)| word.same(&one.word)) else { return Some(found) };
+            found.pieces.retain(|piece| piece.role == SectionRole::Waiter && piece.when.is_none());
+            found.join_declared(self.known.declared_name(*lock));
+            (!has_waits.contains(lock)).then_some(found)
+        };
+        all.into_iter().filter_map(joined).collect()
+    }
+
+    /// What takes a lock for its callers, all of which declare it as the same lock, waits for that lock.
+    fn join_what_callers_declare(&mut self) {
+        let callees: BTreeSet<u64> = self.received.keys().map(|(callee, _)| *callee).collect();
+        for callee in callees {
+            let of_callee = self.received.range((callee, 0)..=(callee, u64::MAX));
+            let locks: BTreeSet<Option<usize>> = of_callee.flat_map(|(_, locks)| locks.iter().copied()).collect();
+            if let [Some(lock)] = locks.into_iter().collect::<Vec<_>>()[..] {
+                let section = self.known.declared_name(lock);
+                let found = self.found.get_mut(&callee).into_iter().flatten();
+                found.filter(|found| found.declared.is_none()).for_each(|found| found.join_declared(section.clone()));
+            }
+        }
     }
 
     /// Every place of a function that takes a lock.

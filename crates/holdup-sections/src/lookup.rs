@@ -176,9 +176,9 @@ fn of_one_place(open: &[Kind], certain: &[Kind]) -> Vec<Kind> {
     let holder = |kind: &&Kind| matches!(kind, Kind::Range { role: SectionRole::Holder, .. });
     let certainly = certain.iter().find(holder).or_else(|| certain.first()).copied().map(|mut kind| {
         // Several ways that lead here may have the lock in different registers.
-        if let Kind::Range { role, word, .. } = &mut kind {
+        if let Kind::Range { section, role, word, .. } = &mut kind {
             let alike = |other: &Kind| match other {
-                Kind::Range { role: r, word: w, .. } => r != role || w == word,
+                Kind::Range { section: s, role: r, word: w, .. } => (s, r) != (section, role) || w == word,
                 Kind::Callee { .. } => true,
             };
             *word = word.filter(|_| certain.iter().all(alike));

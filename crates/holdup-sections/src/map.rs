@@ -28,7 +28,8 @@ fn assemble(mut analysis: Analysis<'_>, wanted: &Wanted) -> SectionMap {
         let why = "the binary is no product that holdup knows: sections that are declared or named, or wait with `pause` or `isb`";
         map.notes.push(why.to_owned());
     }
-    let all = std::mem::take(&mut analysis.found);
+    let mut all = std::mem::take(&mut analysis.found);
+    yield_to_declared(&mut all);
     let mut sections: BTreeMap<String, (Section, Vec<Found>)> = BTreeMap::new();
     for found in all.into_values().flatten() {
         if let Some((name, source)) = chosen(&analysis, &found, wanted, product) {
@@ -39,6 +40,7 @@ fn assemble(mut analysis: Analysis<'_>, wanted: &Wanted) -> SectionMap {
     }
     note_what_is_missing(&analysis, wanted, product, &sections, &mut map);
     let mut calls = BTreeSet::new();
+    sections.retain(|_, (_, places)| places.iter().any(|found| !found.pieces.is_empty()));
     for (number, (section, places)) in sections.into_values().enumerate().take(MOST_SECTIONS) {
         map.sections.push(section);
         let mut pieces: Vec<Piece> = Vec::new();
@@ -58,6 +60,21 @@ fn assemble(mut analysis: Analysis<'_>, wanted: &Wanted) -> SectionMap {
     map.imports = inside.imports.into_iter().collect();
     map.notes.extend(inside.notes);
     map
+}
+
+/// What a note declares is said of an instruction before what was found. A lock that is held in a declared wait stays: its holder
+/// holds up others.
+fn yield_to_declared(all: &mut BTreeMap<u64, Vec<Found>>) {
+    let declared: BTreeSet<(u64, SectionRole)> = all
+        .values()
+        .flatten()
+        .filter(|found| found.declared.is_some())
+        .flat_map(|found| found.pieces.iter().map(|piece| (piece.begin, piece.role)))
+        .collect();
+    for found in all.values_mut().flatten().filter(|found| found.declared.is_none()) {
+        let covers = |at: u64, role| declared.contains(&(at, role));
+        found.pieces.retain(|p| !covers(p.begin, SectionRole::Holder) && !covers(p.begin, p.role));
+    }
 }
 
 fn empty(analysis: &Analysis<'_>) -> SectionMap {
@@ -97,12 +114,12 @@ fn note_what_is_missing(
     map: &mut SectionMap,
 ) {
     for named in &wanted.functions {
-        let here = |section: &Section| {
-            section.function.as_ref() == Some(&named.name)
+        let here = |(section, places): &(Section, Vec<Found>)| {
+            places.iter().any(|found| analysis.known.name_of(&analysis.program, found.function) == named.name)
                 || section.name == named.name
                 || section.name.strip_prefix(&named.name).is_some_and(|rest| rest.starts_with(": "))
         };
-        if !sections.values().any(|(section, _)| here(section)) {
+        if !sections.values().any(here) {
             let known = analysis.program.image.symbols.contains_key(&named.name);
             let why = if known { "no lock was found that it takes" } else { "the binary has no function of this name" };
             map.notes.push(format!("{}: {why}", named.name));

@@ -113,8 +113,58 @@ fn a_damaged_note_is_noted() -> Assembled {
     Ok(())
 }
 
+/// A waiter in a function that takes the lock waits for the lock that all its callers declare.
+fn a_lock_that_every_caller_declares_is_waited_for_where_it_is_taken() -> Assembled {
+    let build = |second: &str| {
+        let mut source = Source::new();
+        let lock = source.function("lock");
+        let asm = &mut source.asm;
+        let mut again = asm.create_label();
+        asm.nop()?;
+        asm.set_label(&mut again)?;
+        asm.pause()?;
+        asm.mov(eax, 1)?;
+        asm.xchg(dword_ptr(rdi), eax)?;
+        asm.test(eax, eax)?;
+        asm.jne(again)?;
+        asm.ret()?;
+        for user in ["one", "two"] {
+            source.function(user);
+            let asm = &mut source.asm;
+            asm.push(rbx)?;
+            asm.mov(rbx, rdi)?;
+            asm.call(lock)?;
+            asm.inc(qword_ptr(rbx + 8))?;
+            asm.mov(dword_ptr(rbx), 0)?;
+            asm.pop(rbx)?;
+            asm.ret()?;
+        }
+        let note = |at: &[u64]| {
+            let points =
+                [(at[10], 1, 1, "spin"), (at[12], 2, 1, "spin"), (at[17], 1, 1, second), (at[19], 2, 1, second)];
+            points.map(entry).concat()
+        };
+        let (file, places) = source.build(note);
+        let wanted = Wanted { shipped: true, ..Wanted::default() };
+        Ok::<_, IcedError>((map(&file, &wanted).expect("an ELF file"), places))
+    };
+    let (alike, places) = build("spin")?;
+    let names: Vec<_> = alike.sections.iter().map(|s| (s.name.as_str(), s.source)).collect();
+    assert_eq!(names, [("spin", SectionSource::Note)]);
+    assert_eq!(roles(&alike, &places, &flags(0)), ".WWWHWH...HH.....HH..");
+    // Where the callers declare two locks, what waits shows by the address alone.
+    let (apart, _) = build("other")?;
+    let names: Vec<_> = apart.sections.iter().map(|s| (s.name.as_str(), s.source)).collect();
+    assert_eq!(
+        names,
+        [("lock", SectionSource::Spinning), ("other", SectionSource::Note), ("spin", SectionSource::Note),]
+    );
+    Ok(())
+}
+
 holdup_testkit::tests!(
     declared_points_bound_a_section,
     a_lock_that_a_called_function_declares,
-    a_damaged_note_is_noted
+    a_damaged_note_is_noted,
+    a_lock_that_every_caller_declares_is_waited_for_where_it_is_taken
 );
