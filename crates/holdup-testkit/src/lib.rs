@@ -35,13 +35,18 @@ pub fn ignore(reason: impl Display) -> ! {
 /// # Panics
 /// When the file of `HOLDUP_IGNORED` cannot be written.
 pub fn ignore_part(reason: impl Display) {
-    let name = RUNNING.with_borrow(Clone::clone);
+    let name = running();
     note(&name, &format!("in part: {reason}")).expect("the file that HOLDUP_IGNORED names can be written");
 }
 
 thread_local! {
     /// The test that this thread runs.
     static RUNNING: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// The name of the test that this thread runs; empty on other threads.
+pub fn running() -> String {
+    RUNNING.with_borrow(Clone::clone)
 }
 
 /// What a test may return.

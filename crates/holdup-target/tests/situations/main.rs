@@ -32,6 +32,8 @@ mod programs;
 mod queue_behind_ddl;
 mod real_time_hog;
 mod record;
+#[path = "../recording/mod.rs"]
+mod recording;
 mod row_of_an_idle_transaction;
 mod sampling;
 mod server;
@@ -150,6 +152,11 @@ fn answer(situation: &Situation, bundle: &BundleData) -> ArmExplanation {
     }
     for share in arm.causes.iter().filter_map(|c| c.share.as_ref().filter(|_| c.id != "slow-disk")) {
         assert!(share.high <= 1.0, "{}: {arm:#?}", situation.name);
+    }
+    // What only a busy machine excuses is no truth to keep.
+    if !is_busy && sentence.contains(situation.says) {
+        let &Situation { first, says, never, .. } = situation;
+        recording::keep(bundle, &recording::Demand { first, says, never, is_only: false });
     }
     arm
 }

@@ -7,7 +7,7 @@
 
 use crate::record::{self, MANY};
 use crate::server::Server;
-use crate::{QUIET, Situation, needs_account, sampling};
+use crate::{QUIET, Situation, needs_account, recording, sampling};
 use holdup_model::{BundleData, Trial};
 use std::path::Path;
 use std::process::{Child, Stdio};
@@ -124,6 +124,7 @@ fn load(name: &str, script: &str, clients: usize, more: &[&str]) {
     let sampled = record::of(&[server.pid()], MANY);
     sampling::agrees(name, &sampled, &sampler.stop(&server));
     agrees(name, &bundle, &pgbench.transactions(&server));
+    recording::keep(&bundle, &recording::Demand::default());
 }
 
 pub(crate) fn clients_that_wait_for_locks() {
