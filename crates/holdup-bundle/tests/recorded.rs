@@ -81,7 +81,8 @@ fn wrong(arm: &ArmExplanation, demand: &Demand) -> Option<String> {
     let first = found.first().map_or("nothing", |c| &c.id);
     let sentence = found.first().map_or(&arm.answer, |c| &c.sentence);
     let is_first = demand.first.iter().any(|id| id == first) || demand.first.is_empty();
-    let others = found.iter().filter(|c| demand.never.contains(&c.id) || demand.is_only && !demand.first.contains(&c.id));
+    let others =
+        found.iter().filter(|c| demand.never.contains(&c.id) || demand.is_only && !demand.first.contains(&c.id));
     let others: Vec<&str> = others.map(|c| c.id.as_str()).collect();
     let is_right = is_first && sentence.contains(&demand.says) && others.is_empty();
     (!is_right).then(|| format!("{first}: {sentence} {others:?}"))
