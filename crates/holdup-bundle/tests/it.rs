@@ -7,7 +7,8 @@ mod crash;
 mod damage;
 mod for_ever;
 mod properties;
+mod recorded;
 mod round_trip;
 mod strangers;
 
-holdup_testkit::main!(crash, damage, for_ever, properties, round_trip, strangers);
+holdup_testkit::main!(crash, damage, for_ever, properties, recorded, round_trip, strangers);

@@ -1,5 +1,6 @@
 //! Causes made on purpose, watched by the real collectors: the analysis names each of them, and none else.
 
+use crate::recording;
 use holdup_analysis::explain;
 use holdup_catalogue::lock_contention;
 use holdup_evidence::{CollectContext, CollectOptions};
@@ -152,6 +153,9 @@ fn named(bundle: &BundleData, id: &str) {
     let is_host_quiet = of_host.iter().all(|verdict| *verdict == FindingVerdict::Refuted);
     let is_named = found.contains(&id) || (id == "nothing" && !is_host_quiet);
     assert!(is_only && is_named, "{id}: {found:?} {arm:#?}");
+    if found == [id] {
+        recording::keep(bundle, &recording::Demand { first: &[id], is_only: true, ..Default::default() });
+    }
 }
 
 /// Asserts that without these collectors the cause is neither named nor excluded, and one of them is asked for.

@@ -7,6 +7,7 @@ mod ground_truth;
 mod induced_causes;
 mod plans;
 mod preempters;
+mod recording;
 mod residuals;
 mod run_loop;
 mod situations;

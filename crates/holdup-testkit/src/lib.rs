@@ -13,7 +13,7 @@
 //! | `alone` | changes or needs the host as a whole | in the gate, one at a time |
 //! | `truth` | measures a live host | in `script/truth`, repeated and counted |
 //! | `long` | takes minutes, or needs what is installed for it alone | in `script/test long` |
-//! | `by_hand` | is started by other tests in a process of its own | with `--ignored` |
+//! | `by_hand` | is started by other tests in a separate process | with `--ignored` |
 //!
 //! `holdup_testkit::main!(file, other_file);` in `tests/it.rs` joins the files, `holdup_testkit::main!();` stands in the only file of a
 //! crate. The name of a test is `LABEL::FILE::TEST`.
@@ -44,13 +44,18 @@ pub fn ignore(reason: impl Display) -> ! {
 /// # Panics
 /// When the file of `HOLDUP_IGNORED` cannot be written.
 pub fn ignore_part(reason: impl Display) {
-    let name = RUNNING.with_borrow(Clone::clone);
+    let name = running();
     note(&name, &format!("in part: {reason}")).expect("the file that HOLDUP_IGNORED names can be written");
 }
 
 thread_local! {
     /// The test that this thread runs.
     static RUNNING: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// The name of the test that this thread runs; empty on other threads.
+pub fn running() -> String {
+    RUNNING.with_borrow(Clone::clone)
 }
 
 /// What a test may return.

@@ -45,6 +45,7 @@ mod subtransactions;
 mod think_time;
 mod vacuum_delay;
 
+use crate::recording;
 use holdup_analysis::explain;
 use holdup_evidence::CollectContext;
 use holdup_model::explanation::ArmExplanation;
@@ -148,6 +149,11 @@ fn answer(situation: &Situation, bundle: &BundleData) -> ArmExplanation {
     }
     for share in arm.causes.iter().filter_map(|c| c.share.as_ref().filter(|_| c.id != "slow-disk")) {
         assert!(share.high <= 1.0, "{}: {arm:#?}", situation.name);
+    }
+    // What only a busy machine excuses is no truth to keep.
+    if !is_busy && sentence.contains(situation.says) {
+        let &Situation { first, says, never, .. } = situation;
+        recording::keep(bundle, &recording::Demand { first, says, never, is_only: false });
     }
     arm
 }

@@ -5,6 +5,7 @@
 //! next one. What lies between is time in which pgbench runs or waits for a CPU, which the account has as well where it watches
 //! pgbench: the two may differ by that.
 
+use crate::recording;
 use crate::situations::record::{self, MANY};
 use crate::situations::server::Server;
 use crate::situations::{QUIET, Situation, needs_account, sampling};
@@ -124,6 +125,7 @@ fn load(name: &str, script: &str, clients: usize, more: &[&str]) {
     let sampled = record::of(&[server.pid()], MANY);
     sampling::agrees(name, &sampled, &sampler.stop(&server));
     agrees(name, &bundle, &pgbench.transactions(&server));
+    recording::keep(&bundle, &recording::Demand::default());
 }
 
 pub(crate) fn clients_that_wait_for_locks() {
