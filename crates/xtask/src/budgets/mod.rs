@@ -61,7 +61,7 @@ impl TidyOptions {
             match arg.as_str() {
                 "--write" => options.write = true,
                 "--release" => {
-                    options.release = Some(args.next().context("tidy --release: the path is missing")?.into())
+                    options.release = Some(args.next().context("tidy --release: the path is missing")?.into());
                 }
                 other => bail!(
                     "tidy: `{other}` is no option\nhint: --write, --release PATH; a budget is raised by hand in {FILE}, in a \

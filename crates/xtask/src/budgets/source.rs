@@ -32,7 +32,6 @@ pub(super) struct TypeName {
     pub line: usize,
     /// `pub` without a limit.
     pub is_public: bool,
-    /// Name.
     pub name: String,
 }
 
@@ -43,7 +42,6 @@ pub(super) struct Function {
     pub line: usize,
     /// Number of its lines.
     pub lines: usize,
-    /// Name.
     pub name: String,
 }
 
