@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 #![cfg_attr(not(any(feature = "std", test, loom)), no_std)]
+#![warn(missing_docs)]
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("holdfast stands on futex(2) and rseq(2): it is for Linux");

@@ -12,7 +12,6 @@ use holdup_stats::{CONFIDENCE, share_of_sums};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The collector.
 pub const ACCOUNT: &str = "account";
 /// Its item with the states.
 pub const ITEM: &str = "account_s";

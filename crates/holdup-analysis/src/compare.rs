@@ -20,7 +20,6 @@ pub const DEFAULT_MARGIN: f64 = 0.02;
 pub(crate) struct Cell<'a> {
     pub(crate) a: &'a Arm,
     pub(crate) b: &'a Arm,
-    /// What they share.
     pub(crate) shared: BTreeMap<String, String>,
 }
 

@@ -12,7 +12,6 @@ pub(crate) type Piece = (f64, f64);
 
 /// One arm and the trials of it that count.
 pub struct Watched<'a> {
-    /// The arm.
     pub arm: &'a Arm,
     /// Its trials that count and have evidence, and those of its A/A twin, in the order run.
     pub trials: Vec<&'a Trial>,

@@ -16,13 +16,11 @@ pub struct Column {
 /// A table of the bundle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Table {
-    /// Its name.
     pub name: String,
     /// The schema version that brought it.
     pub since: u32,
     /// What a row is.
     pub text: String,
-    /// Its columns.
     pub columns: Vec<Column>,
 }
 

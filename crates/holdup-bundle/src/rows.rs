@@ -34,7 +34,6 @@ impl Rows {
         Ok(Rows { path: path.to_owned(), opened, data })
     }
 
-    /// The bundle.
     pub fn data(&self) -> &BundleData {
         &self.data
     }

@@ -56,7 +56,6 @@ pub struct Cost {
     pub name: &'static str,
     /// What is measured and how, with its limits; at most 300 bytes on one line.
     pub docs: &'static str,
-    /// Measures it.
     pub measure: fn(&Context) -> Result<Samples, Problem>,
 }
 

@@ -14,7 +14,6 @@ const MESSAGES: u32 = 16;
 
 /// What sending and what taking a message took, ns.
 pub(super) struct Times {
-    /// Sending.
     pub(super) send_ns: f64,
     /// Taking it out.
     pub(super) receive_ns: f64,

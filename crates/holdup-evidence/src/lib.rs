@@ -31,7 +31,6 @@ use std::sync::{Arc, OnceLock};
 /// What a collector watches.
 #[derive(Clone, Default)]
 pub struct CollectContext {
-    /// The host.
     pub host: Host,
     /// The roots of the process trees of the system under test (the postmaster, the workload's
     /// own processes); their descendants belong to it.
@@ -107,7 +106,6 @@ impl About {
     }
 }
 
-/// One collector.
 pub trait Collector: Sync {
     /// What it declares.
     fn about(&self) -> About;

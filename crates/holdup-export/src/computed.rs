@@ -7,7 +7,6 @@ use serde::Serialize;
 
 /// What analysis makes of a bundle.
 pub struct Computed<'a> {
-    /// The bundle.
     pub bundle: &'a BundleData,
     /// Its comparisons and summaries.
     pub analysis: &'a Analysis,

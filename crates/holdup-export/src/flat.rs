@@ -83,7 +83,6 @@ impl Builder {
         self.put(&distance.to_le_bytes());
     }
 
-    /// A text.
     pub(crate) fn text(&mut self, text: &str) -> Offset {
         self.align(text.len() + 1, 4);
         self.put(&[0]);

@@ -29,7 +29,6 @@ pub struct Folder {
 /// What is in a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Its name.
     pub name: OsString,
     /// What it is; a link is [`FileType::Symlink`].
     pub kind: FileType,

@@ -93,7 +93,6 @@ pub fn in_root_task_group(host: &Host, pid: u32) -> Option<bool> {
 /// A limit of CPU time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CpuLimit {
-    /// In CPUs.
     pub cpus: f64,
     /// As it is written: `50000 of 100000 us: 0.50 CPUs`.
     pub words: String,

@@ -162,7 +162,6 @@ fn reap(pid: Pid) -> Option<WaitStatus> {
     None
 }
 
-/// What the child does.
 fn child<T: Serialize>(user: &User, parent: Pid, write_end: &OwnedFd, work: impl FnOnce() -> T) -> ! {
     let done = catch_unwind(AssertUnwindSafe(|| {
         let done = give_up_root(user, parent, write_end).map(|()| work());

@@ -5,7 +5,6 @@
 /// An environment variable that changes what holdup does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Variable {
-    /// Its name.
     pub name: &'static str,
     /// What it does, one line.
     pub summary: &'static str,

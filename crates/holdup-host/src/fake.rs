@@ -171,7 +171,6 @@ impl MemoryFs {
         self.lock().affinity.insert(tid, cpus.to_vec());
     }
 
-    /// Ends a process.
     pub fn end_process(&self, pid: u32) {
         self.take_away(&format!("/proc/{pid}"));
         let mut tree = self.lock();

@@ -20,7 +20,6 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 pub struct FileIdentity {
     /// The device that it lies on.
     pub device: u64,
-    /// Its inode.
     pub inode: u64,
     /// Its size, bytes.
     pub bytes: u64,

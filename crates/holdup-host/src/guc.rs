@@ -17,7 +17,6 @@ pub enum Measure {
 pub struct Unit {
     /// How many bytes or microseconds it has.
     pub size: f64,
-    /// What it measures.
     pub measure: Measure,
 }
 

@@ -75,7 +75,6 @@ impl<'a> Node<'a> {
         self.get(key).map(Node::number).transpose()
     }
 
-    /// A text.
     pub(crate) fn text(self) -> Result<&'a str, Problem> {
         self.value.as_str().ok_or_else(|| self.problem(format!("{} is no text", self.shown())))
     }

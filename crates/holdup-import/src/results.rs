@@ -56,7 +56,6 @@ pub struct Sample {
     pub begin_unix_ns: Option<i64>,
     /// How long it was measured, ns, where the file says so.
     pub length_ns: Option<u64>,
-    /// What was measured.
     pub measurements: Vec<Measurement>,
     /// Its distributions, ns.
     pub histograms: Vec<NamedHistogram>,

@@ -123,7 +123,6 @@ impl Group {
         Ok(folder)
     }
 
-    /// Its folder.
     pub fn folder(&self) -> &str {
         &self.folder
     }

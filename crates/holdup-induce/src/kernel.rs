@@ -16,7 +16,6 @@ const APPEARS: Duration = Duration::from_secs(5);
 /// A process (`hu-hog`) and its thread of the kernel that keeps one CPU busy.
 #[derive(Debug)]
 pub struct KernelHog {
-    /// The process.
     pub process: Processes,
     /// The thread's id.
     pub tid: u32,

@@ -50,7 +50,6 @@ pub fn prepare(id: &str, parameters: &Parameters) -> Result<Box<dyn Prepared>, P
 
 /// A trial to be run.
 pub struct Trial<'a> {
-    /// All parameters.
     pub parameters: &'a Parameters,
     /// Load before the window, ms.
     pub warmup_ms: u64,

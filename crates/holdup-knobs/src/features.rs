@@ -7,7 +7,6 @@ use holdup_host::Host;
 use holdup_model::profile::Destination;
 use holdup_model::{Availability, Problem};
 
-/// Where they are.
 const FILE: KernelFile = KernelFile {
     newest: "/sys/kernel/debug/sched/features",
     older: &[("up to Linux 5.12", "/sys/kernel/debug/sched_features")],

@@ -122,7 +122,6 @@ pub(crate) struct KernelNumber {
     pub(crate) samples: &'static [Sample],
     /// What a change touches, in words.
     pub(crate) touches: &'static str,
-    /// Where it is.
     pub(crate) file: KernelFile,
     /// The least and the most that a plan may set. What was there before is put back even outside of them.
     pub(crate) bounds: (i64, i64),

@@ -30,7 +30,6 @@ use sample::Sample;
 
 /// What a knob acts on.
 pub struct KnobContext<'a> {
-    /// The host.
     pub host: &'a Host,
     /// The server under test, for `postgres.…` settings.
     pub postgres: Option<&'a dyn PostgresControl>,

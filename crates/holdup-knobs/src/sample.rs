@@ -43,7 +43,6 @@ pub enum Surface {
 /// A file of the kernel.
 #[derive(Clone, Copy)]
 pub struct KernelText {
-    /// Its path.
     pub path: &'static str,
     /// What it holds at first.
     pub content: &'static str,

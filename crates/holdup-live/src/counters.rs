@@ -23,7 +23,6 @@ pub enum Value {
 /// One series of a family.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
-    /// What it has.
     pub value: Value,
     /// When it last grew, ns of windows since the begin.
     grown_ns: u64,

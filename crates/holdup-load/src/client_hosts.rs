@@ -35,7 +35,6 @@ pub trait ClientHosts: Send + Sync {
 pub struct Shares<'a> {
     /// The number of the session.
     pub session: u32,
-    /// The parameters of each.
     pub parameters: Vec<Parameters>,
     /// How long the window should be; `None` where it is as long as its work takes.
     pub planned_ns: Option<u64>,

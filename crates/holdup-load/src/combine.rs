@@ -18,7 +18,6 @@ pub enum Combination {
     MeanBy(&'static str),
     /// A percentile of the merged histograms of this name, in units of `unit_ns`.
     Percentile {
-        /// The histogram.
         histogram: &'static str,
         /// Which percentile, from 0 to 1.
         quantile: f64,

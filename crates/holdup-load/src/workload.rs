@@ -64,7 +64,6 @@ pub enum OtherEnd<'a> {
 
 /// What a session gives a workload.
 pub struct PrepareContext<'a> {
-    /// The host.
     pub host: &'a Host,
     /// The parameters that are the same in all arms.
     pub parameters: &'a Parameters,
@@ -126,7 +125,6 @@ pub struct Shared {
     pub combine: fn(&str) -> Combination,
 }
 
-/// One workload.
 pub trait Workload: Sync {
     /// What it says about itself.
     fn meta(&self) -> &'static Meta;

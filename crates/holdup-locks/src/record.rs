@@ -49,7 +49,6 @@ pub(crate) trait Recorder: Copy {
     fn of(job: &Job) -> Self;
     /// It wants the lock.
     fn wants(&self);
-    /// It has it.
     fn has(&self);
     /// It is about to give it back.
     fn gives_back(&self);

@@ -17,7 +17,6 @@ pub(crate) const SEGMENTS: usize = 4;
 /// The head of the region: each field on its own cache lines.
 #[repr(C)]
 pub(crate) struct Head {
-    /// The lock.
     pub(crate) lock: CachePadded<[u8; LOCK_BYTES]>,
     /// What the lock protects: the number of operations. Written with a load and a store, so that
     /// two workers inside the lock at the same time lose an update.

@@ -11,7 +11,6 @@ use std::path::PathBuf;
 pub struct Setup {
     /// How many workers.
     pub workers: usize,
-    /// The lock.
     pub algorithm: &'static Algorithm,
     /// Work inside the lock, ns.
     pub section_ns: u64,

@@ -65,12 +65,10 @@ impl PrivateDir {
         make().map_err(|e| failed(&place, e))
     }
 
-    /// Its path.
     pub fn path(&self) -> &Path {
         self.folder.path()
     }
 
-    /// The folder itself.
     pub fn folder(&self) -> &Folder {
         &self.folder
     }

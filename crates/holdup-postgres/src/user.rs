@@ -8,7 +8,6 @@ use std::path::Path;
 /// A user of this host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunAs {
-    /// Its name.
     pub name: String,
     /// Its user id.
     pub uid: u32,

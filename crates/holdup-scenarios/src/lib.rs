@@ -42,7 +42,6 @@ pub struct Scenario {
     pub names: Names,
     /// For how long it runs, ns.
     pub length_ns: u64,
-    /// The seed.
     pub seed: u64,
 }
 

@@ -15,7 +15,6 @@ use std::collections::BTreeMap;
 const MOST_BYTES: usize = 1 << 20;
 /// The most of anything that has a name.
 const MOST_NAMES: usize = 1000;
-/// The most tasks.
 const MOST_TASKS: u32 = 10_000;
 /// How many tasks of programs that fork can be alive by default.
 const FORKS: u32 = 256;

@@ -147,7 +147,6 @@ impl State {
         rows
     }
 
-    /// What a key does.
     pub fn key(&mut self, key: KeyCode) -> Act {
         self.message.clear();
         if self.is_filtering {

@@ -15,7 +15,6 @@ pub const MOST_TRIED: usize = holdup_stats::tuning::MOST_FACTORS;
 
 /// Where settings are tried.
 pub struct Place<'a> {
-    /// The host.
     pub host: &'a Host,
     /// What amounts are relative to.
     pub machine: Machine,

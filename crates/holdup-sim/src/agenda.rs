@@ -43,7 +43,6 @@ struct Group([u64; 4]);
 /// The key of a slot without an event.
 const NONE: u64 = u64::MAX;
 
-/// The most slots.
 pub const MOST_SLOTS: usize = 1 << 24;
 
 impl Tree {

@@ -61,7 +61,6 @@ impl Before {
     }
 }
 
-/// Adds a load.
 pub fn add(all: &mut Load, load: Load) {
     let before = Before {
         programs: all.programs.len() as u32,

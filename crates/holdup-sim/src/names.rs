@@ -7,7 +7,6 @@ use crate::world::Load;
 pub struct Names {
     /// The tasks that are there from the begin.
     pub tasks: Vec<String>,
-    /// The locks.
     pub locks: Vec<String>,
     /// The file that programs and tasks come from.
     pub file: String,
@@ -15,7 +14,6 @@ pub struct Names {
     pub lines: Vec<Vec<u32>>,
     /// The line of each task.
     pub task_lines: Vec<u32>,
-    /// The programs.
     pub programs: Vec<String>,
 }
 
@@ -31,12 +29,10 @@ impl Names {
         }
     }
 
-    /// A task.
     pub fn task(&self, task: u32) -> String {
         self.tasks.get(task as usize).cloned().unwrap_or_else(|| format!("made-{task}"))
     }
 
-    /// A lock.
     pub fn lock(&self, lock: u32) -> String {
         self.locks.get(lock as usize).cloned().unwrap_or_else(|| format!("lock {lock}"))
     }

@@ -18,7 +18,6 @@ pub type MarkId = u8;
 /// Something that a task does. A field `to` that is a number is the operation with which the program continues when the
 /// condition holds; otherwise it continues with the next one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the operation says what its fields are")]
 pub enum Op {
     /// Computes in user mode.
     Compute(Span),

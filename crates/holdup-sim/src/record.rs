@@ -36,7 +36,6 @@ pub enum Activity {
 
 /// What happened. Tasks and locks are numbers of the load; after its locks come those inside of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the event says what its fields are")]
 pub enum RecordedEvent {
     /// A CPU switched from one task to another; `None` for the idle task. `waits` is what `from` waits for, `lock` the lock
     /// that it holds (`true`) or waits for.
@@ -70,9 +69,7 @@ impl RecordedEvent {
 pub struct Entry {
     /// When it happened or began, ns from the window's opening.
     pub at_ns: u64,
-    /// On which CPU.
     pub cpu: u32,
-    /// What.
     pub what: RecordedEvent,
 }
 

@@ -78,7 +78,6 @@ pub const HOLDERS: [&str; 4] = ["user boundary", "in a system call", "in a page 
 /// Counters of a lock.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct LockStats {
-    /// Acquisitions.
     pub acquisitions: u64,
     /// Acquisitions that had to wait.
     pub contended: u64,
@@ -109,21 +108,16 @@ pub struct LockStats {
 /// All counters since the window opened.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct WindowStats {
-    /// By program.
     pub roles: Vec<ProgramStats>,
-    /// By mark.
     pub marks: Vec<MarkStats>,
-    /// By lock.
     pub locks: Vec<LockStats>,
     /// Operations by task: of the first mark of each workload.
     pub by_task: Vec<u64>,
     /// CPU time by task, ns.
     pub cpu_ns: Vec<u64>,
-    /// By group.
     pub groups: Vec<GroupStats>,
     /// Which counters belong to which workload, where there are several.
     pub parts: Vec<Part>,
-    /// Events.
     pub events: u64,
     /// Context switches.
     pub switches: u64,

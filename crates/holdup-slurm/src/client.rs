@@ -19,7 +19,6 @@ pub struct Slurm;
 /// A partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Partition {
-    /// Its name.
     pub name: String,
     /// CPUs that jobs can have.
     pub usable_cpus: u32,

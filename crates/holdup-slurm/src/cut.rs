@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 /// A part of a schedule: the places of its first trial and of the one after its last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Span {
-    /// The first.
     pub first: u32,
     /// The one after the last.
     pub end: u32,

@@ -31,7 +31,6 @@ pub enum Collected {
 }
 
 /// All that following needs.
-#[expect(missing_docs, reason = "fields without a comment are what their names say")]
 pub struct Follow<'a> {
     pub slurm: Slurm,
     pub folder: &'a RunFolder,

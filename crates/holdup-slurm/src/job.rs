@@ -22,7 +22,6 @@ pub enum Kind {
 
 /// A run in parts, as its folder keeps it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "fields without a comment are what their names say")]
 pub struct Job {
     /// A random name, hexadecimal: that of the run in the bundle, and of its jobs in the queue.
     pub run_id: String,
@@ -91,7 +90,6 @@ impl Stage {
 
 /// Options of the run that hold on the nodes too.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "fields are what their names say")]
 pub struct Options {
     pub pg_bin: Option<PathBuf>,
     pub pg: Option<String>,

@@ -59,7 +59,6 @@ impl State {
 pub struct Task {
     /// The array job.
     pub job: u32,
-    /// What it is at.
     pub state: State,
     /// Why it waits, or why it ended; empty for no reason.
     pub reason: String,
@@ -171,7 +170,6 @@ pub struct Usable {
     pub is_default: bool,
     /// CPUs that jobs can have: idle, and allocated.
     pub usable_cpus: u32,
-    /// CPUs of a node.
     pub node_cpus: u32,
     /// Memory of a node, MB.
     pub node_memory_mb: u64,
@@ -201,11 +199,9 @@ pub fn partitions(sinfo: &str) -> Vec<Usable> {
 /// What scontrol says of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
-    /// Its name.
     pub name: String,
     /// Its architecture; `None` for one that never was up.
     pub arch: Option<String>,
-    /// Its CPUs.
     pub cpus: u32,
     /// Its memory for jobs, MB.
     pub memory_mb: u64,

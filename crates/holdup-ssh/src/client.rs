@@ -79,11 +79,9 @@ impl Default for SshOptions {
 pub struct Remote<'a> {
     /// This host, for holdup's own files.
     pub host: &'a Host,
-    /// Which one.
     pub address: &'a Address,
     /// With which program.
     pub ssh: &'a Ssh,
-    /// How.
     pub options: &'a SshOptions,
 }
 

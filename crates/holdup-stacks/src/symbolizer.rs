@@ -31,7 +31,6 @@ pub struct Registers {
 /// What was seen of a task at one moment.
 #[derive(Debug, Clone, Copy)]
 pub struct Sample<'a> {
-    /// Which task.
     pub task: TaskId,
     /// Its mappings; `None` when they are not known, or it is a thread of the kernel.
     pub space: Option<SpaceId>,

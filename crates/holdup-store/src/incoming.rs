@@ -19,7 +19,6 @@ pub struct Incoming {
     pub kept: Kept,
     /// The metrics of each workload that the values of trials are of.
     pub metrics: BTreeMap<String, Vec<String>>,
-    /// The trials.
     pub trials: Vec<KeptTrial>,
     /// The file.
     pub bytes: Vec<u8>,

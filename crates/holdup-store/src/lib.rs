@@ -51,7 +51,6 @@ pub trait Store {
     /// The runs, oldest first, with the values of a metric; of the primary ones where none is named.
     fn series(&mut self, filter: &KeptFilter, metric: Option<&str>) -> Result<KeptSeries, Problem>;
 
-    /// The facts of runs.
     fn facts(&mut self, run_ids: &[String]) -> Result<Facts, Problem>;
 
     /// Removes the runs that were begun before this time; with `dry_run` it only says which. Oldest first.

@@ -21,7 +21,6 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// All that a run needs.
-#[expect(missing_docs, reason = "fields without a comment are what their names say")]
 pub struct RunRequest<'a> {
     pub host: &'a Host,
     pub plan: &'a Plan,
@@ -79,7 +78,6 @@ pub struct RunOutcome {
     pub ending: Ending,
     /// Trials that count.
     pub trials_done: u32,
-    /// Trials that are void.
     pub trials_void: u32,
     /// What could not be put back on the host, with the commands that would do it.
     pub left: Vec<String>,

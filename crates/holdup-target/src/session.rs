@@ -13,7 +13,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 /// What a session needs to know.
-#[expect(missing_docs, reason = "fields without a comment are what their names say")]
 pub struct SessionRequest<'a> {
     pub host: &'a Host,
     pub plan: &'a Plan,

@@ -19,7 +19,6 @@ impl Name {
         &self.0[..length]
     }
 
-    /// As text.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(self.bytes()).into_owned()
     }
@@ -46,7 +45,6 @@ pub struct TaskId {
     pub tid: u32,
     /// Its priority in the kernel: below 100 is a real-time, deadline or stop task; 120 is the middle of others.
     pub priority: i32,
-    /// Its name.
     pub name: Name,
 }
 
@@ -100,7 +98,6 @@ pub enum What {
     Switch {
         /// Who left.
         from: TaskId,
-        /// Where it was.
         left: Left,
         /// Who came.
         to: TaskId,
@@ -116,7 +113,6 @@ pub enum What {
     },
     /// A task is runnable again, or for the first time (`sched_wakeup`, `sched_wakeup_new`).
     Wakeup {
-        /// Who.
         task: TaskId,
         /// The CPU that it is to run on.
         cpu: u32,
@@ -126,27 +122,13 @@ pub enum What {
         is_new: bool,
     },
     /// A task moves to the queue of another CPU.
-    Migrate {
-        /// Who.
-        tid: u32,
-        /// To which.
-        to_cpu: u32,
-    },
+    Migrate { tid: u32, to_cpu: u32 },
     /// A task entered a system call (`raw_syscalls:sys_enter`).
-    SystemCall {
-        /// Who.
-        tid: u32,
-        /// Its number.
-        number: u32,
-    },
+    SystemCall { tid: u32, number: u32 },
     /// A task left its system call.
-    SystemCallEnd {
-        /// Who.
-        tid: u32,
-    },
+    SystemCallEnd { tid: u32 },
     /// A sample of a task on a CPU, with its stack where the file has one.
     Sample {
-        /// Whose.
         tid: u32,
         /// Its name, where the file says it beside the sample.
         name: Option<Name>,
@@ -172,8 +154,6 @@ pub enum What {
 pub struct Event {
     /// When, ns, by the clock of the trace.
     pub at_ns: u64,
-    /// On which CPU.
     pub cpu: u32,
-    /// What.
     pub what: What,
 }

@@ -23,7 +23,6 @@ pub type Find<'a> = &'a (dyn Fn() -> Result<(Watching, Option<String>), Problem>
 
 /// All that live watching needs.
 pub struct LiveRequest<'a> {
-    /// This host.
     pub host: &'a Host,
     /// Asked at the begin, and again after what was watched has ended.
     pub find: Find<'a>,

@@ -35,7 +35,6 @@ const COLLECTORS: [&str; 10] = [
 const OF_A_SERVER: [&str; 4] = ["wait-events", "blockers", "queries", "postgres-statistics"];
 
 /// All that a record needs.
-#[expect(missing_docs, reason = "fields without a comment are what their names say")]
 pub struct RecordRequest<'a> {
     pub host: &'a Host,
     pub watching: &'a Watching,

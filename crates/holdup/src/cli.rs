@@ -27,9 +27,6 @@ Start with `holdup check`. Each command's --help has its exit codes.";
 #[derive(Debug, Parser)]
 #[command(version, help_template = HELP, disable_help_subcommand = true, arg_required_else_help = true)]
 pub(crate) struct Cli {
-    /// Log more to stderr (-vv for debugging)
-    #[arg(short, long, action = clap::ArgAction::Count, global = true, hide_short_help = true)]
-    pub(crate) verbose: u8,
     #[command(subcommand)]
     pub(crate) command: Command,
 }

@@ -32,7 +32,6 @@ pub fn main() -> ExitCode {
             return ExitCode::from(if e.use_stderr() { 2 } else { 0 });
         }
     };
-    start_log(cli.verbose);
     match commands::run(&cli.command) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
@@ -49,20 +48,4 @@ pub fn main() -> ExitCode {
 /// The command line, of which man pages and completions are made (examples/pages.rs).
 pub fn command_line() -> clap::Command {
     cli::Cli::command()
-}
-
-/// Logs go to stderr, warnings only by default.
-fn start_log(verbosity: u8) {
-    let level = match verbosity {
-        0 => "warn",
-        1 => "info",
-        2 => "debug",
-        _ => "trace",
-    };
-    tracing_subscriber::fmt()
-        .with_writer(|| output::Log)
-        .with_ansi(false)
-        .with_env_filter(level)
-        .with_target(false)
-        .init();
 }

@@ -72,20 +72,6 @@ pub(crate) fn command_line(error: &clap::Error) {
     let _closed = write!(io::stderr().lock(), "{text}");
 }
 
-/// Where the log goes: stderr, without what could command the terminal.
-pub(crate) struct Log;
-
-impl Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        io::stderr().lock().write_all(lines(&String::from_utf8_lossy(bytes)).as_bytes())?;
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 /// How stdout is rendered: with its width, in colour on a terminal that has colours, unless NO_COLOR is set.
 pub(crate) fn terminal(details: bool) -> TerminalOptions {
     TerminalOptions { width: width(), color: is_colored(&io::stdout()), details }

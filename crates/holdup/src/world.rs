@@ -13,7 +13,6 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// This host.
     pub(crate) fn here(host: &holdup_host::Host) -> Self {
         World { vocabulary: holdup_target::vocabulary(), machine: holdup_host::machine(host) }
     }

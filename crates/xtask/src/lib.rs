@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod against_guests;
+pub mod budgets;
 pub mod calibrate;
 pub mod catalogues;
 pub mod curve;

@@ -3,8 +3,8 @@
 use anyhow::{Context as _, Result};
 use std::process::ExitCode;
 use xtask::{
-    Repo, against_guests, calibrate, catalogues, curve, ignored, inside, invariants, layers, opens, platforms, purity,
-    site, texts, truth, validation, web,
+    Repo, against_guests, budgets, calibrate, catalogues, curve, ignored, inside, invariants, layers, opens, platforms,
+    purity, site, texts, truth, validation, web,
 };
 
 const USAGE: &str = "\
@@ -24,7 +24,9 @@ usage: cargo xtask NAME
                whether every link of the built site leads somewhere
   site-commands PAGE
                the commands of a page as a script for sh (script/site-commands)
-  tidy         the checks of the repository that no compiler makes (also in cargo test)
+  tidy [--write] [--release PATH]
+               the checks of the repository that no compiler makes (also in cargo test); --write lowers the numbers of
+               budgets.toml that are better now, --release counts the bytes of a program too
   truth LIST [--list] [--repeats N] [--minutes N] [--keep] [GROUP…]
                tries the statements about a live host that `cargo nextest list` wrote into LIST (script/truth)
   validation PART
@@ -40,7 +42,7 @@ fn say(line: &str) {
 fn main() -> Result<ExitCode> {
     let name = std::env::args().nth(1).unwrap_or_default();
     let wrong = match name.as_str() {
-        "tidy" => tidy(&Repo::here()?)?,
+        "tidy" => tidy(&budgets::TidyOptions::parse(&std::env::args().skip(2).collect::<Vec<_>>())?)?,
         "against-guests" => {
             let [simulated, guests] =
                 std::env::args().skip(2).collect::<Vec<_>>().try_into().map_err(|_| {
@@ -119,7 +121,15 @@ fn site_task(name: &str) -> Result<Vec<String>> {
     }
 }
 
-fn tidy(repo: &Repo) -> Result<Vec<String>> {
+fn tidy(options: &budgets::TidyOptions) -> Result<Vec<String>> {
+    let mut repo = Repo::here()?;
+    let counts = budgets::count(&repo, options.release.as_deref())?;
+    if options.write {
+        let text = budgets::lowered(repo.text(budgets::FILE).unwrap_or_default(), &counts)?;
+        std::fs::write(xtask::repo::root().join(budgets::FILE), &text).context(budgets::FILE)?;
+        repo.files.insert(budgets::FILE.to_owned(), text.into_bytes());
+    }
+    let repo = &repo;
     let (crates, edges) = layers::edges()?;
     Ok([
         layers::check(repo, &crates, &edges),
@@ -128,6 +138,7 @@ fn tidy(repo: &Repo) -> Result<Vec<String>> {
         catalogues::check(repo),
         platforms::check(repo),
         texts::check(repo),
+        budgets::check(repo, &counts),
         invariants::check(repo),
         web::check(repo),
         site::links::check(repo),

@@ -1,6 +1,6 @@
 //! The checks of the repository that no compiler makes. `cargo xtask tidy` prints the same.
 
-use xtask::{Repo, catalogues, invariants, layers, opens, platforms, purity, site, texts, web};
+use xtask::{Repo, budgets, catalogues, invariants, layers, opens, platforms, purity, site, texts, web};
 
 fn repo() -> Repo {
     let repo = Repo::here().expect("the repository can be read");
@@ -34,6 +34,11 @@ fn texts_keep_the_rules() {
     nothing(&texts::check(&repo()));
 }
 
+fn budgets_are_kept() {
+    let repo = repo();
+    nothing(&budgets::check(&repo, &budgets::count(&repo, None).expect("the repository can be counted")));
+}
+
 fn invariants_name_their_tests() {
     nothing(&invariants::check(&repo()));
 }
@@ -60,6 +65,7 @@ holdup_testkit::tests!(
     every_catalogue_file_is_listed,
     the_table_of_platforms_is_that_of_the_code,
     texts_keep_the_rules,
+    budgets_are_kept,
     invariants_name_their_tests,
     web_bundle_is_current,
     files_of_others_are_opened_in_one_place,

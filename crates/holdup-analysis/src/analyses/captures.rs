@@ -3,7 +3,6 @@
 use super::{Context, note};
 use holdup_model::{Finding, Meta};
 
-/// What this analysis says about itself.
 pub static META: Meta = Meta {
     id: "captures",
     summary: "what got worse from one imported capture to another",

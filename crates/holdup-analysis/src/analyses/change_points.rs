@@ -8,7 +8,6 @@ use holdup_stats::change_points::{Change, ChangeOptions, change_points};
 use holdup_stats::geometric_mean;
 use std::collections::BTreeMap;
 
-/// What this analysis says about itself.
 pub static META: Meta = Meta {
     id: "change-points",
     summary: "whether results of all arms changed at some moment of the run",

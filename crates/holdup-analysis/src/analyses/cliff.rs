@@ -7,7 +7,6 @@ use holdup_model::outcome::FindingVerdict;
 use holdup_model::{Direction, Finding, Meta, Metric};
 use holdup_stats::scaling::{CliffKind, CliffPoint, find_cliff};
 
-/// What this analysis says about itself.
 pub static META: Meta = Meta {
     id: "cliff",
     summary: "whether results break down abruptly at some number of clients",

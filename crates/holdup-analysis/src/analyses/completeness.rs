@@ -7,7 +7,6 @@ use holdup_model::outcome::FindingVerdict;
 use holdup_model::{Availability, Finding, Measured, Meta};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What this analysis says about itself.
 pub static META: Meta = Meta {
     id: "completeness",
     summary: "whether blocks are missing, and what was not measured and why",

@@ -6,7 +6,6 @@ use crate::words;
 use holdup_model::outcome::{Contrast, FindingVerdict};
 use holdup_model::{Comparison, Direction as Better, Finding, Meta, Verdict};
 
-/// What this analysis says about itself.
 pub static META: Meta = Meta {
     id: "direction",
     summary: "whether better and worse contradict each other or the workload",

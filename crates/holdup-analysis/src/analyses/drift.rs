@@ -6,7 +6,6 @@ use holdup_model::outcome::FindingVerdict;
 use holdup_model::{Finding, Meta, Metric};
 use holdup_stats::{DriftPoint, drift};
 
-/// What this analysis says about itself.
 pub static META: Meta = Meta {
     id: "drift",
     summary: "whether results moved with the order of the run",

@@ -10,7 +10,6 @@ use holdup_model::text::time_points;
 use holdup_model::{Comparison, Direction, Finding, Meta, Verdict};
 use std::collections::BTreeSet;
 
-/// What this analysis says about itself.
 pub static META: Meta = Meta {
     id: "effect",
     summary: "what each level does to the primary metric, with its interval",

@@ -7,7 +7,6 @@ use holdup_model::outcome::FindingVerdict;
 use holdup_model::{EnvironmentReading, Finding, Meta};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What this analysis says about itself.
 pub static META: Meta = Meta {
     id: "environment",
     summary: "what moved in the environment, and what is not known",

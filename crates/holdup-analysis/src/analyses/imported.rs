@@ -5,7 +5,6 @@ use crate::{arms, words};
 use holdup_model::outcome::{ArmSummary, FindingVerdict};
 use holdup_model::{Finding, Meta};
 
-/// What this analysis says about itself.
 pub static META: Meta = Meta {
     id: "imported",
     summary: "what results of other tools cannot say",

@@ -5,7 +5,6 @@ use crate::words;
 use holdup_model::outcome::{FindingVerdict, LatencyShift as Shift, ShiftPoint};
 use holdup_model::{Finding, Meta};
 
-/// What this analysis says about itself.
 pub static META: Meta = Meta {
     id: "latency-shift",
     summary: "where in its distribution latency moved: middle, tail, or nowhere",

@@ -6,7 +6,6 @@ use holdup_model::outcome::FindingVerdict;
 use holdup_model::{Arm, ClosedLoop, Finding, Meta, Think, Trial, Value};
 use holdup_stats::{LITTLES_LAW_TOLERANCE, littles_law};
 
-/// What this analysis says about itself.
 pub static META: Meta = Meta {
     id: "littles-law",
     summary: "whether requests in flight, throughput and latency disagree",

@@ -68,7 +68,6 @@ impl<'a> Context<'a> {
         Context { index, comparisons, shifts }
     }
 
-    /// The bundle.
     pub fn bundle(&self) -> &'a BundleData {
         self.index.bundle
     }
@@ -107,7 +106,6 @@ pub enum Source {
 }
 
 impl Source {
-    /// That of a bundle.
     pub(crate) fn of(bundle: &BundleData) -> Source {
         match bundle.head.is_imported() {
             false => Source::Run,

@@ -5,7 +5,6 @@ use crate::words;
 use holdup_model::outcome::{Contrast, FindingVerdict};
 use holdup_model::{Comparison, Finding, Meta, Verdict};
 
-/// What this analysis says about itself.
 pub static META: Meta = Meta {
     id: "negative-control",
     summary: "whether a workload moved that must not move",

@@ -8,7 +8,6 @@ use holdup_model::outcome::FindingVerdict;
 use holdup_model::{BundleData, Comparison, Fact, Finding, Meta};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What this analysis says about itself.
 pub static META: Meta = Meta {
     id: "nodes",
     summary: "whether the nodes of a cluster are alike, and results by kind of node",

@@ -5,7 +5,6 @@ use crate::words;
 use holdup_model::outcome::{Contrast, FindingVerdict};
 use holdup_model::{Finding, Meta, Replica, Verdict};
 
-/// What this analysis says about itself.
 pub static META: Meta = Meta {
     id: "noise-floor",
     summary: "whether the baseline differs from itself, and by how much it could",

@@ -6,7 +6,6 @@ use holdup_model::outcome::{Contrast, FindingVerdict};
 use holdup_model::{Finding, Meta, Verdict};
 use std::collections::BTreeMap;
 
-/// What this analysis says about itself.
 pub static META: Meta = Meta {
     id: "observer-cost",
     summary: "what the collectors cost, by their own count and by experiment",

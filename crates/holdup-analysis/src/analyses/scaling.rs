@@ -8,7 +8,6 @@ use holdup_model::{Finding, Meta};
 use holdup_stats::scaling::{Bounds, Comparison, LoadPoint, Model, Peak, ScalingFit, compare_models};
 use std::collections::BTreeMap;
 
-/// What this analysis says about itself.
 pub static META: Meta = Meta {
     id: "scaling",
     summary: "which scaling law throughput follows, and where it peaks",

@@ -9,7 +9,6 @@ use holdup_model::{Arm, Comparison, Finding, Meta, Metric, Trial, Verdict};
 use holdup_stats::{ALPHA, ArmValue, fisher_exact, holm, p_of_larger, slow_trials};
 use std::collections::BTreeSet;
 
-/// What this analysis says about itself.
 pub static META: Meta = Meta {
     id: "slow-trials",
     summary: "whether a few trials ran far slower than the others of their arm",

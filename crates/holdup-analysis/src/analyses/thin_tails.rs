@@ -7,7 +7,6 @@ use holdup_model::{Finding, Meta};
 use holdup_stats::is_thin;
 use std::collections::BTreeMap;
 
-/// What this analysis says about itself.
 pub static META: Meta = Meta {
     id: "thin-tails",
     summary: "percentiles with fewer than 10 samples beyond them",

@@ -9,7 +9,6 @@ use holdup_model::outcome::FindingVerdict;
 use holdup_model::{Arm, BundleData, Estimate, Finding, Meta};
 use std::collections::BTreeSet;
 
-/// What this analysis says about itself.
 pub static META: Meta = Meta {
     id: "time-shift",
     summary: "where the time of sessions went, compared with the baseline",

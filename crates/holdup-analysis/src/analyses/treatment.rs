@@ -8,7 +8,6 @@ use holdup_model::trial::{HOLDFAST_HAD_NO_EFFECT, OF_HOLDFAST};
 use holdup_model::{Arm, Fact, Finding, Level, Meta, PreemptModel, Trial};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What this analysis says about itself.
 pub static META: Meta = Meta {
     id: "treatment",
     summary: "whether kernel and preemption model were those that the arm asks for",
@@ -22,9 +21,7 @@ pub static META: Meta = Meta {
 
 /// What a level asks for and how a fact shows it.
 struct Check {
-    /// The factor.
     factor: &'static str,
-    /// The fact.
     fact: &'static str,
     /// Whether a value of the fact is what the level asks for; `None` where the level does not say.
     is_so: fn(&str, &str) -> Option<bool>,

@@ -6,7 +6,6 @@ use holdup_model::outcome::FindingVerdict;
 use holdup_model::{Finding, Meta};
 use std::collections::BTreeSet;
 
-/// What this analysis says about itself.
 pub static META: Meta = Meta {
     id: "virtualisation",
     summary: "guests with more CPUs than the host, and CPU time taken from them",

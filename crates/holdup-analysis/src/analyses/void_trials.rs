@@ -6,7 +6,6 @@ use holdup_model::outcome::FindingVerdict;
 use holdup_model::{Finding, Meta, TrialStatus};
 use std::collections::BTreeMap;
 
-/// What this analysis says about itself.
 pub static META: Meta = Meta {
     id: "void-trials",
     summary: "trials that do not count, and why",

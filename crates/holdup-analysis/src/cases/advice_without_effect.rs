@@ -20,7 +20,6 @@ static META: Meta = Meta {
     ],
 };
 
-/// The case.
 pub static CASE: Case = Case { meta: &META, weight: Weight::None, about: About::Host { conditions, advice } };
 
 fn conditions(survey: &Survey) -> Vec<Condition> {

@@ -19,7 +19,6 @@ static META: Meta = Meta {
     ],
 };
 
-/// The case.
 pub static CASE: Case = Case { meta: &META, weight: Weight::High, about: About::Server { conditions, advice } };
 
 fn conditions(survey: &Survey, server: &Server) -> Vec<Condition> {

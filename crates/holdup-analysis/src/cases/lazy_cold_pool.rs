@@ -30,7 +30,6 @@ static META: Meta = Meta {
 /// The last major version with a freelist.
 const LAST_WITH_FREELIST: u32 = 18;
 
-/// The case.
 pub static CASE: Case = Case { meta: &META, weight: Weight::High, about: About::Server { conditions, advice } };
 
 fn conditions(survey: &Survey, server: &Server) -> Vec<Condition> {

@@ -19,7 +19,6 @@ static META: Meta = Meta {
     ],
 };
 
-/// The case.
 pub static CASE: Case = Case { meta: &META, weight: Weight::Low, about: About::Host { conditions, advice } };
 
 fn conditions(survey: &Survey) -> Vec<Condition> {

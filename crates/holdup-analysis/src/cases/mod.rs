@@ -26,7 +26,6 @@ pub static ALL: &[&Case] = &[
     &advice_without_effect::CASE,
 ];
 
-/// One case.
 pub struct Case {
     /// What it says about itself.
     pub meta: &'static Meta,
@@ -42,14 +41,12 @@ pub enum About {
     Host {
         /// What must hold.
         conditions: fn(&Survey) -> Vec<Condition>,
-        /// What to do.
         advice: fn(&Survey) -> Vec<Advice>,
     },
     /// It is about each server.
     Server {
         /// What must hold.
         conditions: fn(&Survey, &Server) -> Vec<Condition>,
-        /// What to do.
         advice: fn(&Survey, &Server) -> Vec<Advice>,
     },
 }

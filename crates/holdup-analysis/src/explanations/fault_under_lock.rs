@@ -8,7 +8,6 @@ use holdup_model::explanation::{Advice, Cause, Missing};
 use holdup_model::outcome::FindingVerdict;
 use holdup_model::{Meta, Trial};
 
-/// What this explanation says about itself.
 pub static META: Meta = Meta {
     id: "fault-under-lock",
     summary: "page faults of tasks that hold a lock, and the waiting behind them",

@@ -8,7 +8,6 @@ use holdup_model::Meta;
 use holdup_model::explanation::{Advice, Cause};
 use holdup_model::outcome::FindingVerdict;
 
-/// What this explanation says about itself.
 pub static META: Meta = Meta {
     id: "heavyweight-lock",
     summary: "sessions that wait for a lock on a row, a table, or one that the application took",

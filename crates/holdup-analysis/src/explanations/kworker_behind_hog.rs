@@ -6,7 +6,6 @@ use holdup_model::Meta;
 use holdup_model::explanation::Cause;
 use holdup_model::outcome::FindingVerdict;
 
-/// What this explanation says about itself.
 pub static META: Meta = Meta {
     id: "kworker-behind-hog",
     summary: "per-CPU kernel threads that wait behind a task busy in the kernel",

@@ -5,7 +5,6 @@ use crate::waits::{self, Waits};
 use holdup_model::Meta;
 use holdup_model::explanation::{Advice, Cause};
 
-/// What this explanation says about itself.
 pub static META: Meta = Meta {
     id: "lightweight-lock",
     summary: "sessions that wait for a lock on a structure in shared memory (LWLock)",

@@ -6,7 +6,6 @@ use holdup_model::explanation::{Cause, Missing};
 use holdup_model::outcome::FindingVerdict;
 use holdup_model::{Meta, Trial};
 
-/// What this explanation says about itself.
 pub static META: Meta = Meta {
     id: "memory-pressure",
     summary: "memory that is short: tasks wait for reclaim, and read back what it took from the page cache",

@@ -7,7 +7,6 @@ use holdup_model::Meta;
 use holdup_model::explanation::Cause;
 use holdup_model::outcome::FindingVerdict;
 
-/// What this explanation says about itself.
 pub static META: Meta = Meta {
     id: "nothing",
     summary: "no known cause, and how large an undetected one can be",

@@ -5,7 +5,6 @@ use crate::waits::{self, Waits};
 use holdup_model::Meta;
 use holdup_model::explanation::Cause;
 
-/// What this explanation says about itself.
 pub static META: Meta = Meta {
     id: "other-wait",
     summary: "sessions in other wait events: pins of buffers, other processes, timers, a client that reads slowly",

@@ -10,7 +10,6 @@ use holdup_model::outcome::FindingVerdict;
 use holdup_model::{Estimate, Meta, Trial};
 use holdup_stats::{CONFIDENCE, share_of_sums};
 
-/// What this explanation says about itself.
 pub static META: Meta = Meta {
     id: "oversubscription",
     summary: "more runnable tasks than CPUs, with no lock in it",

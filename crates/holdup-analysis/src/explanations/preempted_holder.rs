@@ -8,7 +8,6 @@ use holdup_model::explanation::{Advice, Cause, Missing};
 use holdup_model::outcome::FindingVerdict;
 use holdup_stats::{CONFIDENCE, residual, share_of_sums};
 
-/// What this explanation says about itself.
 pub static META: Meta = Meta {
     id: "preempted-holder",
     summary: "CPU time spent waiting for a lock whose holder is off the CPU",

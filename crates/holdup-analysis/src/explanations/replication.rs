@@ -5,7 +5,6 @@ use crate::waits::{self, Waits};
 use holdup_model::Meta;
 use holdup_model::explanation::Cause;
 
-/// What this explanation says about itself.
 pub static META: Meta = Meta {
     id: "replication",
     summary: "commits that wait for a synchronous standby",

@@ -8,7 +8,6 @@ use holdup_model::Meta;
 use holdup_model::explanation::Cause;
 use holdup_model::outcome::FindingVerdict;
 
-/// What this explanation says about itself.
 pub static META: Meta = Meta {
     id: "saturated-thread",
     summary: "one thread that runs all the time and is the limit of its program",

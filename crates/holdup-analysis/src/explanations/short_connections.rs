@@ -8,7 +8,6 @@ use holdup_model::Meta;
 use holdup_model::explanation::Cause;
 use holdup_model::outcome::FindingVerdict;
 
-/// What this explanation says about itself.
 pub static META: Meta = Meta {
     id: "short-connections",
     summary: "sessions that start, do little and end",

@@ -11,7 +11,6 @@ use holdup_model::outcome::FindingVerdict;
 use holdup_model::{Meta, Trial};
 use holdup_stats::{CONFIDENCE, share_of_sums};
 
-/// What this explanation says about itself.
 pub static META: Meta = Meta {
     id: "slow-disk",
     summary: "watched tasks that wait for a disk",

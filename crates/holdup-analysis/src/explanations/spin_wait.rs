@@ -11,7 +11,6 @@ use holdup_model::stacks::{Frame, Stack};
 use holdup_model::{Meta, StackProfile};
 use std::collections::BTreeMap;
 
-/// What this explanation says about itself.
 pub static META: Meta = Meta {
     id: "spin-wait",
     summary: "CPU time spent waiting in a spin loop for a lock, but behind a holder off the CPU",

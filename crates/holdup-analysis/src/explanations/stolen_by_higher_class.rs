@@ -8,7 +8,6 @@ use holdup_model::explanation::{Cause, Missing};
 use holdup_model::outcome::FindingVerdict;
 use holdup_model::{Meta, Trial};
 
-/// What this explanation says about itself.
 pub static META: Meta = Meta {
     id: "stolen-by-higher-class",
     summary: "real-time, deadline or stop tasks that take the CPU",

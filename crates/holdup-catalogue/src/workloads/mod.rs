@@ -17,9 +17,7 @@ use holdup_model::Parameter;
 /// A workload as it is declared.
 #[derive(Debug, Clone, Copy)]
 pub struct Declared {
-    /// Its id.
     pub id: &'static str,
-    /// Its parameters.
     pub parameters: &'static [Parameter],
 }
 

@@ -8,7 +8,6 @@ use aya::programs::perf_event::SoftwareEvent;
 pub struct Part {
     /// The constants in C that switch it on.
     pub(crate) switches: &'static [&'static str],
-    /// Its programs.
     pub(crate) programs: &'static [Program],
     /// The sizes of its rings, bytes; those of parts that are off have a page.
     pub(crate) rings: &'static [(&'static str, u32)],

@@ -16,7 +16,6 @@ pub(crate) trait Sums: Default + Send + 'static {
     /// What the server answers.
     type Sample;
 
-    /// Adds a sample.
     fn add(&mut self, sample: Self::Sample);
 
     /// The evidence of a number of samples, one and more.

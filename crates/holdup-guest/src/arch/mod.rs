@@ -80,13 +80,11 @@ impl VirtioBus {
 pub struct QemuPackages {
     /// Debian and Ubuntu.
     pub debian: &'static str,
-    /// Fedora.
     pub fedora: &'static str,
     /// Alpine and Arch.
     pub alpine: &'static str,
 }
 
-/// All of them.
 pub static ALL: &[&Architecture] = &[&amd64::ARCHITECTURE, &arm64::ARCHITECTURE, &s390x::ARCHITECTURE];
 
 /// The architecture with a name, Debian's or that of `uname -m`.

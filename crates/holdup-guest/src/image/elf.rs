@@ -37,7 +37,6 @@ impl std::fmt::Display for Machine {
 /// The dependencies of an ELF file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Elf {
-    /// Its machine.
     pub machine: Machine,
     /// PT_INTERP; `None` for libraries and static programs.
     pub interpreter: Option<String>,

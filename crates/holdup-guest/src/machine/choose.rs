@@ -31,7 +31,6 @@ pub struct Availability {
     pub program: PathBuf,
     /// `7.2.22`.
     pub qemu_version: String,
-    /// KVM.
     pub kvm: Kvm,
     /// CPUs in the affinity mask of this process.
     pub host_cpus: u32,

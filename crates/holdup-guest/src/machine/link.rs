@@ -56,7 +56,6 @@ impl Nic {
 /// A machine's end of the link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Link {
-    /// Which end.
     pub end: LinkEnd,
     /// Its card.
     pub nic: Nic,

@@ -9,7 +9,6 @@ pub(super) const TAIL_LINES: usize = 40;
 /// A guest that cannot continue, or (`Damaged`) a message that was lost.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lost {
-    /// The cause.
     pub cause: Cause,
     /// The last lines of the console.
     pub console: Vec<String>,

@@ -52,7 +52,6 @@ pub struct MachineRequest<'a> {
     pub guest: &'a Guest,
     /// The kernel's command line with `guest.append`; [`command_line`] lists what precedes it.
     pub command_line: &'a str,
-    /// Its architecture.
     pub arch: &'static Architecture,
     /// Whether the kernel, or a module in the initramfs, has a virtio console driver.
     pub virtio_console: bool,

@@ -21,7 +21,6 @@ pub struct KernelFacts {
     pub has_backports: bool,
     /// `uname -m`.
     pub architecture: Reading<String>,
-    /// The command line.
     pub command_line: Reading<String>,
     /// What it was built with, or why that is not known.
     pub config: Result<KernelConfig, String>,

@@ -52,7 +52,6 @@ pub enum Topology {
 }
 
 impl Topology {
-    /// All of them.
     pub const ALL: [Topology; 5] =
         [Topology::Host, Topology::Loopback, Topology::Veth, Topology::Bridge, Topology::OpenVSwitch];
 

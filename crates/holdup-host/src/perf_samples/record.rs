@@ -86,7 +86,6 @@ pub enum Record<'a> {
         pid: u32,
         /// The task.
         tid: u32,
-        /// Its name.
         name: String,
         /// By execve(2): what was mapped before is gone.
         is_exec: bool,

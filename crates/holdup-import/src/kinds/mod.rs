@@ -71,7 +71,6 @@ pub(crate) fn each(files: Vec<(String, Results)>) -> Results {
     all
 }
 
-/// All of them.
 pub static KINDS: &[Kind] = &[
     benchbase::KIND,
     criterion::KIND,

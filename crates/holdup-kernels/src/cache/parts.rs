@@ -31,7 +31,6 @@ pub struct PartSize {
 }
 
 impl Part {
-    /// All parts.
     pub const ALL: [Part; 3] = [Part::Packages, Part::Images, Part::Templates];
 
     /// Its name and folder: `packages`, `images` or `templates`.

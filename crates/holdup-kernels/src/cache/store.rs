@@ -15,13 +15,10 @@ use std::path::{Path, PathBuf};
 /// A kernel to add.
 #[derive(Debug, Clone)]
 pub struct Addition<'a> {
-    /// Its spec.
     pub spec: &'a Spec,
     /// Identifies everything that it was built from; [`Cache::made`] finds it by this.
     pub key: Option<String>,
-    /// Its image.
     pub image: &'a Path,
-    /// Its configuration.
     pub config: Option<&'a Path>,
     /// Its folder `…/modules/RELEASE`.
     pub modules: Option<&'a Path>,

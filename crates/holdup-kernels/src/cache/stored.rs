@@ -15,7 +15,6 @@ pub(super) trait ManifestFile: DeserializeOwned {
     const SCHEMA: &'static str;
     /// The schema that it has.
     fn schema(&self) -> &String;
-    /// All paths in it.
     fn paths(&self) -> Vec<&PathBuf>;
     /// Reads the manifest of an entry; the error says what is wrong with it.
     fn read(entry: &Path) -> Result<Self, String> {

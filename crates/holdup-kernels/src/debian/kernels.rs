@@ -25,7 +25,6 @@ pub struct Available {
     pub flavour: Option<String>,
     /// The package's version: `7.0.13-1~bpo13+1`.
     pub version: String,
-    /// Its suite.
     pub suite: String,
     /// The package with the image.
     pub package: String,

@@ -29,7 +29,6 @@ pub enum Applied {
 /// A factor that is as it was.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Done {
-    /// The factor.
     pub factor: String,
     /// The value that is in force again.
     pub value: Value,
@@ -44,7 +43,6 @@ impl fmt::Display for Done {
 /// A factor that is not as it was.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Left {
-    /// The factor.
     pub factor: String,
     /// The value that was in force before the run.
     pub wanted: Value,
@@ -114,7 +112,6 @@ impl Restored {
 /// A change that is not yet put back.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pending {
-    /// The factor.
     pub factor: String,
     /// The value that was in force before.
     pub old: Value,

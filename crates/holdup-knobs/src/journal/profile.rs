@@ -20,7 +20,6 @@ pub struct ProfileJournal {
 /// A value that was put in force, and what it takes to go back to the one before.
 struct Step<'a> {
     setting: &'a Setting,
-    /// The entries before it.
     before: Vec<Entry>,
     /// The entries that it is about; those beyond `before` are its own.
     changed: Vec<usize>,

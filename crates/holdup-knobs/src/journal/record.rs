@@ -109,7 +109,6 @@ impl Entry {
 /// A profile that was put in force on purpose.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AppliedProfile {
-    /// The profile.
     pub profile: Profile,
     /// When it was applied, ns since 1970.
     pub applied_unix_ns: i64,

@@ -41,7 +41,6 @@ pub enum Class {
 }
 
 impl Class {
-    /// All classes.
     pub const ALL: [Class; 3] = [Class::Safe, Class::Durability, Class::Risky];
 
     /// How `--knobs` names it.
@@ -64,7 +63,6 @@ pub struct Group {
     pub tunables: &'static [Tunable],
 }
 
-/// All groups.
 pub const ALL: &[Group] = &[scheduler::GROUP, memory::GROUP, power::GROUP, postgres::GROUP];
 
 /// What a value of [`Levels::Together`] is for the pages that the largest of the tried buffer pools needs.

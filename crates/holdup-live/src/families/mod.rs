@@ -73,7 +73,6 @@ pub struct Family {
     pub name: &'static str,
     /// One sentence.
     pub help: &'static str,
-    /// What kind it is.
     pub kind: Kind,
     /// Its unit (`seconds`); empty for counts.
     pub unit: &'static str,

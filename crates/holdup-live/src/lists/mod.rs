@@ -27,7 +27,6 @@ pub static ALL: &[List] = &[
     groups::LIST,
 ];
 
-/// A list.
 pub struct List {
     /// Its name on the screen.
     pub title: &'static str,
@@ -46,9 +45,7 @@ pub struct List {
 /// A column of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Column {
-    /// Its name.
     pub name: &'static str,
-    /// What its cells are.
     pub kind: CellKind,
 }
 

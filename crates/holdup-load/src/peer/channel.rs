@@ -68,7 +68,6 @@ impl Channel {
         self.stream.local_addr().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |address| address.ip())
     }
 
-    /// Sends one message.
     pub(crate) fn send(&mut self, message: &impl Serialize) -> Result<(), End> {
         let payload = wire::to_plain_bytes(message);
         if payload.len() > MOST_MESSAGE_BYTES {

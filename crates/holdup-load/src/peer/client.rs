@@ -104,7 +104,6 @@ impl PeerClient {
         &self.hello
     }
 
-    /// Where it is.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

@@ -79,7 +79,6 @@ impl PeerHello {
 pub trait RemoteEnd: Default {
     /// From the client.
     type Order: Serialize + DeserializeOwned;
-    /// To it.
     type Answer: Serialize + DeserializeOwned;
     /// Carries out an order; `address` is the own one of the connection. Dropping the end ends all that it does.
     ///

@@ -93,7 +93,6 @@ impl TwoEnds {
         Ok(all.of.first().ok_or_else(missing)?.session)
     }
 
-    /// Runs a trial.
     pub(crate) fn run(&mut self, cluster: &Cluster, trial: &mut TrialContext<'_>) -> Result<TrialResult, Problem> {
         use holdup_host::postgres::PostgresControl as _;
         let size = Settings::from(trial.parameters)?.tables;

@@ -11,7 +11,6 @@ const LAST_BOUND: u32 = 1024;
 
 /// The waiter reads the lock.
 const READS: u8 = 0;
-/// It backs off.
 const BACKS_OFF: u8 = 1;
 
 pub(super) const ALGORITHM: Algorithm = Algorithm {

@@ -59,7 +59,6 @@ impl Parameter {
 /// A machine with the sources of its values.
 #[derive(Debug, Clone)]
 pub struct Described {
-    /// Its name.
     pub name: String,
     /// One line.
     pub summary: String,
@@ -69,7 +68,6 @@ pub struct Described {
     pub topology_source: String,
     /// The kernel's version, such as `6.18`.
     pub version: String,
-    /// The machine.
     pub machine: Machine,
     /// Every cost.
     pub parameters: Vec<Parameter>,

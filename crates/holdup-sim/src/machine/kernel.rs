@@ -11,7 +11,6 @@ use holdup_model::{KernelVersion, PreemptModel, Problem};
 /// The kernel.
 #[derive(Debug, Clone)]
 pub struct Kernel {
-    /// The preemption model.
     pub preempt: &'static Model,
     /// Ticks per second.
     pub hz: u32,
@@ -49,7 +48,6 @@ impl Arch {
     /// Each with its name (`uname -m`).
     const NAMES: [(Arch, &'static str); 2] = [(Arch::X86, "x86_64"), (Arch::Arm, "aarch64")];
 
-    /// Its name.
     pub fn name(self) -> &'static str {
         Self::NAMES[self as usize].1
     }
@@ -59,7 +57,6 @@ impl Arch {
         Self::NAMES.iter().find(|(_, known)| *known == name).map(|(arch, _)| *arch)
     }
 
-    /// All names.
     pub fn names() -> [&'static str; 2] {
         Self::NAMES.map(|(_, name)| name)
     }

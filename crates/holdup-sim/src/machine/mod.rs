@@ -126,7 +126,6 @@ pub struct Machine {
     pub topology: Topology,
     /// What things cost.
     pub costs: Costs,
-    /// Its kernel.
     pub kernel: Kernel,
 }
 

@@ -10,7 +10,6 @@ pub struct Topology {
     pub cores: u32,
     /// Last level caches of a node.
     pub llcs: u32,
-    /// Nodes.
     pub nodes: u32,
 }
 
@@ -30,7 +29,6 @@ pub enum Distance {
 }
 
 impl Topology {
-    /// All CPUs.
     pub fn cpus(&self) -> u32 {
         self.smt * self.cores * self.llcs * self.nodes
     }
@@ -60,7 +58,6 @@ impl Topology {
         Ok(Topology { llcs: llcs / nodes, nodes, ..self })
     }
 
-    /// CPUs of a node.
     pub fn cpus_of_node(&self) -> u32 {
         self.cpus_of_llc() * self.llcs
     }

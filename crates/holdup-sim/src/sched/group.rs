@@ -10,7 +10,6 @@ use super::fair::Fair;
 /// What is said of a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupSpec {
-    /// Its name.
     pub name: String,
     /// Its parent, which comes before it; `None` for the root.
     pub parent: Option<u32>,

@@ -14,7 +14,6 @@ use holdup_model::{Measurement, Parameters, Problem};
 
 /// What an arm says.
 #[derive(Debug, Clone, Copy)]
-#[expect(missing_docs, reason = "fields without a comment are what their names say")]
 pub struct Setup {
     pub workers: u32,
     pub algorithm: &'static str,
@@ -86,7 +85,6 @@ fn drops(setup: &Setup) -> Vec<Op> {
     vec![Op::Chance { of: u32::try_from(of).unwrap_or(u32::MAX), to: 0 }, Op::Forget(0)]
 }
 
-/// The workload.
 pub(super) struct LockContention;
 
 impl Workload for LockContention {

@@ -18,7 +18,6 @@ use holdup_catalogue::messenger::{self, Transport};
 use holdup_model::trial::NamedHistogram;
 use holdup_model::{Measurement, Parameters, Problem};
 
-/// The workload.
 pub(super) struct Messenger;
 
 /// Messages received, begun before their write.

@@ -8,7 +8,6 @@ use crate::world::Load;
 use holdup_catalogue::mixed::{self, own};
 use holdup_model::{Measurement, Parameters, Problem};
 
-/// The workload.
 pub(super) struct Mixed;
 
 /// The kinds that take part: the foreground first.

@@ -17,10 +17,8 @@ use holdup_model::trial::NamedHistogram;
 use holdup_model::{Measurement, Parameters, Problem, Value};
 use std::iter;
 
-/// The workload.
 pub(super) struct Pgbench;
 
-/// Transactions.
 const TRANSACTION: u8 = 0;
 /// The lock of the list of free buffers.
 const FREE_LIST: u32 = 0;

@@ -11,7 +11,6 @@ use holdup_catalogue::stream::{Network, Protocol};
 use holdup_model::trial::NamedHistogram;
 use holdup_model::{Measurement, Parameters, Problem};
 
-/// The workload.
 pub(super) struct Ping;
 
 /// What a message one way never has.

@@ -10,7 +10,6 @@ use holdup_model::trial::NamedHistogram;
 use holdup_model::{Histogram, Measurement, Parameters, Problem, Replay, ReplayStep, ReplayTask};
 use std::collections::BTreeMap;
 
-/// The workload.
 pub(super) struct ReplayWorkload;
 
 /// Names that are counted apart, those with the most CPU time; the others are together.

@@ -9,7 +9,6 @@ use holdup_catalogue::stream::{self, Protocol};
 use holdup_model::trial::NamedHistogram;
 use holdup_model::{Measurement, Parameters, Problem};
 
-/// The workload.
 pub(super) struct Stream;
 
 /// What an arm says.

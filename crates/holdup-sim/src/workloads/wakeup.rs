@@ -11,7 +11,6 @@ use holdup_model::trial::NamedHistogram;
 use holdup_model::{Histogram, Measurement, Parameters, Problem};
 use holdup_stats::tail::Tail;
 
-/// The workload.
 pub(super) struct Wakeup;
 
 /// Wake-ups; their lengths are how late they were.

@@ -50,7 +50,6 @@ struct First<T> {
     more: u32,
 }
 
-/// No task.
 const NO_TASK: u32 = u32::MAX;
 
 impl<T> First<T> {

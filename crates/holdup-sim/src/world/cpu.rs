@@ -162,7 +162,6 @@ impl World {
         }
     }
 
-    /// The interrupt is there.
     pub(crate) fn interrupt(&mut self, cpu: u32) {
         self.agenda.clear(cpu as usize * SLOTS + IPI);
         if self.cpus[cpu as usize].current == IDLE {

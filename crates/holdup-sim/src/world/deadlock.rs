@@ -22,14 +22,12 @@ pub enum Failure {
     Deadlock(Vec<Waits>),
     /// A task runs without end, and no time passes.
     NoTime {
-        /// The task.
         task: u32,
         /// Its place in the code.
         pc: u32,
     },
     /// A task names the channel of a task that has none.
     NoChannel {
-        /// The task.
         task: u32,
         /// Its place in the code.
         pc: u32,
@@ -46,9 +44,7 @@ pub enum Failure {
 /// A task that waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Waits {
-    /// The task.
     pub task: u32,
-    /// For what.
     pub on: WaitsFor,
 }
 

@@ -117,7 +117,6 @@ impl From<u32> for ChannelSpec {
 /// A task that exists in the beginning.
 #[derive(Debug, Clone, Copy)]
 pub struct TaskSpec {
-    /// Its program.
     pub program: u32,
     /// Its weight to the fair class; 1024 for nice 0 ([`crate::sched::weight::of_nice`]).
     pub weight: u64,
@@ -154,7 +153,6 @@ impl TaskSpec {
 /// A log on a device.
 #[derive(Debug, Clone, Copy)]
 pub struct LogSpec {
-    /// The device.
     pub device: u32,
     /// How long it takes to write what is there.
     pub write: Span,

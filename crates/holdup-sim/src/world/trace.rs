@@ -10,15 +10,12 @@ use crate::stats::SwitchOut;
 pub struct TraceEntry {
     /// When, ns.
     pub at_ns: u64,
-    /// On which CPU.
     pub cpu: u32,
-    /// What.
     pub event: Event,
 }
 
 /// What can happen. Tasks and locks are numbers of the load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the event says what its fields are")]
 pub enum Event {
     /// The CPU switched from one task to another; `None` for the idle task.
     Switch { from: Option<(u32, SwitchReason)>, to: Option<u32> },

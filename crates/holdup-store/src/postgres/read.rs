@@ -129,7 +129,6 @@ fn metric_rows(store: &mut PostgresStore) -> Result<BTreeMap<i32, Metric>, Probl
     Ok(rows.iter().map(|row| (row.get(0), metric(row))).collect())
 }
 
-/// The facts of runs.
 pub(super) fn facts(store: &mut PostgresStore, run_ids: &[String]) -> Result<Facts, Problem> {
     let rows = store.rows(
         "SELECT r.run_id, f.key, f.value FROM holdup.run r JOIN holdup.environment e USING (environment) \

@@ -51,7 +51,6 @@ pub struct Transaction {
     pub repeat: Repeat,
     /// At most that number of times per second and strand; only with a duration.
     pub rate_per_s: Option<u32>,
-    /// What it does.
     pub flowops: Vec<Flowop>,
     /// Where it stands, from 1; 0 when it stands in no file.
     pub line: u32,
@@ -60,9 +59,7 @@ pub struct Transaction {
 /// One thing that a strand does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Flowop {
-    /// Which.
     pub kind: FlowopKind,
-    /// How.
     pub options: Options,
     /// Where it stands, from 1; 0 when it stands in no file.
     pub line: u32,

@@ -46,7 +46,6 @@ pub struct Phase {
 /// A flowop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
-    /// What.
     pub action: Action,
     /// How often in one turn; may be 0.
     pub count: u64,
@@ -61,7 +60,6 @@ pub struct Step {
 pub enum Action {
     /// Makes a connection.
     Open {
-        /// Its slot.
         slot: u16,
         /// Whether it waits for one; it calls otherwise. uperf waits for 10 s (uperf 1.0.8: generic.c).
         accepts: bool,
@@ -69,17 +67,13 @@ pub enum Action {
         endpoint: u16,
     },
     /// Closes the current connection of a slot.
-    Close {
-        /// The slot.
-        slot: u16,
-    },
+    Close { slot: u16 },
     /// Sends from memory.
     Send(Transfer),
     /// Receives.
     Receive(Transfer),
     /// Sends from files.
     SendFiles {
-        /// The slot.
         slot: u16,
         /// The place in [`Program::files`].
         files: u16,

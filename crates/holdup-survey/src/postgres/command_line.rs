@@ -9,7 +9,6 @@ const WITH_ARGUMENT: &str = "BcCDdfhklNoprStvW-";
 /// What a command line says.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct CommandLine {
-    /// The program.
     pub(super) program: String,
     /// `-D`.
     pub(super) data_directory: Option<String>,

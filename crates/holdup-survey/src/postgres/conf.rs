@@ -23,9 +23,7 @@ const ENTRY: usize = 128;
 pub enum ConfLine {
     /// `name = value`, with the name in small letters and the value without quotes and escapes.
     Set {
-        /// The name.
         name: String,
-        /// The value.
         value: String,
         /// The number of the line, from 1.
         line: u32,

@@ -18,7 +18,6 @@ pub(super) struct Mapping {
 /// What smaps says about the server's main shared memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Shared {
-    /// The mapping.
     pub(super) mapping: Mapping,
     /// Whether it lies on huge pages of hugetlbfs.
     pub(super) is_huge: bool,

@@ -113,7 +113,6 @@ impl Session {
         format!("host={host} port={}", self.setting("port").unwrap_or("?"))
     }
 
-    /// The major version.
     pub(super) fn major_version(&self) -> u32 {
         self.version_num / 10_000
     }

@@ -117,7 +117,6 @@ fn tick() -> Result<Duration, Problem> {
 /// A measurement and its verdict.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Probe {
-    /// What was measured.
     pub measured: Measured,
     /// The models that fit.
     pub verdict: Verdict,

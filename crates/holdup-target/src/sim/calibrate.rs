@@ -19,7 +19,6 @@ const HZ: u32 = 250;
 const LONGEST: usize = 500;
 
 /// What is calibrated and where that goes.
-#[expect(missing_docs, reason = "fields without a comment are what their names say")]
 pub struct CalibrateRequest<'a> {
     pub host: &'a Host,
     /// The machine file.

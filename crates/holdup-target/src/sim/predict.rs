@@ -21,7 +21,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// All that a prediction needs.
-#[expect(missing_docs, reason = "fields without a comment are what their names say")]
 pub struct PredictRequest<'a> {
     pub host: &'a Host,
     /// The checked plan, with target `sim`.

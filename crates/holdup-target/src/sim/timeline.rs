@@ -8,7 +8,6 @@ use holdup_sim::stats::SwitchOut;
 use holdup_sim::world::{Load, World};
 use std::collections::BTreeMap;
 
-/// The collector.
 pub(super) const ID: &str = "timeline";
 
 /// How many entries a trial's record has room for: as many events as the ring of the real collector holds.

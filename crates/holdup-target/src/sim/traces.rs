@@ -18,7 +18,6 @@ const MOST_TIMES: u64 = 10;
 /// What short traces have beside that, ns.
 const LEAST_NS: u64 = 1_000_000_000;
 
-/// One file.
 struct TraceFile {
     replay: Arc<Replay>,
     format: String,

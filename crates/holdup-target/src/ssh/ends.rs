@@ -203,7 +203,6 @@ impl Client {
         }
     }
 
-    /// There is no answer.
     fn without(&mut self, no: &NoAnswer) -> Problem {
         if matches!(no, NoAnswer::Cancelled) {
             self.state = State::GivenUp;

@@ -215,7 +215,6 @@ fn needs_root(why: &str) -> bool {
     ["root", "Permission denied", "Operation not permitted"].iter().any(|word| why.contains(word))
 }
 
-/// Compares the clocks.
 fn compared(line: &mut dyn Line, cancel: &Cancel) -> Result<ClockOffset, NoAnswer> {
     let mut best: Option<ClockOffset> = None;
     for _ in 0..CLOCK_READINGS {

@@ -38,7 +38,6 @@ const MOST_EVENTS: usize = 30_000;
 /// The numbers of one task in a window.
 #[derive(Debug, Clone, Default)]
 pub struct TaskTally {
-    /// Its name.
     pub name: Name,
     /// Time on a CPU, ns.
     pub on_ns: u64,
@@ -68,7 +67,6 @@ pub struct TaskTally {
     pub preempted_waits: u64,
     /// Their time, ns.
     pub preempted_waits_ns: u64,
-    /// All of these waits.
     pub waits: SparseHistogram,
 }
 

@@ -43,7 +43,6 @@ const EXEC: u16 = 1 << 13;
 /// The length of the head of each record: type, flags, length.
 const HEAD: usize = 8;
 
-/// Reads a file.
 pub(crate) fn read(file: File<'_>, sink: Sink<'_>) -> Result<TraceHead, Problem> {
     let header = header::read(file)?;
     let mut reader = Reader {

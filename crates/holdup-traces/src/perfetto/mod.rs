@@ -54,7 +54,6 @@ pub(crate) fn is_it(head: &[u8]) -> bool {
     packets > 0 && (packets == 4 || at >= head.len())
 }
 
-/// Reads a trace.
 pub(crate) fn read(file: File<'_>, sink: Sink<'_>) -> Result<TraceHead, Problem> {
     let mut reader = Reader {
         head: TraceHead { format: "Perfetto".to_owned(), ..TraceHead::default() },

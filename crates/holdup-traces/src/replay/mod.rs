@@ -13,7 +13,6 @@ use task::{State, Task};
 
 /// The most steps that are kept, 16 bytes each; what comes later is left out.
 pub const MOST_STEPS: usize = 4_000_000;
-/// The most tasks.
 pub const MOST_TASKS: usize = 200_000;
 
 #[derive(Debug, Clone, Copy, Default)]

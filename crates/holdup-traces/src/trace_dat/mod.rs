@@ -31,7 +31,6 @@ struct Head {
     kernel: Option<String>,
 }
 
-/// Reads a file.
 pub(crate) fn read(file: File<'_>, sink: Sink<'_>) -> Result<TraceHead, Problem> {
     let mut cursor = Cursor::new(file, 0, u64::MAX);
     let start = header::start(&mut cursor)?;

@@ -16,7 +16,6 @@ use holdup_catalogue::external;
 use holdup_model::trial::NamedHistogram;
 use holdup_model::{Parameters, Problem};
 
-/// One tool.
 pub(crate) trait Tool: Sync {
     /// What is fixed about it.
     fn about(&self) -> &'static About;
@@ -39,9 +38,7 @@ pub(crate) trait Tool: Sync {
 pub(crate) struct About {
     /// The value of the parameter `tool`.
     pub(crate) tool: external::Tool,
-    /// The program.
     pub(crate) program: &'static str,
-    /// What installs it.
     pub(crate) install: &'static str,
     /// The arguments that make it say its version; `None` when it cannot.
     pub(crate) version: Option<&'static [&'static str]>,

@@ -15,7 +15,6 @@ use std::collections::BTreeMap;
 /// The reference tools of a workload.
 #[derive(Clone, Copy)]
 pub(crate) struct ReferenceTools {
-    /// Its metrics.
     pub(crate) metrics: &'static [Row],
     /// The parameters of a tool that mean what these parameters of the workload mean, without `tool`.
     pub(crate) translate: fn(tool: &str, own: &Parameters) -> Result<Parameters, Problem>,

@@ -19,7 +19,6 @@ pub const LARGEST_WHOLE: usize = 4096;
 /// One arm's parameters.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Setup {
-    /// Groups.
     pub groups: usize,
     /// Senders of each group.
     pub senders: usize,

@@ -65,7 +65,6 @@ impl Members {
         Ok(Members { foreground, backgrounds })
     }
 
-    /// All of them.
     pub(crate) fn all(&self) -> impl Iterator<Item = &'static str> + '_ {
         std::iter::once(self.foreground).chain(self.backgrounds.iter().copied())
     }

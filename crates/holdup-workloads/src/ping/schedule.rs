@@ -6,15 +6,11 @@ use std::sync::Arc;
 /// When the messages of a trial are due.
 pub(crate) enum Schedule {
     /// Each as soon as the one before is sent.
-    AtOnce {
-        /// The size of each.
-        size: usize,
-    },
+    AtOnce { size: usize },
     /// Messages per second, in bursts.
     Even(Even),
     /// As recorded, over and over.
     Recorded {
-        /// What was recorded.
         recorded: Arc<Recorded>,
         /// When the current round began, CLOCK_MONOTONIC.
         round_ns: u64,
@@ -57,7 +53,6 @@ impl Schedule {
         Schedule::Even(Even { size, burst: burst.max(1), rate, turn_ns, turn_rest, due_ns: 0, due_rest: 0, gone: 0 })
     }
 
-    /// As recorded.
     pub(crate) fn of_recorded(recorded: Arc<Recorded>) -> Self {
         Schedule::Recorded { recorded, round_ns: 0, next: 0 }
     }

@@ -8,7 +8,6 @@ use holdup_model::{Availability, ClosedLoop, Meta, Metric, Parameter, Parameters
 use holdup_postgres::RunAs;
 use holdup_postgres::pgbench::session::{PgbenchSession, binaries};
 
-/// The workload.
 pub struct Pgbench;
 
 const META: Meta = Meta {

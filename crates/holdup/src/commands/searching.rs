@@ -148,7 +148,6 @@ pub(super) fn print_json<L: Line>(schema: &str, begin: &L::Begin, entries: &[L])
     Ok(0)
 }
 
-/// Writes a page.
 pub(super) fn write_page(file: &Path, page: &str) -> anyhow::Result<u8> {
     holdup_files::write_output(file, page.as_bytes())
         .map_err(|e| Problem::usage(format!("page {}", file.display()), e.to_string()))?;

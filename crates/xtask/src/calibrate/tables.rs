@@ -31,9 +31,7 @@ pub enum Promise {
     Free,
 }
 
-/// One cell.
 pub struct Cell {
-    /// Column.
     pub column: String,
     /// Gives the number.
     pub run: Box<dyn Fn() -> f64>,
@@ -41,7 +39,6 @@ pub struct Cell {
     pub promise: Promise,
 }
 
-/// One row.
 pub struct Row {
     /// Its first column.
     pub label: String,
@@ -49,7 +46,6 @@ pub struct Row {
     pub cells: Vec<Cell>,
 }
 
-/// One table.
 pub struct Table {
     /// For progress and seeds.
     pub id: &'static str,

@@ -38,7 +38,6 @@ pub const SHAPES: [(Shape, &str); 6] = [
 pub struct World {
     /// The noise of a single result.
     pub shape: Shape,
-    /// Sessions.
     pub sessions: u32,
     /// Blocks in each session.
     pub blocks: u32,

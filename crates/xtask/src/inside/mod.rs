@@ -22,9 +22,7 @@ const PROGRAM: &str = "holdup";
 /// Something that is in the release.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Component {
-    /// Its name.
     pub name: String,
-    /// Its version.
     pub version: String,
     /// An SPDX expression.
     pub licence: String,

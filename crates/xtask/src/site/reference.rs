@@ -24,7 +24,6 @@ const CATALOGUES: [(&str, &str); 13] = [
 
 /// A page that is made.
 pub struct Made {
-    /// Its title.
     pub title: String,
     /// Where it stands among the pages.
     pub path: String,

@@ -116,7 +116,6 @@ fn processes(host: &Host, subjects: &[Subject], meter: &mut Meter) -> Result<Vec
     Ok(members.iter().map(|(_, stat)| stat.pid).collect())
 }
 
-/// Where these processes are.
 fn namespaces(context: &CollectContext, processes: &[u32]) -> Result<Vec<TasksNamespace>, String> {
     let found = context.host.network_namespaces(processes);
     if found.is_empty() { Err("no task under test shows its network namespace".to_owned()) } else { Ok(found) }

@@ -108,7 +108,6 @@ impl<'a> Worker<'a> {
         self.ahead = None;
     }
 
-    /// What is followed.
     pub(super) fn followed(&self) -> Result<&Followed, Problem> {
         self.followed.as_ref().ok_or_else(|| Problem::internal("the search", "it follows nothing yet"))
     }

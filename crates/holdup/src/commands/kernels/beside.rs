@@ -9,7 +9,6 @@ use std::fmt::Write as _;
 /// The word for all folders in which kernels were built.
 const BUILD_FOLDERS: &str = "build-folders";
 
-/// What is there.
 pub(super) struct Beside {
     postgres: Vec<PostgresEntry>,
     folders: Vec<Folder>,
