@@ -3,9 +3,9 @@
 //! It stands in for files only: knobs, journal and facts that run over it are the real ones.
 
 use crate::Host;
-use crate::fs::HostFs;
+use crate::fs::{CAPTURED_LOG, HostFs, error_of_words};
 use crate::system::Scheduling;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -43,6 +43,10 @@ pub type OnWrite = dyn Fn(&[u8]) -> io::Result<Vec<u8>> + Send;
 struct Tree {
     files: BTreeMap<String, Vec<u8>>,
     links: BTreeMap<String, String>,
+    /// Folders that may be empty.
+    folders: BTreeSet<String>,
+    /// Files that are there and cannot be read, with the system's words.
+    unreadable: BTreeMap<String, String>,
     refused: BTreeMap<(String, String), i32>,
     hooks: BTreeMap<String, Box<OnWrite>>,
     tasks: BTreeMap<u32, Scheduling>,
@@ -53,6 +57,7 @@ struct Tree {
     /// What the process holds open, and what is read of it meanwhile.
     held: BTreeMap<String, Vec<u8>>,
     kernel_log: Option<Vec<u8>>,
+    has_log_file: bool,
     fault: Option<Fault>,
     log: Vec<Operation>,
 }
@@ -88,9 +93,24 @@ impl MemoryFs {
         self.lock().files.insert(path.to_owned(), content.as_ref().to_vec());
     }
 
-    /// Puts a symbolic link there, past faults and log. It is not followed; only its target can be read.
+    /// Puts a symbolic link there, past faults and log. Paths that are read lead through it, paths that are written do not.
     pub fn put_link(&self, path: &str, target: &str) {
         self.lock().links.insert(path.to_owned(), target.to_owned());
+    }
+
+    /// Puts a folder there, past faults and log.
+    pub fn put_folder(&self, path: &str) {
+        self.lock().folders.insert(path.to_owned());
+    }
+
+    /// Puts a file there that cannot be read, with the reason in the system's words, past faults and log.
+    pub fn put_unreadable(&self, path: &str, words: &str) {
+        self.lock().unreadable.insert(path.to_owned(), words.to_owned());
+    }
+
+    /// Has the kernel's log where a captured tree has it.
+    pub(crate) fn have_kernel_log_in_a_file(&self) {
+        self.lock().has_log_file = true;
     }
 
     /// What a file holds, past faults and log.
@@ -104,6 +124,8 @@ impl MemoryFs {
         let mut tree = self.lock();
         tree.files.retain(|name, _| name != path && !name.starts_with(&below));
         tree.links.retain(|name, _| name != path && !name.starts_with(&below));
+        tree.folders.retain(|name| name != path && !name.starts_with(&below));
+        tree.unreadable.retain(|name, _| name != path && !name.starts_with(&below));
     }
 
     /// Makes one operation (`read`, `write` …) on a path fail with this errno for ever.
@@ -232,6 +254,38 @@ impl MemoryFs {
     }
 }
 
+/// The kernel's own limit (include/linux/namei.h, MAXSYMLINKS).
+const MOST_LINKS: u32 = 40;
+
+fn not_found() -> io::Error {
+    io::Error::from_raw_os_error(libc::ENOENT)
+}
+
+/// Where a path leads by the links of a file system in memory. It does not leave the root; the path itself where the
+/// links have no end.
+pub(crate) fn resolve<'a>(path: &str, target_of: impl Fn(&str) -> Option<&'a str>) -> String {
+    let mut to_go: Vec<String> = path.split('/').rev().map(str::to_owned).collect();
+    let mut at = String::new();
+    let mut links = 0;
+    while let Some(part) = to_go.pop() {
+        let length = at.len();
+        match part.as_str() {
+            "" | "." => continue,
+            ".." => at.truncate(at.rfind('/').unwrap_or(0)),
+            name => at.extend(["/", name]),
+        }
+        if let Some(target) = target_of(&at) {
+            links += 1;
+            if links > MOST_LINKS {
+                return path.to_owned();
+            }
+            at.truncate(if target.starts_with('/') { 0 } else { length });
+            to_go.extend(target.split('/').rev().map(str::to_owned));
+        }
+    }
+    at
+}
+
 impl Tree {
     fn step(&mut self, name: &str, about: &str) -> (bool, io::Result<()>) {
         let number = self.log.len() as u64 + 1;
@@ -248,12 +302,31 @@ impl Tree {
     }
 
     fn file(&self, path: &str) -> io::Result<&Vec<u8>> {
-        self.files.get(path).ok_or_else(|| io::Error::from_raw_os_error(libc::ENOENT))
+        self.files.get(&self.resolved(path)).ok_or_else(|| self.missing(path))
+    }
+
+    /// Why a path that is not there cannot be read.
+    fn missing(&self, path: &str) -> io::Error {
+        self.unreadable.get(path).map_or_else(not_found, |words| error_of_words(words))
+    }
+
+    fn resolved(&self, path: &str) -> String {
+        resolve(path, |link| self.links.get(link).map(String::as_str))
+    }
+
+    /// The names of all that is below a folder, as paths from there.
+    fn below<'a>(&'a self, folder: &'a str) -> impl Iterator<Item = &'a str> {
+        fn from<'a>(names: impl Iterator<Item = &'a String>, folder: &'a str) -> impl Iterator<Item = &'a str> {
+            names.map_while(move |name| name.strip_prefix(folder))
+        }
+        let first = || folder.to_owned()..;
+        let files = from(self.files.range(first()).map(|(name, _)| name), folder);
+        let links = from(self.links.range(first()).map(|(name, _)| name), folder);
+        files.chain(links).chain(from(self.folders.range(first()), folder))
     }
 
     fn is_folder(&self, path: &str) -> bool {
-        let below = format!("{}/", path.trim_end_matches('/'));
-        self.files.range(below.clone()..).next().is_some_and(|(name, _)| name.starts_with(&below))
+        self.folders.contains(path) || self.below(&format!("{}/", path.trim_end_matches('/'))).next().is_some()
     }
 }
 
@@ -279,11 +352,12 @@ impl HostFs for MemoryFs {
 
     fn list(&self, path: &Path) -> io::Result<Vec<String>> {
         self.run("list", path, |tree, path| {
-            if !tree.is_folder(path) {
-                return Err(io::Error::from_raw_os_error(libc::ENOENT));
+            let path = tree.resolved(path);
+            if !tree.is_folder(&path) {
+                return Err(not_found());
             }
             let below = format!("{}/", path.trim_end_matches('/'));
-            let rest = tree.files.keys().filter_map(|name| name.strip_prefix(&below));
+            let rest = tree.below(&below);
             let mut names: Vec<String> =
                 rest.map(|rest| rest.split('/').next().unwrap_or_default().to_owned()).collect();
             names.sort_unstable();
@@ -294,12 +368,17 @@ impl HostFs for MemoryFs {
 
     fn read_link(&self, path: &Path) -> io::Result<PathBuf> {
         self.run("read_link", path, |tree, path| {
-            tree.links.get(path).map(PathBuf::from).ok_or_else(|| io::Error::from_raw_os_error(libc::ENOENT))
+            let (folder, name) = path.rsplit_once('/').unwrap_or_default();
+            let path = format!("{}/{name}", tree.resolved(folder));
+            tree.links.get(&path).map(PathBuf::from).ok_or_else(not_found)
         })
     }
 
     fn exists(&self, path: &Path) -> bool {
-        let asked = self.run("exists", path, |tree, path| Ok(tree.files.contains_key(path) || tree.is_folder(path)));
+        let asked = self.run("exists", path, |tree, path| {
+            let resolved = tree.resolved(path);
+            Ok(tree.files.contains_key(&resolved) || tree.is_folder(&resolved) || tree.unreadable.contains_key(path))
+        });
         asked.unwrap_or(false)
     }
 
@@ -409,6 +488,9 @@ impl HostFs for MemoryFs {
 
     fn kernel_log(&self) -> io::Result<Vec<u8>> {
         self.run("kernel_log", Path::new("the kernel's log"), |tree, _| {
+            if tree.has_log_file {
+                return tree.file(CAPTURED_LOG).cloned();
+            }
             tree.kernel_log.clone().ok_or_else(|| io::Error::from_raw_os_error(libc::EPERM))
         })
     }

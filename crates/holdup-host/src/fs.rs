@@ -90,6 +90,11 @@ pub trait HostFs: Send + Sync {
         Ok(())
     }
 
+    /// Writes what was kept.
+    fn write_capture(&self) -> io::Result<()> {
+        Ok(())
+    }
+
     /// At most the first `longest` bytes of a file: some files of /proc grow with the number of CPUs.
     fn read_head(&self, path: &Path, longest: usize) -> io::Result<Vec<u8>> {
         let mut bytes = self.read(path)?;
@@ -197,14 +202,9 @@ impl RealFs {
             let text = open.and_then(|file| read_most(file, LONGEST_IN_TREE)).unwrap_or_default();
             let text = String::from_utf8_lossy(&text);
             let lines = text.lines().filter_map(|line| line.split_once('\t'));
-            lines.map(|(path, reason)| (PathBuf::from(path), reason.to_ascii_lowercase())).collect()
+            lines.map(|(path, reason)| (PathBuf::from(path), reason.to_owned())).collect()
         });
-        match listed.get(path).map(String::as_str) {
-            None => error,
-            Some("operation not permitted") => io::Error::from_raw_os_error(libc::EPERM),
-            Some("permission denied") => io::Error::from_raw_os_error(libc::EACCES),
-            Some(words) => io::Error::other(words.to_owned()),
-        }
+        listed.get(path).map_or(error, |words| error_of_words(words))
     }
 
     /// A captured tree is foreign: its links are followed below its root only, absolute ones too. So is what a process
@@ -329,6 +329,15 @@ fn identity_of(file: &File) -> io::Result<FileIdentity> {
     })
 }
 
+/// The error that a captured tree has in the system's words.
+pub(crate) fn error_of_words(words: &str) -> io::Error {
+    match words.to_ascii_lowercase().as_str() {
+        "operation not permitted" => io::Error::from_raw_os_error(libc::EPERM),
+        "permission denied" => io::Error::from_raw_os_error(libc::EACCES),
+        words => io::Error::other(words.to_owned()),
+    }
+}
+
 /// Where a captured tree keeps the kernel's log.
 pub(crate) const CAPTURED_LOG: &str = "/kernel-log";
 
@@ -347,7 +356,7 @@ const LONGEST_FILE: usize = 64 << 20;
 
 /// In a captured tree any file may be as long as its maker wants; the longest that is read without another bound is the
 /// kernel's log.
-const LONGEST_IN_TREE: usize = 4 << 20;
+pub(crate) const LONGEST_IN_TREE: usize = 4 << 20;
 
 /// Entries of a folder of a captured tree: /proc of a host with many processes.
 const MOST_IN_TREE: usize = 100_000;

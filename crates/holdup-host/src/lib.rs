@@ -36,6 +36,7 @@ pub mod state;
 mod system;
 pub mod text;
 mod topology;
+mod tree;
 mod within;
 
 pub use error::HostError;
@@ -44,7 +45,9 @@ pub use fs::{FileIdentity, HostFs, RealFs};
 pub use machine::{cpu_list, cpu_ranges, machine, meminfo, online_cpus};
 pub use system::Scheduling;
 pub use topology::{CpuTopology, cpu_topologies};
+pub use tree::{TreeEntry, TreeFile};
 
+use holdup_model::Problem;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -77,15 +80,31 @@ impl Host {
         Host { fs: Arc::new(RealFs::new(root.as_ref())) }
     }
 
-    /// The running system, of which every file that is read is copied below `into`, a folder that is made: a tree for
-    /// [`Host::at`]. Nothing can be written through it.
+    /// A captured tree: a folder, or a file with one ([`TreeFile`]).
     ///
     /// # Errors
-    /// When the folder exists or cannot be made.
+    /// When the file cannot be read or is no tree.
+    pub fn captured(tree: &Path) -> Result<Self, Problem> {
+        if tree.is_dir() { Ok(Self::at(tree)) } else { Ok(TreeFile::read(tree)?.file_system().host()) }
+    }
+
+    /// The running system, of which every file that is read is kept for `into`, a file that is made: a tree for
+    /// [`Host::captured`]. Nothing can be written through it.
+    ///
+    /// # Errors
+    /// When the file exists or cannot be made.
     pub fn capturing(into: &Path) -> Result<Self, HostError> {
         let fs =
             capture::CapturingFs::new(into).map_err(|e| HostError::new("make", &into.display().to_string(), &e))?;
         Ok(Host { fs: Arc::new(fs) })
+    }
+
+    /// Writes the file of [`Host::capturing`]; on another host it does nothing.
+    ///
+    /// # Errors
+    /// When the file cannot be written, or is too long for [`Host::captured`].
+    pub fn write_capture(&self) -> Result<(), HostError> {
+        self.fs.write_capture().map_err(|e| HostError::new("write", "the capture", &e))
     }
 
     /// A host over any file system, for tests that make it fail.

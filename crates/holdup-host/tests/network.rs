@@ -394,7 +394,7 @@ fn without_the_right_the_error_says_what_it_takes() {
 }
 
 fn a_captured_tree_has_no_network() {
-    let host = Host::at("tests/trees/debian-7.0-amd64-preempt-none");
+    let host = Host::captured("tests/trees/debian-7.0-amd64-preempt-none.tree".as_ref()).unwrap();
     for topology in Topology::ALL {
         let refused = Network::make(topology, Options::default(), &host).unwrap_err();
         assert!(refused.why.contains("captured tree"), "{refused}");

@@ -1,8 +1,9 @@
 //! Plans that are good and plans that are not, each with what must come of it.
-use crate::common;
+use crate::common::{self, Case};
 use holdup_model::plan::StopRule;
 use holdup_model::{Plan, Replica, Schedule};
-use holdup_plan::{Overhead, Overrides, estimate_ns, notes, schedule};
+use holdup_plan::{Overhead, Overrides, PlanErrors, estimate_ns, notes, schedule};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// A plan with its arms and the order of its trials, as a person would check it.
@@ -16,7 +17,7 @@ fn render(plan: &Plan, schedule: &Schedule) -> String {
             Some(Replica::Same) => "same",
             Some(Replica::Unobserved) => "unobserved",
         };
-        let levels = |levels: &std::collections::BTreeMap<String, holdup_model::Level>| {
+        let levels = |levels: &BTreeMap<String, holdup_model::Level>| {
             levels.iter().map(|(k, l)| format!("{k}={:?}", l.value)).collect::<Vec<_>>().join(" ")
         };
         writeln!(out, "{:>3} | {} | {} | {} | {replica}", arm.id, arm.label, levels(&arm.axes), levels(&arm.factors))
@@ -50,35 +51,34 @@ fn valid_plans_come_to_what_they_say() {
     }
 }
 
-/// With REGENERATE=1 the expected messages are written anew; look at the difference before committing it.
+/// The cases of the table, and what each comes to.
+fn invalid() -> (Vec<Case>, impl Fn(&Case) -> PlanErrors) {
+    let files: BTreeMap<String, String> =
+        common::table("invalid.cases").into_iter().map(|case| (case.name, case.text)).collect();
+    let errors = move |case: &Case| {
+        let read = |path: &str| files.get(path).cloned().ok_or_else(|| "no such file".to_owned());
+        match common::check_including(&case.name, &case.text, &Overrides::default(), &read) {
+            Err(errors) => errors,
+            Ok(_) => panic!("{} was taken for a good plan", case.name),
+        }
+    };
+    (common::table("invalid.cases"), errors)
+}
+
 #[test]
 fn errors_of_invalid_plans_are_reported() {
-    let plans = common::plans("invalid");
-    assert!(plans.len() >= 40, "the corpus is there");
-    let mut wrong = Vec::new();
-    for (file, text) in plans {
-        let got = match common::check_with("invalid", &file, &text, &Overrides::default()) {
-            Err(errors) => format!("{errors}\n"),
-            Ok(_) => panic!("{file} was taken for a good plan"),
-        };
-        let path = common::corpus("invalid").join(file.replace(".toml", ".expected"));
-        if std::env::var_os("REGENERATE").is_some() {
-            std::fs::write(&path, &got).unwrap();
-        }
-        let expected = std::fs::read_to_string(&path).unwrap_or_default();
-        if got != expected {
-            wrong.push(format!("--- {file}: expected\n{expected}--- got\n{got}"));
-        }
-    }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let (cases, errors) = invalid();
+    assert!(cases.len() >= 140, "the corpus is there");
+    common::compare("invalid.cases", &cases, |case| format!("{}\n", errors(case)));
 }
 
 /// A message that says nothing of what to do is half a message.
 #[test]
 fn messages_keep_the_form_of_messages() {
-    for (file, text) in common::plans("invalid") {
-        let errors = common::check_with("invalid", &file, &text, &Overrides::default()).unwrap_err();
-        for error in &errors.errors {
+    let (cases, errors) = invalid();
+    for case in cases.iter().filter(|case| case.expected.is_some()) {
+        for error in &errors(case).errors {
+            let file = &case.name;
             assert!(error.line > 0 && error.column > 0, "{file}: {error}");
             for part in [Some(&error.what), Some(&error.why), error.hint.as_ref()].into_iter().flatten() {
                 assert!(!part.ends_with('.') && !part.contains('\n') && !part.is_empty(), "{file}: {error}");

@@ -70,18 +70,6 @@ fn why<T>(known: &Reading<T>) -> &str {
     known.why_unknown.as_deref().expect("it is not known")
 }
 
-/// Every file beneath a folder with its mode, links and folders too.
-fn beneath(folder: &Path, found: &mut Vec<(PathBuf, u32)>) {
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        let metadata = fs::symlink_metadata(&path).unwrap();
-        found.push((path.clone(), metadata.permissions().mode()));
-        if metadata.is_dir() {
-            beneath(&path, found);
-        }
-    }
-}
-
 fn a_server_of_another_user_is_understood() {
     let fake = Fake::begin();
     fake.configure("max_connections = 77\ninclude 'more.conf'\n");
@@ -109,32 +97,22 @@ fn what_its_user_may_not_read_is_not_read_nor_captured() {
         let server = fake.look(&host);
         assert!(why(&server.shared_buffers_bytes).contains("permission denied"), "{server:#?}");
         assert_eq!(server.max_connections.value(), Some(77), "what the user alone may read is read");
-        let mut found = vec![(tree.clone(), fs::metadata(&tree).unwrap().permissions().mode())];
-        beneath(&tree, &mut found);
-        for (path, mode) in &found {
-            match mode & 0o170_000 {
-                0o040_000 => assert_eq!(mode & 0o7777, 0o700, "{}", path.display()),
-                0o120_000 => {}
-                _ => {
-                    assert_eq!(mode & 0o7777, 0o600, "{}", path.display());
-                    let text = fs::read(path).unwrap();
-                    assert!(!String::from_utf8_lossy(&text).contains(SECRET), "{}", path.display());
-                }
-            }
-        }
-        let copy = tree.join(fake.data.strip_prefix("/").unwrap()).join("mine.conf");
-        assert_eq!(fs::read_to_string(copy).unwrap(), "max_connections = 77\n");
-        let unreadable = fs::read_to_string(tree.join("unreadable")).unwrap();
-        assert!(unreadable.to_ascii_lowercase().contains("permission denied"), "{unreadable}");
+        host.write_capture().unwrap();
+        assert_eq!(fs::symlink_metadata(&tree).unwrap().permissions().mode(), 0o100_600);
+        let text = fs::read_to_string(&tree).unwrap();
+        assert!(!text.contains(SECRET), "{text}");
+        let data = fake.data.strip_prefix("/").unwrap().display();
+        assert!(text.contains(&format!("-- {data}/mine.conf --\nmax_connections = 77\n")), "{text}");
+        assert!(text.to_ascii_lowercase().contains(" ! permission denied --\n"), "{text}");
         // What is judged from the copies is what was judged here.
-        let again = fake.look(&Host::at(&tree));
+        let again = fake.look(&Host::captured(&tree).unwrap());
         assert_eq!(again.shared_buffers_bytes, server.shared_buffers_bytes);
         assert_eq!(again.max_connections, server.max_connections);
         assert_eq!(again.major_version, server.major_version);
     }
 }
 
-fn a_capture_writes_in_its_own_folder_alone() {
+fn a_capture_writes_its_own_file_alone() {
     let fake = Fake::begin();
     // Captured as a link before: a copy below it would lie in the user's folder, or where links in that lead.
     let pid = fake.process.id();
@@ -144,6 +122,7 @@ fn a_capture_writes_in_its_own_folder_alone() {
     fs::File::options().write(true).open(&mine).unwrap().set_modified(std::time::UNIX_EPOCH).unwrap();
     let host = Host::capturing(&fake.top.path().join("tree")).unwrap();
     fake.look(&host);
+    host.write_capture().unwrap();
     assert_eq!(
         fs::metadata(&mine).unwrap().modified().unwrap(),
         std::time::UNIX_EPOCH,
@@ -243,7 +222,7 @@ fn the_folder_of_a_server_that_does_not_run_is_read_as_its_owner() {
 holdup_testkit::tests!(
     a_server_of_another_user_is_understood,
     what_its_user_may_not_read_is_not_read_nor_captured,
-    a_capture_writes_in_its_own_folder_alone,
+    a_capture_writes_its_own_file_alone,
     a_program_of_root_is_no_server,
     nothing_but_regular_files_of_bounded_size_is_read,
     more_than_is_read_of_a_server_is_not_known,

@@ -1,5 +1,6 @@
 //! `holdup check --root` over captured systems: the model that each was in, and what the cases come to.
 
+use holdup_host::Host;
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -7,9 +8,10 @@ use std::process::Command;
 
 fn trees() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../holdup-host/tests/trees");
-    let mut trees: Vec<PathBuf> =
-        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()).collect();
-    trees.sort();
+    let mut trees: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    trees.retain(|path| path.extension().is_some_and(|extension| extension == "tree"));
+    // By name, for `-` stands before the dot of the extension.
+    trees.sort_by_key(|tree| name(tree));
     trees
 }
 
@@ -22,12 +24,12 @@ fn check(tree: &Path) -> (i32, Value) {
 }
 
 fn name(tree: &Path) -> String {
-    tree.file_name().unwrap().to_string_lossy().into_owned()
+    tree.file_stem().unwrap().to_string_lossy().into_owned()
 }
 
 /// What `about.toml` says was the model on that very boot.
 fn captured_model(tree: &Path) -> Option<String> {
-    let about = std::fs::read_to_string(tree.join("about.toml")).ok()?;
+    let about = Host::captured(tree).unwrap().read_text("/about.toml").ok()?;
     about.lines().find_map(|line| line.strip_prefix("preempt = \"")?.strip_suffix('"').map(str::to_owned))
 }
 
@@ -103,7 +105,7 @@ fn defaults_are_those_of_real_kernels() {
 /// A capture of this host has the same findings as the host itself.
 fn a_captured_host_is_judged_as_the_host_was() {
     let folder = tempfile::tempdir().unwrap();
-    let tree = folder.path().join("tree");
+    let tree = folder.path().join("this.tree");
     let live = Command::new(env!("CARGO_BIN_EXE_holdup")).args(["check", "--json", "--capture"]).arg(&tree).output();
     let live: Value = serde_json::from_slice(&live.unwrap().stdout).unwrap();
     let (_, captured) = check(&tree);
@@ -121,7 +123,7 @@ fn a_captured_host_is_judged_as_the_host_was() {
     // A second capture does not go over the first.
     let again = Command::new(env!("CARGO_BIN_EXE_holdup")).args(["check", "--capture"]).arg(&tree).output().unwrap();
     assert_eq!(again.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&again.stderr).contains("hint: name a folder that does not exist"), "{again:?}");
+    assert!(String::from_utf8_lossy(&again.stderr).contains("hint: name a file that does not exist"), "{again:?}");
 }
 
 holdup_testkit::tests!(

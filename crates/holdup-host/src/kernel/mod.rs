@@ -140,7 +140,7 @@ fn architecture(host: &Host, release: &Reading<String>, config: Option<&KernelCo
     match words.iter().find(|(word, _)| parts().any(|part| part == *word)) {
         Some((_, word)) => Reading::found((*word).to_owned(), release.source.clone()),
         None => Reading::unknown(ARCH, "the tree does not name the architecture")
-            .but("capture it with `holdup check --capture DIR`, or write the word of `uname -m` into this file"),
+            .but("capture it with `holdup check --capture FILE`, or write the word of `uname -m` into this file"),
     }
 }
 

@@ -321,9 +321,9 @@ mod tests {
     fn guest_small_has_the_scheduler_that_debian_ships() {
         let fragment = Fragment::parse(DEFAULT_CONFIG, GUEST_SMALL).unwrap().text();
         let ours = config::values(&fragment);
-        let debian =
-            include_str!("../../../holdup-host/tests/trees/debian-7.2-amd64/usr/lib/modules/7.2.12+deb13-amd64/config");
-        let debian = config::values(debian);
+        let debian = include_str!("../../../holdup-host/tests/trees/debian-7.2-amd64.tree");
+        let (_, debian) = debian.split_once("-- usr/lib/modules/7.2.12+deb13-amd64/config --\n").unwrap();
+        let debian = config::values(debian.split("\n-- ").next().unwrap());
         let is_ours_to_choose = |name: &str| {
             // Guests read their configuration by this option, which Debian does not set.
             name.starts_with("IKCONFIG")

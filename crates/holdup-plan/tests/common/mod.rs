@@ -159,13 +159,23 @@ pub(crate) fn plans(folder: &str) -> Vec<(String, String)> {
 }
 
 pub(crate) fn check_with(folder: &str, file: &str, text: &str, overrides: &Overrides) -> Result<Plan, PlanErrors> {
-    let vocabulary = vocabulary();
     let read = |path: &str| std::fs::read_to_string(corpus(folder).join(path)).map_err(|_| "no such file".to_owned());
+    check_including(file, text, overrides, &read)
+}
+
+/// Checks a plan whose includes come from a function.
+pub(crate) fn check_including(
+    file: &str,
+    text: &str,
+    overrides: &Overrides,
+    read: &dyn Fn(&str) -> Result<String, String>,
+) -> Result<Plan, PlanErrors> {
+    let vocabulary = vocabulary();
     let inputs = Inputs {
         machine: MACHINE,
         vocabulary: &vocabulary,
         environment: &environment,
-        read_include: &read,
+        read_include: read,
         machine_of: &|_| Ok(None),
         overrides,
     };
@@ -200,4 +210,51 @@ pub(crate) fn from_command_line(
 
 pub(crate) fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
     pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
+}
+
+/// One case of a table: `=== name`, the text of a file, and below a line `---` the errors in it. A case without errors is
+/// there to be included.
+pub(crate) struct Case {
+    pub(crate) name: String,
+    pub(crate) text: String,
+    pub(crate) expected: Option<String>,
+}
+
+/// The cases of a table.
+pub(crate) fn table(name: &str) -> Vec<Case> {
+    let text = std::fs::read_to_string(corpus(name)).unwrap();
+    let case = |case: &str| {
+        let (name, rest) = case.split_once('\n').unwrap();
+        let (text, expected) = match format!("\n{rest}").split_once("\n---\n") {
+            Some((text, expected)) => (format!("{text}\n"), Some(expected.to_owned())),
+            None => (format!("\n{rest}"), None),
+        };
+        Case { name: name.to_owned(), text: text[1..].to_owned(), expected }
+    };
+    format!("\n{text}")
+        .split("\n=== ")
+        .skip(1)
+        .map(|text| case(&format!("{}\n", text.trim_end_matches('\n'))))
+        .collect()
+}
+
+/// Compares a table with what each case now comes to. With REGENERATE=1 it is written anew: look at the difference before
+/// you commit it.
+pub(crate) fn compare(name: &str, cases: &[Case], check: impl Fn(&Case) -> String) {
+    let mut wrong = Vec::new();
+    let mut table = String::new();
+    for case in cases {
+        let got = case.expected.is_some().then(|| check(case));
+        if got != case.expected {
+            let text = |errors: &Option<String>| errors.clone().unwrap_or_default();
+            wrong.push(format!("--- {}: expected\n{}--- got\n{}", case.name, text(&case.expected), text(&got)));
+        }
+        table.push_str(&format!("=== {}\n{}", case.name, case.text));
+        table.extend(got.map(|got| format!("---\n{got}")));
+    }
+    if std::env::var_os("REGENERATE").is_some() {
+        std::fs::write(corpus(name), table).unwrap();
+        return;
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

@@ -39,11 +39,11 @@ pub(crate) struct Args {
     /// Print all that was read, with its source
     #[arg(long)]
     details: bool,
-    /// Copy all files read to this new folder, for --root
-    #[arg(long, value_name = "DIR", conflicts_with = "root")]
+    /// Copy all files read to this new file, for --root
+    #[arg(long, value_name = "FILE", conflicts_with = "root")]
     capture: Option<PathBuf>,
     /// Check a captured tree instead of this host
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "FILE")]
     root: Option<PathBuf>,
     /// Print one JSON document
     #[arg(long)]
@@ -61,16 +61,16 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     }
     let root = args.root.as_ref();
     let host = match root {
-        Some(root) if !root.is_dir() => {
-            return Err(Problem::usage(format!("--root {}", root.display()), "there is no such folder")
-                .hint("give the folder that holds proc, sys and etc of the captured host")
+        Some(root) if !root.exists() => {
+            return Err(Problem::usage(format!("--root {}", root.display()), "there is no such file")
+                .hint("give the file of check --capture, or a folder with proc, sys and etc of a host")
                 .into());
         }
-        Some(root) => Host::at(root),
+        Some(root) => Host::captured(root)?,
         None => match &args.capture {
-            Some(folder) => Host::capturing(folder).map_err(|e| {
-                Problem::usage(e.to_string(), "the folder of a capture must be new")
-                    .hint("name a folder that does not exist")
+            Some(file) => Host::capturing(file).map_err(|e| {
+                Problem::usage(e.to_string(), "the file of a capture must be new")
+                    .hint("name a file that does not exist")
             })?,
             None => Host::real(),
         },
@@ -90,9 +90,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
         holdup_report::check_terminal(&checked, &output::terminal(args.details))
     };
     output::data(&text)?;
-    if let Some(folder) = &args.capture {
-        let folder = folder.display();
-        output::say(&format!("captured to {folder}: remove secrets (postgresql.conf) before you share it"));
+    if let Some(file) = &args.capture {
+        host.write_capture().map_err(Problem::from)?;
+        let file = file.display();
+        output::say(&format!("captured to {file}: remove secrets (postgresql.conf) before you share it"));
     }
     Ok(match overall {
         Exposure::NotExposed => 0,
