@@ -51,7 +51,7 @@ fn valid_plans_come_to_what_they_say() {
     }
 }
 
-/// The cases of the table, and what each comes to.
+/// The cases of the table, and what is said of each.
 fn invalid() -> (Vec<Case>, impl Fn(&Case) -> PlanErrors) {
     let files: BTreeMap<String, String> =
         common::table("invalid.cases").into_iter().map(|case| (case.name, case.text)).collect();

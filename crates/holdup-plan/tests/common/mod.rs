@@ -238,7 +238,7 @@ pub(crate) fn table(name: &str) -> Vec<Case> {
         .collect()
 }
 
-/// Compares a table with what each case now comes to. With REGENERATE=1 it is written anew: look at the difference before
+/// Compares a table with what is said of each case now. With REGENERATE=1 it is written anew: look at the difference before
 /// you commit it.
 pub(crate) fn compare(name: &str, cases: &[Case], check: impl Fn(&Case) -> String) {
     let mut wrong = Vec::new();
