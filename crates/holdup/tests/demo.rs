@@ -14,8 +14,9 @@ fn sentences(explained: &Value) -> Vec<String> {
 }
 
 fn explained(place: &Sandbox, bundle: &str) -> Value {
-    let (out, _) = place.expect(0, &["explain", bundle, "--json"]);
-    serde_json::from_str(&out).expect("JSON")
+    // Its exit code says whether there is a cause.
+    let (out, err) = texts(&place.output(&["explain", bundle, "--json"]));
+    serde_json::from_str(&out).unwrap_or_else(|e| panic!("{e}: {out}{err}"))
 }
 
 fn needs_bpf() {
