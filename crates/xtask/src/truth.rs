@@ -94,7 +94,7 @@ fn statements(list: &str) -> Result<Vec<Statement>> {
     for suite in list["rust-suites"].as_object().context("the list of tests has no suites")?.values() {
         let text = |key: &str| suite[key].as_str().unwrap_or_default().to_owned();
         for (test, case) in suite["testcases"].as_object().into_iter().flatten() {
-            if test.starts_with("truth::") && case["ignored"] == false {
+            if test.starts_with("truth::") && case["ignored"] == false && case["filter-match"]["status"] == "matches" {
                 let (binary, folder) = (text("binary-path").into(), text("cwd").into());
                 all.push(Statement { package: text("package-name"), binary, folder, test: test.clone() });
             }
@@ -424,7 +424,8 @@ mod tests {
     #[test]
     fn statements_are_the_tests_with_the_label() {
         let list = r#"{"rust-suites": {"p::it": {"package-name": "p", "binary-path": "/b", "cwd": "/c", "testcases": {
-            "truth::g::one": {"ignored": false}, "g::two": {"ignored": false}, "truth::g::three": {"ignored": true}}}}}"#;
+            "truth::g::one": {"ignored": false, "filter-match": {"status": "matches"}}, "g::two": {"ignored": false},
+            "truth::g::three": {"ignored": true}, "truth::tests::four": {"ignored": false, "filter-match": {"status": "mismatch"}}}}}}"#;
         let found = statements(list).unwrap();
         assert_eq!(found.iter().map(|s| (s.name(), s.group())).collect::<Vec<_>>(), [("g::one", "g")]);
         assert!(statements("{}").is_err());
