@@ -335,29 +335,23 @@ impl Parser {
             ));
         };
         let (path, entry) = if let Some((path, target)) = body.split_once(" -> ") {
-            (path, TreeEntry::Link(self.part(target)?))
+            (path, Some(TreeEntry::Link(self.part(target)?)))
         } else if let Some((path, words)) = body.split_once(" ! ") {
-            (path, TreeEntry::Unreadable(self.part(words)?))
+            (path, Some(TreeEntry::Unreadable(self.part(words)?)))
         } else if let Some(path) = body.strip_suffix('/') {
-            (path, TreeEntry::Folder)
+            (path, Some(TreeEntry::Folder))
         } else {
-            let path = self.path(body)?;
-            if self.tree.entries.contains_key(&path) {
-                return Err(self.twice(&path));
-            }
-            self.file = Some((path, Vec::new()));
-            return Ok(());
+            (body, None)
         };
         let path = self.path(path)?;
         if self.tree.entries.contains_key(&path) {
-            return Err(self.twice(&path));
+            return Err(self.fault(format!("{path:?} is there twice"), "leave one of the two entries out"));
         }
-        self.tree.entries.insert(path, entry);
+        match entry {
+            Some(entry) => drop(self.tree.entries.insert(path, entry)),
+            None => self.file = Some((path, Vec::new())),
+        }
         Ok(())
-    }
-
-    fn twice(&self, path: &str) -> Fault {
-        self.fault(format!("{path:?} is there twice"), "leave one of the two entries out")
     }
 
     /// A line below a header.

@@ -22,7 +22,7 @@ const MOST_PLACES: usize = 5;
 
 const HEAD: &str = "\
 # Numbers that may fall and not rise: `cargo xtask tidy` compares them, `cargo xtask tidy --write` writes those that are
-# lower now. A number is raised by hand, in a commit of its own whose body says what the lines buy.
+# lower now. A number is raised by hand, in a separate commit whose body says what the lines buy.
 ";
 
 /// A number that has a budget.
@@ -65,7 +65,7 @@ impl TidyOptions {
                 }
                 other => bail!(
                     "tidy: `{other}` is no option\nhint: --write, --release PATH; a budget is raised by hand in {FILE}, in a \
-                     commit of its own whose body says what the lines buy"
+                     separate commit whose body says what the lines buy"
                 ),
             }
         }
@@ -125,7 +125,7 @@ fn compare(count: &Count, budgets: &Budgets) -> Option<String> {
     }
     let _ = write!(
         text,
-        "hint: {hint}. A budget is raised by hand in {FILE}, in a commit of its own whose body says what the lines buy"
+        "hint: {hint}. A budget is raised by hand in {FILE}, in a separate commit whose body says what the lines buy"
     );
     Some(text)
 }
