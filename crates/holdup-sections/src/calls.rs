@@ -243,15 +243,20 @@ fn translate(caller: &Function, called: &mut Function, state: &State, word: &Wor
     Some(Word::Memory { address: seen_by(caller, called, state, address, 4)?, bits, bytes })
 }
 
+/// A number below this is no address.
+const LEAST_ADDRESS: u64 = 4096;
+
 fn seen_by(caller: &Function, called: &mut Function, state: &State, value: Value, depth: u32) -> Option<Value> {
-    let Some(symbol) = value.symbol else { return Some(value) };
     for &register in caller.arch.abi().arguments {
         let argument = state.registers[register];
-        if argument.symbol == Some(symbol) {
+        // A fixed address is passed as itself, or as that of the structure around it.
+        let fits = || argument.offset >= LEAST_ADDRESS && value.offset.wrapping_sub(argument.offset) < LEAST_ADDRESS;
+        if argument.symbol == value.symbol && (value.symbol.is_some() || fits()) {
             let entry = called.nodes.symbol(Node::Entry(register as u8));
             return Some(entry.plus(value.offset.wrapping_sub(argument.offset)));
         }
     }
+    let Some(symbol) = value.symbol else { return Some(value) };
     match caller.nodes.node(symbol)? {
         Node::Load { base, offset, bytes } if depth > 0 => {
             let base = Value { symbol: base, offset, zero: 0 };

@@ -1,6 +1,6 @@
 //! From an atomic operation to the branch on its result: the side on which the lock is held, and the conditions before it.
 
-use crate::arch::{Abi, Architecture, BranchOn, Change, Comparison, Flag, Flow, Instruction};
+use crate::arch::{Abi, Architecture, BranchOn, Change, Comparison, Copied, Flag, Flow, Instruction};
 use crate::atomic::{Attempt, Test};
 use crate::function::{Exit, Function, Index};
 use crate::values::{State, Value, mask};
@@ -19,13 +19,13 @@ pub(crate) struct Decision {
     pub(crate) failure: Vec<(Index, Index, State)>,
 }
 
-/// What a flag or a register says of one of the tests.
+/// What some bits of a flag or a value say of one of the tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Sign {
     test: usize,
-    /// The register, or the flags.
-    register: u8,
     mask: u64,
+    /// Those that can be set at all.
+    possible: u64,
     /// Whether the test is true where the masked bits are zero; else where they are not.
     when_zero: bool,
 }
@@ -33,15 +33,32 @@ struct Sign {
 impl Sign {
     /// By a flag, which is clear where the test is true (`when_clear`), or set.
     fn of_flag(test: usize, flag: Flag, when_clear: bool, arch: &dyn Architecture) -> Self {
-        Sign { test, register: arch.abi().machine.flags(), mask: mask_of(flag, arch.abi()), when_zero: when_clear }
+        let mask = mask_of(flag, arch.abi());
+        Sign { test, mask, possible: mask, when_zero: when_clear }
     }
 
-    /// Whether these bits of its register are zero or not as all of it: it is 0 or 1.
+    /// Whether these bits are zero or not as all that can be set.
     fn shows_in(&self, bits: u64) -> bool {
-        bits & 1 == 1 && bits & !self.mask == 0
+        bits & self.possible == self.possible && bits & !self.mask == 0
     }
 
-    fn condition(self) -> Condition {
+    /// The same of a copy.
+    fn copied(self, copy: Copied) -> Option<Self> {
+        let kept = self.mask & mask(copy.bytes);
+        let is_one_bit = self.possible.is_power_of_two();
+        match copy.inverted & kept {
+            _ if self.possible & !kept != 0 => None,
+            0 => Some(Sign { mask: kept | copy.zero, ..self }),
+            bits if is_one_bit && bits & self.possible != 0 => {
+                let mask = if bits == self.possible { kept | copy.zero } else { self.possible };
+                Some(Sign { mask, when_zero: !self.when_zero, ..self })
+            }
+            _ => None,
+        }
+    }
+
+    /// As a condition on the register, or the flags, that have it.
+    fn condition(self, register: u8) -> Condition {
         // A condition on one flag is written with the value that it has.
         let one_bit = self.mask.count_ones() == 1;
         let (value, differs) = match (self.when_zero, one_bit) {
@@ -49,7 +66,7 @@ impl Sign {
             (false, true) => (self.mask, false),
             (false, false) => (0, true),
         };
-        Condition { register: self.register, mask: self.mask, value, differs }
+        Condition { register, mask: self.mask, value, differs }
     }
 }
 
@@ -59,14 +76,26 @@ struct Path {
     at: Index,
     state: State,
     flags: Option<Sign>,
-    /// Registers that hold the outcome of a test.
-    signs: Vec<Sign>,
+    /// Values that hold the outcome of a test.
+    signs: Vec<(Value, Sign)>,
     /// Tests that are not decided yet.
     open: Vec<usize>,
 }
 
+impl Path {
+    fn sign_in(&self, value: Value) -> Option<Sign> {
+        self.signs
+            .iter()
+            .find(|(other, sign)| other.same(value) && self.open.contains(&sign.test))
+            .map(|(_, sign)| *sign)
+    }
+}
+
 /// More steps than this has no decision.
 const MOST_STEPS: usize = 400;
+
+/// Instructions of a way that [`rejoins`].
+const MOST_APART: u32 = 4;
 
 /// Follows the outcome of the attempt at `site`; `state` is before it.
 pub(crate) fn decide(
@@ -89,11 +118,9 @@ pub(crate) fn decide(
         match test {
             Test::ZeroFlag => flags = Some(Sign::of_flag(number, Flag::Zero, false, function.arch)),
             Test::NoCarry => flags = Some(Sign::of_flag(number, Flag::Carry, true, function.arch)),
-            Test::Status => signs.extend(access.and_then(|access| access.status).map(|register| Sign {
-                test: number,
-                register: register as u8,
-                mask: mask(STATUS_BYTES),
-                when_zero: true,
+            Test::Status => signs.extend(access.and_then(|access| access.status).map(|register| {
+                let (mask, when_zero) = (mask(STATUS_BYTES), true);
+                (state.registers[register], Sign { test: number, mask, possible: 1, when_zero })
             })),
             Test::OldBits(_) | Test::Expected => {}
         }
@@ -164,14 +191,27 @@ impl Walk<'_, '_> {
             self.branch(&path, arch.branch_on(&instruction), to, &next);
             return Ok(());
         }
-        let sign = arch.comparison(&instruction).and_then(|comparison| self.sign(&path, comparison));
-        let sign = sign.or_else(|| self.sign_of_swap(&path, &instruction));
-        let sign_of_copy = self.sign_of_copy(&path, &instruction);
-        let before = path.state.registers;
+        let comparison = arch.comparison(&instruction, &path.state, &mut self.function.nodes);
+        let compared = comparison.and_then(|comparison| self.sign(&path, comparison));
+        let sign = compared.or_else(|| self.sign_of_swap(&path, &instruction));
+        let flag_copy = self.sign_of_copy(&path, &instruction);
+        let copied = arch.copied(&instruction, &path.state, &mut self.function.nodes);
+        let copied = copied.and_then(|copy| {
+            let sign = self.sign_in(&path, copy.value)?.copied(copy)?;
+            Some((copy.register, sign))
+        });
+        let result = comparison.zip(compared).and_then(|(comparison, sign)| {
+            let Comparison { bits, flag, result, .. } = comparison;
+            // The flag is set where the bits are zero.
+            let when_zero = !sign.when_zero;
+            Some((result.filter(|_| flag == Flag::Zero)?, Sign { mask: u64::MAX, possible: bits, when_zero, ..sign }))
+        });
         arch.step(&instruction, &mut path.state, false, &mut self.function.nodes);
-        let after = &path.state.registers;
-        path.signs.retain(|sign| before[usize::from(sign.register)].same(after[usize::from(sign.register)]));
-        path.signs.extend(sign_of_copy);
+        for (register, sign) in [flag_copy, copied, result].into_iter().flatten() {
+            let value = path.state.registers[register];
+            path.signs.retain(|(other, _)| !other.same(value));
+            path.signs.push((value, sign));
+        }
         if sign.is_some() || arch.changes_flags(&instruction) {
             path.flags = sign;
         }
@@ -185,8 +225,8 @@ impl Walk<'_, '_> {
     fn record(&mut self, path: &Path) {
         let mut conditions = Vec::new();
         for &test in &path.open {
-            match self.sign_of(path, test) {
-                Some(sign) => conditions.push(sign.condition()),
+            match self.condition(path, test) {
+                Some(condition) => conditions.push(condition),
                 None => {
                     conditions.clear();
                     break;
@@ -204,13 +244,25 @@ impl Walk<'_, '_> {
             .or_insert(conditions);
     }
 
-    fn sign_of(&self, path: &Path, test: usize) -> Option<Sign> {
-        let by_flags = path.flags.filter(|sign| sign.test == test);
-        let by_register = || path.signs.iter().find(|sign| sign.test == test).copied();
-        by_flags.or_else(by_register).or_else(|| {
-            let Test::OldBits(bits) = self.attempt.tests[test] else { return None };
-            let register = path.state.registers.iter().position(|value| self.is_old(*value))?;
-            Some(Sign { test, register: register as u8, mask: bits, when_zero: true })
+    /// Where the outcome of a test shows: in the flags or in a register.
+    fn condition(&self, path: &Path, test: usize) -> Option<Condition> {
+        let abi = self.function.arch.abi();
+        if let Some(sign) = path.flags.filter(|sign| sign.test == test) {
+            return Some(sign.condition(abi.machine.flags()));
+        }
+        let of_test = |value: Value| self.sign_in(path, value).filter(|sign| sign.test == test);
+        let mut registers = path.state.registers.iter().enumerate().take(abi.registers);
+        registers.find_map(|(register, value)| Some(of_test(*value)?.condition(register as u8)))
+    }
+
+    /// The outcome of a test that a value shows: a copy of a flag, or the old value itself.
+    fn sign_in(&self, path: &Path, value: Value) -> Option<Sign> {
+        path.sign_in(value).or_else(|| {
+            let old = self.is_old(value).then_some(&path.open)?;
+            old.iter().find_map(|&test| match self.attempt.tests[test] {
+                Test::OldBits(mask) => Some(Sign { test, mask, possible: mask, when_zero: true }),
+                _ => None,
+            })
         })
     }
 
@@ -220,20 +272,19 @@ impl Walk<'_, '_> {
 
     /// What the flags say behind a comparison.
     fn sign(&self, path: &Path, comparison: Comparison) -> Option<Sign> {
-        let Comparison { register, bits, flag } = comparison;
+        let Comparison { value, bits, flag, .. } = comparison;
         // The zero flag is set where the bits are zero, the carry flag where the bit is set.
         let when_clear = |yes: bool| if flag == Flag::Zero { !yes } else { yes };
         let arch = self.function.arch;
         let of_flag = |test, true_when_zero| Sign::of_flag(test, flag, when_clear(true_when_zero), arch);
-        if let Some(copy) = path.signs.iter().find(|sign| usize::from(sign.register) == register) {
+        if let Some(copy) = path.sign_in(value) {
             return copy.shows_in(bits).then(|| of_flag(copy.test, copy.when_zero));
         }
-        Some(of_flag(self.test_of(path, register, bits)?, true))
+        Some(of_flag(self.test_of(path, value, bits)?, true))
     }
 
-    /// The test that these bits of a register decide by being zero: those of the old value.
-    fn test_of(&self, path: &Path, register: usize, bits: u64) -> Option<usize> {
-        let value = path.state.registers[register];
+    /// The test that these bits of a value decide by being zero: those of the old value.
+    fn test_of(&self, path: &Path, value: Value, bits: u64) -> Option<usize> {
         // Bits that are zero anyway change nothing: a byte is tested in a register of 32 bits.
         let open = if value.symbol.is_some() { !value.zero } else { u64::MAX };
         let fits = |test: &usize| matches!(self.attempt.tests[*test], Test::OldBits(tested) if tested == bits || tested & open == bits & open);
@@ -259,17 +310,20 @@ impl Walk<'_, '_> {
                 Some((sign.test, taken_when_set != sign.when_zero))
             }
             BranchOn::Register { register, bits, taken_when_zero } => {
-                let is_it = |sign: &&Sign| usize::from(sign.register) == register && path.open.contains(&sign.test);
-                let copy = path.signs.iter().find(is_it).filter(|sign| sign.shows_in(bits));
+                let value = path.state.registers[register];
+                let copy = path.sign_in(value).filter(|sign| sign.shows_in(bits));
                 let by_copy = copy.map(|sign| (sign.test, taken_when_zero == sign.when_zero));
-                by_copy.or_else(|| Some((self.test_of(path, register, bits)?, taken_when_zero)))
+                by_copy.or_else(|| Some((self.test_of(path, value, bits)?, taken_when_zero)))
             }
         }
     }
 
     fn branch(&mut self, path: &Path, on: Option<BranchOn>, target: u64, next: &[Index]) {
         let taken = self.function.index(target).filter(|to| next.contains(to));
-        let Some((test, taken_when_true)) = on.and_then(|on| self.decided(path, on)) else {
+        // What is kept of the outcome is looked at again where both ways meet at once.
+        let is_kept = |test| path.signs.iter().any(|(_, sign)| sign.test == test) && rejoins(self.function, next);
+        let decided = on.and_then(|on| self.decided(path, on)).filter(|(test, _)| !is_kept(*test));
+        let Some((test, taken_when_true)) = decided else {
             self.paths.extend(next.iter().map(|to| Path { at: *to, ..path.clone() }));
             return;
         };
@@ -289,15 +343,30 @@ impl Walk<'_, '_> {
     }
 
     /// What an instruction puts into a register that copies a flag.
-    fn sign_of_copy(&self, path: &Path, instruction: &Instruction) -> Option<Sign> {
+    fn sign_of_copy(&self, path: &Path, instruction: &Instruction) -> Option<(usize, Sign)> {
         let (sign, copy) = (path.flags?, self.function.arch.flag_copy(instruction)?);
         if sign.mask != mask_of(copy.flag, self.function.arch.abi()) {
             return None;
         }
         // The register is zero where the flag is clear, or the other way round.
         let when_zero = sign.when_zero == copy.when_set;
-        Some(Sign { register: copy.register as u8, mask: copy.mask, when_zero, ..sign })
+        Some((copy.register, Sign { mask: copy.mask, possible: 1, when_zero, ..sign }))
     }
+}
+
+/// Whether one way of a branch leads straight to the other, within a few instructions: code that keeps an old value where an exchange
+/// failed.
+fn rejoins(function: &Function, next: &[Index]) -> bool {
+    let [one, other] = *next else { return false };
+    let leads = |from, to| {
+        let mut at = from;
+        (0..MOST_APART).any(|_| {
+            let next = &function.step(at).next;
+            at = if let [next] = next[..] { next } else { at };
+            at == to
+        })
+    };
+    leads(one, other) || leads(other, one)
 }
 
 fn mask_of(flag: Flag, abi: &Abi) -> u64 {

@@ -196,20 +196,22 @@ fn may_fail(access: &Access) -> bool {
 }
 
 /// The way of a branch on the lock's own address being null, which is never taken: no lock lies at null.
-fn impossible(function: &Function, at: Index, state: &State, word: &Word) -> Option<(Index, Index)> {
+fn impossible(function: &mut Function, at: Index, state: &State, word: &Word) -> Option<(Index, Index)> {
     let Word::Memory { address, .. } = word else { return None };
-    let (instruction, arch) = (&function.step(at).instruction, function.arch);
-    let (register, branch, taken_when_null) = match (arch.comparison(instruction), arch.branch_on(instruction)) {
-        (_, Some(BranchOn::Register { register, bits: u64::MAX, taken_when_zero })) => (register, at, taken_when_zero),
-        (Some(Comparison { register, bits: u64::MAX, flag: Flag::Zero }), _) => {
+    let (instruction, arch) = (function.step(at).instruction, function.arch);
+    let comparison = arch.comparison(&instruction, state, &mut function.nodes);
+    let (value, branch, taken_when_null) = match (comparison, arch.branch_on(&instruction)) {
+        (_, Some(BranchOn::Register { register, bits: u64::MAX, taken_when_zero })) => {
+            (state.registers[register], at, taken_when_zero)
+        }
+        (Some(Comparison { value, bits: u64::MAX, flag: Flag::Zero, .. }), _) => {
             let [branch] = function.step(at).next[..] else { return None };
             let on = arch.branch_on(&function.step(branch).instruction)?;
             let BranchOn::Flag { flag: Flag::Zero, taken_when_set } = on else { return None };
-            (register, branch, taken_when_set)
+            (value, branch, taken_when_set)
         }
         _ => return None,
     };
-    let value = state.registers[register];
     let near =
         value.symbol.is_some() && value.symbol == address.symbol && address.offset.wrapping_sub(value.offset) < 1 << 16;
     let jump = &function.step(branch).instruction;

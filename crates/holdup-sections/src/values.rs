@@ -161,14 +161,21 @@ impl State {
 
     /// What stands at an address.
     pub(crate) fn load(&self, address: Value, bytes: usize, nodes: &mut Nodes) -> Value {
-        if let Some(slot) = nodes.stack(address)
-            && let Some((width, value)) = self.slots.get(&slot)
-            && usize::from(*width) == bytes
-        {
-            return *value;
+        // Of a byte or two the rest of the value that was stored is not there.
+        if let Some(value) = self.stored(address, bytes, nodes).filter(|value| bytes >= 4 || value.symbol.is_none()) {
+            return Value {
+                offset: if value.symbol.is_none() { value.offset & mask(bytes) } else { value.offset },
+                ..value
+            };
         }
         let load = Node::Load { base: address.symbol, offset: address.offset, bytes: bytes as u8 };
         nodes.symbol(load)
+    }
+
+    /// The value whose lowest bytes were stored to a stack slot.
+    pub(crate) fn stored(&self, address: Value, bytes: usize, nodes: &Nodes) -> Option<Value> {
+        let (width, value) = self.slots.get(&nodes.stack(address)?)?;
+        (usize::from(*width) == bytes).then_some(*value)
     }
 
     /// Where on the stack an address is kept, or one at a known distance from it: offset from the stack pointer, and the value.
@@ -191,7 +198,7 @@ impl State {
         for at in near {
             self.slots.remove(&at);
         }
-        if bytes >= 4 && self.slots.len() < MOST_SLOTS {
+        if self.slots.len() < MOST_SLOTS {
             self.slots.insert(slot, (bytes as u8, value));
         }
     }

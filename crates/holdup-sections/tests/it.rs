@@ -7,6 +7,7 @@ mod damaged;
 mod elf;
 mod emulated;
 mod found;
+mod matrix;
 mod note;
 mod patterns;
 mod postgres;
@@ -16,4 +17,4 @@ mod tracer;
 mod versions;
 mod world;
 
-holdup_testkit::main!(aarch64, damaged, found, note, patterns, postgres, stepped, stripped, versions);
+holdup_testkit::main!(aarch64, damaged, found, matrix, note, patterns, postgres, stepped, stripped, versions);

@@ -89,12 +89,25 @@ pub(crate) enum Flag {
     Carry,
 }
 
-/// What a comparison shows: the zero flag is set where these bits of the register are zero, the carry flag where they are not.
+/// What a comparison shows: the zero flag is set where these bits of the value are zero, the carry flag where they are not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Comparison {
-    pub(crate) register: usize,
+    pub(crate) value: Value,
     pub(crate) bits: u64,
     pub(crate) flag: Flag,
+    /// The register that these bits of it stand in then, and nothing else.
+    pub(crate) result: Option<usize>,
+}
+
+/// What an instruction leaves in a register of a value that it reads: its lowest bytes, and what becomes of the rest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Copied {
+    pub(crate) value: Value,
+    pub(crate) bytes: usize,
+    pub(crate) register: usize,
+    /// The bits that are inverted, and those that are made zero.
+    pub(crate) inverted: u64,
+    pub(crate) zero: u64,
 }
 
 /// What a conditional branch is taken on.
@@ -243,7 +256,11 @@ pub(crate) trait Architecture: Sync {
     }
     /// Makes `state` that behind it. `later`: whether this belongs to a flood.
     fn step(&self, instruction: &Instruction, state: &mut State, later: bool, nodes: &mut Nodes);
-    fn comparison(&self, instruction: &Instruction) -> Option<Comparison>;
+    fn comparison(&self, instruction: &Instruction, state: &State, nodes: &mut Nodes) -> Option<Comparison>;
+    /// What it copies, where `step` gives what is copied another name; `state` is before it.
+    fn copied(&self, _: &Instruction, _: &State, _: &mut Nodes) -> Option<Copied> {
+        None
+    }
     /// The two values that a comparison is of.
     fn compared(&self, instruction: &Instruction, state: &State, nodes: &mut Nodes) -> Option<(Value, Value)>;
     fn branch_on(&self, instruction: &Instruction) -> Option<BranchOn>;

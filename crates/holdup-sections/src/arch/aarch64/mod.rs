@@ -111,7 +111,7 @@ impl Architecture for Rules {
         }
     }
 
-    fn comparison(&self, instruction: &Instruction) -> Option<Comparison> {
+    fn comparison(&self, instruction: &Instruction, state: &State, _: &mut Nodes) -> Option<Comparison> {
         let inner = &own(instruction)?.inner;
         let by = source(inner.operands[2]);
         let (register, bytes) = register(inner.operands[1])?;
@@ -121,7 +121,8 @@ impl Architecture for Rules {
             (Opcode::ANDS, Source::Register(same)) if same == register => mask(bytes),
             _ => return None,
         };
-        (register < ZERO).then_some(Comparison { register, bits, flag: Flag::Zero })
+        let value = state::read(state, register);
+        (register < ZERO).then_some(Comparison { value, bits, flag: Flag::Zero, result: None })
     }
 
     fn compared(&self, instruction: &Instruction, state: &State, nodes: &mut Nodes) -> Option<(Value, Value)> {

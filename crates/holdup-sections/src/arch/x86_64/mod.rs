@@ -4,7 +4,8 @@ mod access;
 mod state;
 
 use super::{
-    Abi, Access, Architecture, BranchOn, Comparison, Flag, FlagCopy, Flow, Form, Instruction, Instructions, Unwind,
+    Abi, Access, Architecture, BranchOn, Comparison, Copied, Flag, FlagCopy, Flow, Form, Instruction, Instructions,
+    Unwind,
 };
 use crate::image::Image;
 use crate::values::{Nodes, State, Value, mask};
@@ -91,16 +92,18 @@ impl Architecture for Rules {
         state::step(state, own(instruction), later, nodes);
     }
 
-    fn comparison(&self, instruction: &Instruction) -> Option<Comparison> {
+    fn comparison(&self, instruction: &Instruction, state: &State, nodes: &mut Nodes) -> Option<Comparison> {
         use Mnemonic::{And, Bt, Cmp, Test};
         let instruction = own(instruction);
-        if !matches!(instruction.mnemonic(), And | Bt | Cmp | Test) || instruction.op0_kind() != OpKind::Register {
+        let is_register = instruction.op0_kind() == OpKind::Register;
+        let writes_memory = instruction.mnemonic() == And && !is_register;
+        if !matches!(instruction.mnemonic(), And | Bt | Cmp | Test) || writes_memory {
             return None;
         }
-        let register = number(instruction.op0_register())?;
+        let value = state::kept(state, instruction, 0, nodes)?;
         let wide = mask(width(instruction, 0));
         let same = instruction.op1_kind() == OpKind::Register;
-        if same && instruction.op1_register() != instruction.op0_register() {
+        if same && (!is_register || instruction.op1_register() != instruction.op0_register()) {
             return None;
         }
         let number = if same { wide } else { instruction.try_immediate(1).ok()? & wide };
@@ -111,7 +114,24 @@ impl Architecture for Rules {
             Bt => return None,
             _ => (number, Flag::Zero),
         };
-        Some(Comparison { register, bits, flag })
+        let result = (instruction.mnemonic() == And && !same).then(|| number_of(instruction)).flatten();
+        Some(Comparison { value, bits, flag, result })
+    }
+
+    fn copied(&self, instruction: &Instruction, state: &State, nodes: &mut Nodes) -> Option<Copied> {
+        use Mnemonic::{Mov, Movsx, Movzx, Xor};
+        let instruction = own(instruction);
+        let register = number_of(instruction)?;
+        let inverted = match instruction.mnemonic() {
+            Mov | Movsx | Movzx => 0,
+            Xor => instruction.try_immediate(1).ok()?,
+            _ => return None,
+        };
+        let operand = u32::from(instruction.mnemonic() != Xor);
+        let value = state::kept(state, instruction, operand, nodes)?;
+        let bytes = width(instruction, operand);
+        let zero = if instruction.mnemonic() == Movzx || bytes == 4 { !mask(bytes) } else { 0 };
+        Some(Copied { value, bytes, register, inverted, zero })
     }
 
     fn compared(&self, instruction: &Instruction, state: &State, nodes: &mut Nodes) -> Option<(Value, Value)> {
@@ -247,6 +267,11 @@ fn of(own: iced_x86::Instruction) -> Instruction {
 fn number(register: Register) -> Option<usize> {
     use Register::{AH, BH, CH, DH};
     (register.is_gpr() && !matches!(register, AH | BH | CH | DH)).then(|| register.full_register().number())
+}
+
+/// That of an instruction's first operand.
+fn number_of(instruction: &iced_x86::Instruction) -> Option<usize> {
+    (instruction.op0_kind() == OpKind::Register).then(|| number(instruction.op0_register())).flatten()
 }
 
 /// The bytes of a register or memory operand.

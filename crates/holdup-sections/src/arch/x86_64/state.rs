@@ -55,6 +55,18 @@ pub(super) fn operand(state: &State, instruction: &Instruction, operand: u32, no
     }
 }
 
+/// The value whose lowest bytes an operand has: what was stored to a stack slot, however few bytes of it.
+pub(super) fn kept(state: &State, instruction: &Instruction, of: u32, nodes: &mut Nodes) -> Option<Value> {
+    let slot = match instruction.op_kind(of) {
+        OpKind::Memory => {
+            let address = address(state, instruction, nodes);
+            state.stored(address, width(instruction, of), nodes)
+        }
+        _ => None,
+    };
+    slot.or_else(|| operand(state, instruction, of, nodes))
+}
+
 fn set(state: &mut State, register: Register, value: Value, at: u64, nodes: &mut Nodes) {
     let Some(full) = number(register) else {
         if register.is_gpr() {
@@ -235,7 +247,7 @@ fn forget(state: &mut State, instruction: &Instruction, later: bool, nodes: &mut
     for (register, _) in written.iter().enumerate().filter(|(_, written)| **written) {
         unknown(state, register, at, later, nodes);
     }
-    if instruction.op0_kind() == OpKind::Memory && instruction.op_count() > 0 {
+    if super::access::may_write(instruction) {
         let address = address(state, instruction, nodes);
         let value = nodes.symbol(Node::Result { at, register: 18, later });
         state.store(address, width(instruction, 0), value, nodes);
