@@ -261,6 +261,7 @@ impl<'a> Analysis<'a> {
             }
         }
         all.extend(crate::ticket::taken(function));
+        only_awaited(function, &mut all);
         all.extend(self.declared(function));
         if all.len() > MOST_TAKEN {
             self.give_up(
@@ -446,6 +447,16 @@ impl<'a> Analysis<'a> {
         });
         depths
     }
+}
+
+/// Leaves out numbers that are compared, or counted down to zero, only once: those are no locks.
+fn only_awaited(function: &Function, all: &mut Vec<Taken>) {
+    let is_counter = |one: &Taken| matches!(one.word, Word::Memory { bits: 0, .. }) && one.by_call.is_none();
+    let is_awaited = |one: &&Taken| {
+        flood::waiting(function, &one.failures(), &one.attempts(all)).is_ok_and(|waits| !waits.is_empty())
+    };
+    let awaited: Vec<Word> = all.iter().filter(|one| is_counter(one)).filter(is_awaited).map(|one| one.word).collect();
+    all.retain(|one| !is_counter(one) || awaited.iter().any(|word| word.same(&one.word)));
 }
 
 /// How many instructions may lie between the way that an atomic operation's success takes and a declared point.

@@ -6,7 +6,7 @@ use crate::values::{Node, Nodes, Value, mask};
 /// The lock that a section is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Word {
-    /// Bits in memory, which are zero while the lock is free; none where every change of the word hands the lock on.
+    /// Bits in memory, which are zero while the lock is free; none where every change of the word hands the lock on or gives it back.
     Memory { address: Value, bits: u64, bytes: usize },
     /// A lock that a note declares, by its number in the program.
     Declared(usize),
@@ -77,6 +77,8 @@ pub(crate) fn attempt(access: &Access, nodes: &Nodes) -> Option<Attempt> {
         Change::Set { bits: Some(bits) } if access.is_atomic && bits.is_power_of_two() => {
             Some(of(bits, default_tests(access, None)))
         }
+        // One that is 1 while it is free (glibc's pthread_spin_lock on x86).
+        Change::Count { by: Some(1), is_up: false } if access.is_atomic => Some(of(0, default_tests(access, None))),
         Change::CompareAndSwap { expected, new } => {
             let new = new?;
             match (nodes.low(expected, bytes), nodes.low(new, bytes)) {

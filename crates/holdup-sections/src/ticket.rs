@@ -5,7 +5,6 @@ use crate::analysis::Taken;
 use crate::arch::{Access, Change};
 use crate::atomic::{Attempt, Test, Word};
 use crate::decide::decide;
-use crate::flood;
 use crate::function::{Function, Index};
 use crate::values::{Node, Nodes, Value};
 
@@ -36,12 +35,6 @@ pub(crate) fn taken(function: &mut Function) -> Vec<Taken> {
             all.push(Taken::here(place, word, decision));
         }
     }
-    // A number that is compared once is no ticket.
-    let is_waited_for = |one: &&Taken| {
-        flood::waiting(function, &one.failures(), &one.attempts(&all)).is_ok_and(|waits| !waits.is_empty())
-    };
-    let awaited: Vec<Word> = all.iter().filter(is_waited_for).map(|one| one.word).collect();
-    all.retain(|one| awaited.iter().any(|word| word.same(&one.word)));
     all
 }
 

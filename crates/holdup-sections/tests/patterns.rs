@@ -333,6 +333,40 @@ fn number_that_is_compared_once_is_no_ticket() -> Assembled {
     Ok(())
 }
 
+/// glibc's pthread_spin_lock on x86: 1 is free, and a decrement to 0 takes it. Counted down once, it is the count of an object's users.
+fn number_that_is_counted_down_to_zero() -> Assembled {
+    let mut source = Source::new();
+    let again = source.function("pthread_spin_lock");
+    let asm = &mut source.asm;
+    let mut slow = asm.create_label();
+    asm.lock().dec(dword_ptr(rdi))?;
+    asm.jne(slow)?;
+    asm.inc(qword_ptr(rdi + 8))?;
+    asm.mov(dword_ptr(rdi), 1)?;
+    asm.ret()?;
+    asm.set_label(&mut slow)?;
+    asm.pause()?;
+    asm.cmp(dword_ptr(rdi), 0)?;
+    asm.jg(again)?;
+    asm.jmp(slow)?;
+    check(source, &["pthread_spin_lock"], with(0, ZERO), with(1, 0), ["WHHH.WWWW", "WWHH.WWWW"]);
+
+    let mut source = Source::new();
+    source.function("put");
+    let asm = &mut source.asm;
+    let mut last = asm.create_label();
+    asm.lock().dec(dword_ptr(rdi))?;
+    asm.je(last)?;
+    asm.ret()?;
+    asm.set_label(&mut last)?;
+    asm.pause()?;
+    asm.mov(dword_ptr(rdi), 1)?;
+    asm.ret()?;
+    let map = check(source, &["put"], with(0, ZERO), with(1, 0), ["......", "......"]);
+    assert!(map.sections.is_empty(), "{map:#x?}");
+    Ok(())
+}
+
 fn lock_given_back_by_a_called_function() -> Assembled {
     let mut source = Source::new();
     let unlock = source.function("unlock");
@@ -453,6 +487,7 @@ holdup_testkit::tests!(
     a_lock_is_known_by_its_address,
     number_that_another_counter_shows,
     number_that_is_compared_once_is_no_ticket,
+    number_that_is_counted_down_to_zero,
     lock_given_back_by_a_called_function,
     what_is_not_bounded_is_given_up,
     where_ways_with_and_without_the_lock_meet_nothing_is_said,

@@ -8,14 +8,10 @@ use iced_x86::{Instruction, Mnemonic, OpKind};
 
 /// See [`crate::arch::Architecture::may_acquire`].
 pub(super) fn may_acquire(instruction: &Instruction) -> bool {
-    if instruction.op_count() < 2
-        || instruction.op0_kind() != OpKind::Memory && instruction.op1_kind() != OpKind::Memory
-    {
-        return false;
-    }
+    let in_memory = |operand| instruction.op_count() > operand && instruction.op_kind(operand) == OpKind::Memory;
     match instruction.mnemonic() {
-        Mnemonic::Xchg => true,
-        Mnemonic::Cmpxchg | Mnemonic::Bts => instruction.has_lock_prefix(),
+        Mnemonic::Xchg => in_memory(0) || in_memory(1),
+        Mnemonic::Cmpxchg | Mnemonic::Bts | Mnemonic::Dec => in_memory(0) && instruction.has_lock_prefix(),
         _ => false,
     }
 }
@@ -32,6 +28,7 @@ pub(super) fn access(instruction: &Instruction, state: &State, nodes: &mut Nodes
     let (old, shown) = match instruction.mnemonic() {
         Mnemonic::Xchg | Mnemonic::Xadd => (number(instruction.op1_register()), Shown::OldValue),
         Mnemonic::Cmpxchg => (Some(RAX), Shown::Flag(Flag::Zero)),
+        Mnemonic::Dec => (None, Shown::Flag(Flag::Zero)),
         Mnemonic::Bts => (None, Shown::Flag(Flag::Carry)),
         _ => (None, Shown::OldValue),
     };
@@ -54,7 +51,7 @@ fn change(instruction: &Instruction, bytes: usize, state: &State, nodes: &mut No
         Mnemonic::Add => Change::Count { by: known, is_up: true },
         Mnemonic::Sub => Change::Count { by: known, is_up: false },
         Mnemonic::Inc | Mnemonic::Xadd => Change::Count { by: None, is_up: true },
-        Mnemonic::Dec => Change::Count { by: None, is_up: false },
+        Mnemonic::Dec => Change::Count { by: Some(1), is_up: false },
         _ => Change::Other,
     }
 }
