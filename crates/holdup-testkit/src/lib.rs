@@ -78,8 +78,9 @@ impl<E: std::fmt::Debug> Returned for Result<(), E> {
 
 /// One test of a module, with its label.
 pub fn trial<R: Returned + 'static>(module: &str, label: &str, name: &str, test: fn() -> R) -> Trial {
-    let file = module.split_once("::").map_or(String::new(), |(_, file)| format!("{file}::"));
-    let name = format!("{file}{}", name.replace(' ', ""));
+    // A crate of one file of tests is that file.
+    let file = module.split_once("::").map_or(module, |(_, file)| file);
+    let name = format!("{file}::{}", name.replace(' ', ""));
     let is_by_hand = label == "by_hand";
     let shown = if label.is_empty() || is_by_hand { name.clone() } else { format!("{label}::{name}") };
     Trial::ignorable_test(shown, move || outcome(&name, test)).with_ignored_flag(is_by_hand)

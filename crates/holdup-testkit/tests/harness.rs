@@ -15,15 +15,15 @@ fn run(arguments: &[&str]) -> (bool, String, String) {
 }
 
 fn what_cannot_run_is_ignored_with_its_reason() {
-    let (is_success, text, file) = run(&["--ignored", "--exact", "cannot_run"]);
+    let (is_success, text, file) = run(&["--ignored", "--exact", "harness::cannot_run"]);
     assert!(is_success && text.contains("0 passed; 0 failed; 1 ignored"), "{text}");
-    assert!(text.contains("ignored: cannot_run: no such thing here"), "{text}");
-    assert_eq!(file, "holdup-testkit::cannot_run\tno such thing here\n");
+    assert!(text.contains("ignored: harness::cannot_run: no such thing here"), "{text}");
+    assert_eq!(file, "holdup-testkit::harness::cannot_run\tno such thing here\n");
 }
 
 fn what_fails_is_no_success() {
     for (test, reason) in [("panics", "it is wrong"), ("returns_an_error", "\"no\"")] {
-        let (is_success, text, file) = run(&["--ignored", "--exact", test]);
+        let (is_success, text, file) = run(&["--ignored", "--exact", &format!("harness::{test}")]);
         assert!(!is_success && text.contains("0 passed; 1 failed") && text.contains(reason), "{text}");
         assert_eq!(file, "");
     }
