@@ -494,7 +494,7 @@ fn leads_straight(function: &Function, from: Index, point: Index) -> bool {
         }
         let step = function.step(at);
         match step.next[..] {
-            [next] if !matches!(step.instruction.flow, Flow::Call(_) | Flow::SystemCall) => at = next,
+            [next] if !step.instruction.is_call() => at = next,
             _ => return false,
         }
     }

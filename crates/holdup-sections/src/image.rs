@@ -8,8 +8,8 @@ use object::ObjectSymbolTable;
 use object::elf::RelocationType;
 use object::read::elf::ElfFile64;
 use object::{
-    LittleEndian, Object, ObjectSection, ObjectSegment, ObjectSymbol, RelocationFlags, RelocationTarget, SegmentFlags,
-    SymbolKind,
+    LittleEndian, Object, ObjectSection, ObjectSegment, ObjectSymbol, Relocation, RelocationFlags, RelocationTarget,
+    SegmentFlags, SymbolKind,
 };
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -46,6 +46,8 @@ pub(crate) struct Image<'a> {
     pub(crate) slots: BTreeMap<u64, String>,
     /// Functions that do one atomic operation, by address.
     pub(crate) helpers: Rc<BTreeMap<u64, Helper>>,
+    /// Slots with the address of a function of this file: a static program that may lie anywhere calls its own library through them.
+    own_slots: Rc<BTreeMap<u64, u64>>,
     pub(crate) frames: Frames<'a>,
     pub(crate) points: Vec<Point>,
     pub(crate) notes: Vec<String>,
@@ -97,6 +99,7 @@ impl<'a> Image<'a> {
             symbols,
             slots: slots(&file, &arch.abi().slots),
             helpers: Rc::default(),
+            own_slots: Rc::new(own_slots(&file, arch.abi().relative)),
             frames,
             points: Vec::new(),
             notes,
@@ -200,14 +203,15 @@ impl<'a> Image<'a> {
         let (fragment, code) = (self.fragment_at(begin)?, self.code(begin)?);
         let length = usize::try_from(fragment.end - begin).unwrap_or(usize::MAX).min(code.len());
         let all = self.arch.instructions(&code[..length], begin);
-        let helpers = Rc::clone(&self.helpers);
-        Some(if helpers.is_empty() { all } else { Box::new(all.map(move |one| whole(&helpers, one))) })
+        let (helpers, slots) = (Rc::clone(&self.helpers), Rc::clone(&self.own_slots));
+        let is_plain = helpers.is_empty() && slots.is_empty();
+        Some(if is_plain { all } else { Box::new(all.map(move |one| whole(&helpers, &slots, one))) })
     }
 
     /// The instruction at an address.
     pub(crate) fn instruction(&self, at: u64) -> Option<Instruction> {
         let code = self.code(at)?;
-        self.arch.instructions(&code[..code.len().min(LONGEST)], at).next().map(|one| whole(&self.helpers, one))
+        self.arch.instructions(&code[..code.len().min(LONGEST)], at).next().map(|one| whole(&self.helpers, &self.own_slots, one))
     }
 
     /// The fragment that an address lies in, by its number.
@@ -218,8 +222,14 @@ impl<'a> Image<'a> {
     }
 }
 
-/// A call of a helper is its operation.
-fn whole(helpers: &BTreeMap<u64, Helper>, instruction: Instruction) -> Instruction {
+/// A call of a helper is its operation, and one through a slot of this file is one of the function there.
+fn whole(helpers: &BTreeMap<u64, Helper>, slots: &BTreeMap<u64, u64>, mut instruction: Instruction) -> Instruction {
+    let own = |slot| slots.get(&slot).copied();
+    instruction.flow = match instruction.flow {
+        Flow::CallSlot(slot) => own(slot).map_or(instruction.flow, Flow::Call),
+        Flow::JumpSlot(slot) => own(slot).map_or(instruction.flow, Flow::Jump),
+        flow => flow,
+    };
     let helper = |to| helpers.get(&to).map(|helper| helper.form);
     let known = match instruction.flow {
         Flow::Call(to) => helper(to).map(|form| Instruction { flow: Flow::Helper(to), form, ..instruction }),
@@ -310,6 +320,18 @@ fn symbols(file: &ElfFile64<'_, LittleEndian>) -> Symbols {
         all.dedup();
     }
     (by_name, names.into_iter().map(|(at, (bytes, name, _))| (at, (bytes, name))).collect())
+}
+
+/// See [`Image::own_slots`]: those of the global offset table, which nothing writes once the program has started.
+fn own_slots(file: &ElfFile64<'_, LittleEndian>, kind: RelocationType) -> BTreeMap<u64, u64> {
+    let table = section(file, ".got").map_or(0..0, |(at, bytes)| at..at.saturating_add(bytes.len() as u64));
+    let here = |(at, relocation): (u64, Relocation)| match relocation.flags() {
+        RelocationFlags::Elf { r_type } if r_type == kind && table.contains(&at) => {
+            Some((at, relocation.addend() as u64))
+        }
+        _ => None,
+    };
+    file.dynamic_relocations().into_iter().flatten().filter_map(here).collect()
 }
 
 fn slots(file: &ElfFile64<'_, LittleEndian>, kinds: &[RelocationType]) -> BTreeMap<u64, String> {

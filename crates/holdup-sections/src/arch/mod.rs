@@ -214,6 +214,8 @@ pub(crate) struct Abi {
     pub(crate) call_bytes: i64,
     /// Relocations of slots with addresses of imported functions.
     pub(crate) slots: [object::elf::RelocationType; 2],
+    /// Those of slots with an address of the file itself.
+    pub(crate) relative: object::elf::RelocationType,
     /// A stub that calls an imported function is no longer than this, bytes.
     pub(crate) stub_bytes: u64,
     pub(crate) unwind: Unwind,

@@ -44,6 +44,7 @@ static ABI: Abi = Abi {
     carry_flag: 1 << 29,
     call_bytes: 0,
     slots: [object::elf::R_AARCH64_JUMP_SLOT, object::elf::R_AARCH64_GLOB_DAT],
+    relative: object::elf::R_AARCH64_RELATIVE,
     // `bti c`, `adrp`, `ldr`, `add`, `br`.
     stub_bytes: 20,
     // DWARF for the Arm 64-bit Architecture, 4.1.

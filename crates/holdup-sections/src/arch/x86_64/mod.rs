@@ -36,6 +36,7 @@ static ABI: Abi = Abi {
     carry_flag: 1,
     call_bytes: 8,
     slots: [object::elf::R_X86_64_JUMP_SLOT, object::elf::R_X86_64_GLOB_DAT],
+    relative: object::elf::R_X86_64_RELATIVE,
     // `endbr64`, `bnd jmp`, or `jmp` with a 32-bit offset: none is longer than this before the jump is done.
     stub_bytes: 6,
     // System V psABI for x86-64, figure 3.36.
