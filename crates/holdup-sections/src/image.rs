@@ -211,7 +211,10 @@ impl<'a> Image<'a> {
     /// The instruction at an address.
     pub(crate) fn instruction(&self, at: u64) -> Option<Instruction> {
         let code = self.code(at)?;
-        self.arch.instructions(&code[..code.len().min(LONGEST)], at).next().map(|one| whole(&self.helpers, &self.own_slots, one))
+        self.arch
+            .instructions(&code[..code.len().min(LONGEST)], at)
+            .next()
+            .map(|one| whole(&self.helpers, &self.own_slots, one))
     }
 
     /// The fragment that an address lies in, by its number.
@@ -322,16 +325,20 @@ fn symbols(file: &ElfFile64<'_, LittleEndian>) -> Symbols {
     (by_name, names.into_iter().map(|(at, (bytes, name, _))| (at, (bytes, name))).collect())
 }
 
-/// See [`Image::own_slots`]: those of the global offset table, which nothing writes once the program has started.
+/// See [`Image::own_slots`]: those of the global offset table, which nothing writes once the program has started. The address stands in
+/// the slot (also with DT_RELR), or in its relocation.
 fn own_slots(file: &ElfFile64<'_, LittleEndian>, kind: RelocationType) -> BTreeMap<u64, u64> {
-    let table = section(file, ".got").map_or(0..0, |(at, bytes)| at..at.saturating_add(bytes.len() as u64));
-    let here = |(at, relocation): (u64, Relocation)| match relocation.flags() {
-        RelocationFlags::Elf { r_type } if r_type == kind && table.contains(&at) => {
-            Some((at, relocation.addend() as u64))
-        }
+    let Some((begin, bytes)) = section(file, ".got") else { return BTreeMap::new() };
+    let places = (begin..).step_by(8);
+    let stored = bytes.chunks_exact(8).map(|eight| eight.try_into().map_or(0, u64::from_le_bytes));
+    let end = begin.saturating_add(bytes.len() as u64);
+    let moved = |(at, relocation): (u64, Relocation)| match relocation.flags() {
+        RelocationFlags::Elf { r_type } if r_type == kind => Some((at, relocation.addend() as u64)),
         _ => None,
     };
-    file.dynamic_relocations().into_iter().flatten().filter_map(here).collect()
+    let relocated = file.dynamic_relocations().into_iter().flatten().filter_map(moved);
+    let all = places.zip(stored).chain(relocated.filter(|(at, _)| (begin..end).contains(at)));
+    all.filter(|(_, address)| *address != 0).collect()
 }
 
 fn slots(file: &ElfFile64<'_, LittleEndian>, kinds: &[RelocationType]) -> BTreeMap<u64, String> {
