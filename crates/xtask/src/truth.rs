@@ -204,7 +204,7 @@ struct Round {
     undecided: u32,
     /// Why it was wrong or not decided, the last time.
     reason: String,
-    /// Written by hand: why a statement is wrong.
+    /// Written by hand: why a statement is wrong. One that was never right and has a cause fails nothing.
     cause: String,
 }
 
@@ -221,6 +221,11 @@ impl Round {
 
     fn tries(&self) -> u32 {
         self.right + self.wrong + self.undecided
+    }
+
+    /// Whether it was never right, and somebody has written why: that is no news of a commit.
+    fn is_known_wrong(&self) -> bool {
+        self.wrong > 0 && self.right == 0 && !self.cause.is_empty()
     }
 }
 
@@ -321,6 +326,7 @@ fn of_command(command: &str, args: &[&str]) -> String {
 /// Tries what is wanted; gives what failed.
 pub fn run(root: &Path, list: &Path, options: &Options, say: &dyn Fn(&str)) -> Result<Vec<String>> {
     let mut chosen = statements(&fs::read_to_string(list).with_context(|| list.display().to_string())?)?;
+    let names: BTreeSet<String> = chosen.iter().map(|s| s.name().to_owned()).collect();
     let commit = of_command("git", &["rev-parse", "HEAD"]);
     if options.minutes.is_some() && options.wanted.is_empty() {
         let groups: Vec<String> =
@@ -342,6 +348,7 @@ pub fn run(root: &Path, list: &Path, options: &Options, say: &dyn Fn(&str)) -> R
     let (date, kernel) = (of_command("date", &["+%F"]), of_command("uname", &["-r"]));
     let machine = format!("{} CPUs, Linux {kernel}", std::thread::available_parallelism()?);
     let mut table = read_table(&fs::read_to_string(root.join(TABLE)).unwrap_or_default());
+    table.retain(|name, _| names.contains(name));
     let (begin, mut failed, mut decided) = (Instant::now(), Vec::new(), 0);
     for statement in &chosen {
         if options.minutes.is_some_and(|minutes| begin.elapsed() > Duration::from_secs(60 * minutes)) {
@@ -351,7 +358,8 @@ pub fn run(root: &Path, list: &Path, options: &Options, say: &dyn Fn(&str)) -> R
         let mut round =
             Round { date: date.clone(), commit: commit.get(..8).unwrap_or_default().into(), ..Round::default() };
         round.machine.clone_from(&machine);
-        round.cause = table.get(statement.name()).map(|old| old.cause.clone()).unwrap_or_default();
+        let kept = table.get(statement.name()).cloned().unwrap_or_default();
+        round.cause.clone_from(&kept.cause);
         while round.tries() < options.repeats
             || options.minutes.is_some() && round.wrong == round.tries() && round.wrong < MAX_TRIES
         {
@@ -366,7 +374,9 @@ pub fn run(root: &Path, list: &Path, options: &Options, say: &dyn Fn(&str)) -> R
             round.reason
         ));
         decided += round.right + round.wrong;
-        if round.wrong == round.tries() && round.wrong >= MAX_TRIES {
+        if kept.is_known_wrong() {
+            say(&format!("   known: {}", kept.cause));
+        } else if round.wrong == round.tries() && round.wrong >= MAX_TRIES {
             failed.push(format!(
                 "{}: wrong {} times of {}: {}",
                 statement.name(),
@@ -404,7 +414,10 @@ mod tests {
     #[test]
     fn the_table_comes_back_and_its_page_adds_up() {
         let mut round = Round { date: "2026-11-30".into(), cause: "a known gap".into(), ..Round::default() };
-        [Outcome::Right, Outcome::Wrong("said no".into()), Outcome::Right].into_iter().for_each(|o| round.add(o));
+        round.add(Outcome::Wrong("said no".into()));
+        assert!(round.is_known_wrong() && !Round { cause: String::new(), ..round.clone() }.is_known_wrong());
+        [Outcome::Right, Outcome::Right].into_iter().for_each(|o| round.add(o));
+        assert!(!round.is_known_wrong());
         let mut noisy = Round { date: "2026-12-01".into(), ..Round::default() };
         noisy.add(Outcome::Undecided(NOT_QUIET.into()));
         let table = BTreeMap::from([("a::b".to_owned(), round), ("c::d".to_owned(), noisy)]);
