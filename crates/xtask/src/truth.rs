@@ -349,48 +349,40 @@ pub fn run(root: &Path, list: &Path, options: &Options, say: &dyn Fn(&str)) -> R
     let machine = format!("{} CPUs, Linux {kernel}", std::thread::available_parallelism()?);
     let mut table = read_table(&fs::read_to_string(root.join(TABLE)).unwrap_or_default());
     table.retain(|name, _| names.contains(name));
-    let (begin, mut failed, mut decided) = (Instant::now(), Vec::new(), 0);
-    for statement in &chosen {
-        if options.minutes.is_some_and(|minutes| begin.elapsed() > Duration::from_secs(60 * minutes)) {
+    let commit = commit.get(..8).unwrap_or_default();
+    let empty = || Round { date: date.clone(), commit: commit.into(), machine: machine.clone(), ..Round::default() };
+    let begin = Instant::now();
+    let is_over = || options.minutes.is_some_and(|minutes| begin.elapsed() > Duration::from_secs(60 * minutes));
+    let (mut failed, mut rounds) = (Vec::new(), BTreeMap::<&str, Round>::new());
+    // Turn by turn: what disturbs for a while disturbs one try of each.
+    for statement in (0..options.repeats).flat_map(|_| &chosen) {
+        if is_over() {
             say("the time is over");
             break;
         }
-        let mut round =
-            Round { date: date.clone(), commit: commit.get(..8).unwrap_or_default().into(), ..Round::default() };
-        round.machine.clone_from(&machine);
         let kept = table.get(statement.name()).cloned().unwrap_or_default();
+        let round = rounds.entry(statement.name()).or_insert_with(empty);
         round.cause.clone_from(&kept.cause);
-        while round.tries() < options.repeats
-            || options.minutes.is_some() && round.wrong == round.tries() && round.wrong < MAX_TRIES
-        {
+        loop {
             round.add(attempt(statement)?);
+            let is_tried_again = options.minutes.is_some() && round.wrong == round.tries() && round.wrong < MAX_TRIES;
+            if !is_tried_again {
+                break;
+            }
         }
-        say(&format!(
-            "{:>2} right {:>2} wrong {:>2} undecided  {}  {}",
-            round.right,
-            round.wrong,
-            round.undecided,
-            statement.name(),
-            round.reason
-        ));
-        decided += round.right + round.wrong;
-        if kept.is_known_wrong() {
-            say(&format!("   known: {}", kept.cause));
-        } else if round.wrong == round.tries() && round.wrong >= MAX_TRIES {
-            failed.push(format!(
-                "{}: wrong {} times of {}: {}",
-                statement.name(),
-                round.wrong,
-                round.tries(),
-                round.reason
-            ));
+        let Round { right, wrong, undecided, reason, .. } = &*round;
+        say(&format!("{right:>2} right {wrong:>2} wrong {undecided:>2} undecided  {}  {reason}", statement.name()));
+        if round.wrong == round.tries() && round.wrong == MAX_TRIES {
+            let what = format!("{}: wrong {wrong} times of {wrong}: {reason}", statement.name());
+            if kept.is_known_wrong() { say(&format!("   known: {}", kept.cause)) } else { failed.push(what) }
         }
-        table.insert(statement.name().to_owned(), round);
+        table.insert(statement.name().to_owned(), round.clone());
         if options.is_kept {
             fs::write(root.join(TABLE), write_table(&table))?;
             fs::write(root.join(PAGE), page(&table))?;
         }
     }
+    let decided: u32 = rounds.values().map(|round| round.right + round.wrong).sum();
     if decided == 0 {
         failed.push("no statement was decided\nhint: --list names them; the reasons stand above".to_owned());
     }
