@@ -161,7 +161,7 @@ fn victim() {
 fn nothing_is_left_when_the_test_is_killed() {
     drop(here(holdup_induce::Group::new("cpu", "cpu")));
     let mut child = Command::new(std::env::current_exe().expect("this test's"))
-        .args(["--include-ignored", "--exact", "victim", "--nocapture"])
+        .args(["--include-ignored", "--exact", "induce::victim", "--nocapture"])
         .env("HOLDUP_INDUCE_VICTIM", "1")
         .stdout(Stdio::piped())
         .spawn()

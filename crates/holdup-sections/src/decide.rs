@@ -1,6 +1,6 @@
 //! From an atomic operation to the branch on its result: the side on which the lock is held, and the conditions before it.
 
-use crate::arch::{Abi, Architecture, BranchOn, Change, Comparison, Copied, Flag, Flow, Instruction};
+use crate::arch::{Abi, Architecture, BranchOn, ByteCopy, Change, Comparison, Flag, Flow, Instruction};
 use crate::atomic::{Attempt, Test};
 use crate::function::{Exit, Function, Index};
 use crate::values::{State, Value, mask};
@@ -19,12 +19,12 @@ pub(crate) struct Decision {
     pub(crate) failure: Vec<(Index, Index, State)>,
 }
 
-/// What some bits of a flag or a value say of one of the tests.
+/// Bits of a flag or a value that say how one of the tests ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Sign {
     test: usize,
     mask: u64,
-    /// Those that can be set at all.
+    /// Bits that can be set at all.
     possible: u64,
     /// Whether the test is true where the masked bits are zero; else where they are not.
     when_zero: bool,
@@ -37,13 +37,13 @@ impl Sign {
         Sign { test, mask, possible: mask, when_zero: when_clear }
     }
 
-    /// Whether these bits are zero or not as all that can be set.
+    /// True of bits that are zero exactly where all are that can be set.
     fn shows_in(&self, bits: u64) -> bool {
         bits & self.possible == self.possible && bits & !self.mask == 0
     }
 
-    /// The same of a copy.
-    fn copied(self, copy: Copied) -> Option<Self> {
+    /// Signs go along with copies.
+    fn copied(self, copy: ByteCopy) -> Option<Self> {
         let kept = self.mask & mask(copy.bytes);
         let is_one_bit = self.possible.is_power_of_two();
         match copy.inverted & kept {
@@ -320,7 +320,7 @@ impl Walk<'_, '_> {
 
     fn branch(&mut self, path: &Path, on: Option<BranchOn>, target: u64, next: &[Index]) {
         let taken = self.function.index(target).filter(|to| next.contains(to));
-        // What is kept of the outcome is looked at again where both ways meet at once.
+        // An outcome that is kept is looked at again where both ways meet at once.
         let is_kept = |test| path.signs.iter().any(|(_, sign)| sign.test == test) && rejoins(self.function, next);
         let decided = on.and_then(|on| self.decided(path, on)).filter(|(test, _)| !is_kept(*test));
         let Some((test, taken_when_true)) = decided else {
@@ -354,7 +354,7 @@ impl Walk<'_, '_> {
     }
 }
 
-/// Whether one way of a branch leads straight to the other, within a few instructions: code that keeps an old value where an exchange
+/// True where one way of a branch leads straight to the other, within a few instructions: code that keeps an old value where an exchange
 /// failed.
 fn rejoins(function: &Function, next: &[Index]) -> bool {
     let [one, other] = *next else { return false };

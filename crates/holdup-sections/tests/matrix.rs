@@ -67,7 +67,7 @@ fn of_rust(level: &str) -> PathBuf {
 #[derive(Debug, Clone, Copy, Default)]
 struct Lock {
     at: u64,
-    /// Those that are set while it is held; none where two counters show it.
+    /// Bits that are set while it is held; none where two counters show it.
     bits: u32,
     is_ours: bool,
     waits: bool,
@@ -150,7 +150,7 @@ impl World<'_> {
         self.task.read(at).unwrap_or(0) as u32
     }
 
-    /// What shows whether a lock is held: its bits, or the numbers that are drawn and served.
+    /// Numbers that show whether a lock is held: its bits, or the numbers that are drawn and served.
     fn values(&self, lock: &Lock) -> (u32, u32) {
         if lock.bits == 0 { (self.word(lock.at), self.word(lock.at + 4)) } else { (self.word(lock.at) & lock.bits, 0) }
     }

@@ -149,7 +149,7 @@ fn named(bundle: &BundleData, id: &str) {
     if of_others {
         ignore("no quiet machine");
     }
-    // What the hypervisor takes meanwhile belongs to no task, here and there.
+    // CPU time that the hypervisor takes meanwhile belongs to no task, here and there.
     let is_known = |c: &&Cause| c.verdict == FindingVerdict::Supported && c.id != "steal";
     let found: Vec<&str> = arm.causes.iter().filter(is_known).map(|c| c.id.as_str()).collect();
     assert!(found == [id], "{id}: {found:?} {arm:#?}");

@@ -68,7 +68,7 @@ fn said_of(id: &str) -> String {
     sentences(&explained).remove(0)
 }
 
-/// Its holders are preempted while waiters spin, and the first sentence says so and of which lock.
+/// Holders are preempted while waiters spin, and the first sentence says so and of which lock.
 fn of_spin_lock(id: &str) {
     let said = said_of(id);
     assert!(said.starts_with("Lock-holder preemption: "), "{said}");
@@ -91,7 +91,7 @@ fn ttas_with_back_off() {
     of_spin_lock("ttas-backoff");
 }
 
-/// Its waiters sleep after some turns: a preempted holder is back after 0.1 to 0.2 ms, and what is left is contention.
+/// Waiters sleep after some turns: a preempted holder is back after 0.1 to 0.2 ms, and what is left is contention.
 fn spin_lock_of_postgresql() {
     let said = said_of("postgres-s-lock");
     assert!(said.starts_with("Lock contention: ") && said.contains("whose holder runs"), "{said}");

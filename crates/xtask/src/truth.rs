@@ -36,6 +36,8 @@ pub struct Options {
     pub minutes: Option<u64>,
     /// Writes the table and the page.
     pub is_kept: bool,
+    /// Adds the tries to those of the kept round.
+    pub is_more: bool,
     /// Only lists.
     pub is_list: bool,
 }
@@ -56,9 +58,10 @@ impl Options {
                 "--minutes" => options.minutes = Some(number()?),
                 "--repeats" => options.repeats = u32::try_from(number()?)?,
                 "--keep" => options.is_kept = true,
+                "--more" => (options.is_kept, options.is_more) = (true, true),
                 "--list" => options.is_list = true,
                 _ if arg.starts_with('-') => {
-                    bail!("{arg}: no such option\nhint: --list, --minutes N, --repeats N, --keep, groups")
+                    bail!("{arg}: no such option\nhint: --list, --minutes N, --repeats N, --keep, --more, groups")
                 }
                 _ => options.wanted.push(arg.clone()),
             }
@@ -223,7 +226,7 @@ impl Round {
         self.right + self.wrong + self.undecided
     }
 
-    /// Whether it was never right, and somebody has written why: that is no news of a commit.
+    /// True of one that was never right, and of which somebody has written why: that is no news of a commit.
     fn is_known_wrong(&self) -> bool {
         self.wrong > 0 && self.right == 0 && !self.cause.is_empty()
     }
@@ -350,7 +353,6 @@ pub fn run(root: &Path, list: &Path, options: &Options, say: &dyn Fn(&str)) -> R
     let mut table = read_table(&fs::read_to_string(root.join(TABLE)).unwrap_or_default());
     table.retain(|name, _| names.contains(name));
     let commit = commit.get(..8).unwrap_or_default();
-    let empty = || Round { date: date.clone(), commit: commit.into(), machine: machine.clone(), ..Round::default() };
     let begin = Instant::now();
     let is_over = || options.minutes.is_some_and(|minutes| begin.elapsed() > Duration::from_secs(60 * minutes));
     let (mut failed, mut rounds) = (Vec::new(), BTreeMap::<&str, Round>::new());
@@ -361,8 +363,11 @@ pub fn run(root: &Path, list: &Path, options: &Options, say: &dyn Fn(&str)) -> R
             break;
         }
         let kept = table.get(statement.name()).cloned().unwrap_or_default();
-        let round = rounds.entry(statement.name()).or_insert_with(empty);
-        round.cause.clone_from(&kept.cause);
+        let round = rounds.entry(statement.name()).or_insert_with(|| {
+            let counted =
+                if options.is_more { kept.clone() } else { Round { cause: kept.cause.clone(), ..Round::default() } };
+            Round { date: date.clone(), commit: commit.into(), machine: machine.clone(), ..counted }
+        });
         loop {
             round.add(attempt(statement)?);
             let is_tried_again = options.minutes.is_some() && round.wrong == round.tries() && round.wrong < MAX_TRIES;

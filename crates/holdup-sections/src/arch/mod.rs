@@ -89,7 +89,7 @@ pub(crate) enum Flag {
     Carry,
 }
 
-/// What a comparison shows: the zero flag is set where these bits of the value are zero, the carry flag where they are not.
+/// A comparison: the zero flag is set where these bits of the value are zero, the carry flag where they are not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Comparison {
     pub(crate) value: Value,
@@ -99,9 +99,9 @@ pub(crate) struct Comparison {
     pub(crate) result: Option<usize>,
 }
 
-/// What an instruction leaves in a register of a value that it reads: its lowest bytes, and what becomes of the rest.
+/// A copy of the lowest bytes of a value in a register, and the rest of that register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Copied {
+pub(crate) struct ByteCopy {
     pub(crate) value: Value,
     pub(crate) bytes: usize,
     pub(crate) register: usize,
@@ -214,7 +214,7 @@ pub(crate) struct Abi {
     pub(crate) call_bytes: i64,
     /// Relocations of slots with addresses of imported functions.
     pub(crate) slots: [object::elf::RelocationType; 2],
-    /// Those of slots with an address of the file itself.
+    /// Relocations of slots with an address of the file itself.
     pub(crate) relative: object::elf::RelocationType,
     /// A stub that calls an imported function is no longer than this, bytes.
     pub(crate) stub_bytes: u64,
@@ -259,8 +259,8 @@ pub(crate) trait Architecture: Sync {
     /// Makes `state` that behind it. `later`: whether this belongs to a flood.
     fn step(&self, instruction: &Instruction, state: &mut State, later: bool, nodes: &mut Nodes);
     fn comparison(&self, instruction: &Instruction, state: &State, nodes: &mut Nodes) -> Option<Comparison>;
-    /// What it copies, where `step` gives what is copied another name; `state` is before it.
-    fn copied(&self, _: &Instruction, _: &State, _: &mut Nodes) -> Option<Copied> {
+    /// The value that it copies, where `step` gives the copy another name; `state` is before it.
+    fn copied(&self, _: &Instruction, _: &State, _: &mut Nodes) -> Option<ByteCopy> {
         None
     }
     /// The two values that a comparison is of.

@@ -129,7 +129,9 @@ fn answer(situation: &Situation, bundle: &BundleData) -> ArmExplanation {
     let found = found(&arm);
     let is_short =
         |c: &holdup_model::explanation::Cause| c.id == "oversubscription" && c.verdict != FindingVerdict::Refuted;
-    if !situation.first.contains(&"oversubscription") && arm.causes.iter().any(is_short) && is_machine_busy(bundle) {
+    let is_busy = arm.causes.iter().any(is_short) && is_machine_busy(bundle);
+    let is_stolen = arm.causes.iter().any(|c| c.id == "steal" && c.verdict == FindingVerdict::Supported);
+    if !situation.first.contains(&"oversubscription") && is_busy || situation.first == ["nothing"] && is_stolen {
         // As `script/truth` counts it.
         ignore("no quiet machine");
     }

@@ -4,7 +4,7 @@ mod access;
 mod state;
 
 use super::{
-    Abi, Access, Architecture, BranchOn, Comparison, Copied, Flag, FlagCopy, Flow, Form, Instruction, Instructions,
+    Abi, Access, Architecture, BranchOn, ByteCopy, Comparison, Flag, FlagCopy, Flow, Form, Instruction, Instructions,
     Unwind,
 };
 use crate::image::Image;
@@ -119,7 +119,7 @@ impl Architecture for Rules {
         Some(Comparison { value, bits, flag, result })
     }
 
-    fn copied(&self, instruction: &Instruction, state: &State, nodes: &mut Nodes) -> Option<Copied> {
+    fn copied(&self, instruction: &Instruction, state: &State, nodes: &mut Nodes) -> Option<ByteCopy> {
         use Mnemonic::{Mov, Movsx, Movzx, Xor};
         let instruction = own(instruction);
         let register = number_of(instruction)?;
@@ -132,7 +132,7 @@ impl Architecture for Rules {
         let value = state::kept(state, instruction, operand, nodes)?;
         let bytes = width(instruction, operand);
         let zero = if instruction.mnemonic() == Movzx || bytes == 4 { !mask(bytes) } else { 0 };
-        Some(Copied { value, bytes, register, inverted, zero })
+        Some(ByteCopy { value, bytes, register, inverted, zero })
     }
 
     fn compared(&self, instruction: &Instruction, state: &State, nodes: &mut Nodes) -> Option<(Value, Value)> {
@@ -270,7 +270,7 @@ fn number(register: Register) -> Option<usize> {
     (register.is_gpr() && !matches!(register, AH | BH | CH | DH)).then(|| register.full_register().number())
 }
 
-/// That of an instruction's first operand.
+/// The register that is an instruction's first operand, by number.
 fn number_of(instruction: &iced_x86::Instruction) -> Option<usize> {
     (instruction.op0_kind() == OpKind::Register).then(|| number(instruction.op0_register())).flatten()
 }
