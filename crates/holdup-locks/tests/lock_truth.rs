@@ -109,7 +109,7 @@ fn the_record_agrees_with_the_lock_whenever_the_workers_are_stopped() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("truth");
     for algorithm in algorithms::usable().filter(|a| a.reach == Reach::AllProcesses) {
-        // A queue hands the lock to one that is not on a CPU: at nearly each look it is on its way, and nobody has it.
+        // A queue hands the lock to one that is not on a CPU: at nearly each look it is between two, and no task has it.
         let is_queue = algorithm.properties.fair;
         let algorithm = algorithm.meta.id;
         for record in ["lock-word", "owner-word"] {

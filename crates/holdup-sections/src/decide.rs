@@ -320,7 +320,7 @@ impl Walk<'_, '_> {
 
     fn branch(&mut self, path: &Path, on: Option<BranchOn>, target: u64, next: &[Index]) {
         let taken = self.function.index(target).filter(|to| next.contains(to));
-        // An outcome that is kept is looked at again where both ways meet at once.
+        // An outcome that is kept is looked at again where both ways meet a few instructions later.
         let is_kept = |test| path.signs.iter().any(|(_, sign)| sign.test == test) && rejoins(self.function, next);
         let decided = on.and_then(|on| self.decided(path, on)).filter(|(test, _)| !is_kept(*test));
         let Some((test, taken_when_true)) = decided else {

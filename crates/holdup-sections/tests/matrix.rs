@@ -2,7 +2,7 @@
 //! compared with its lock words.
 //!
 //! A task holds a lock from the instruction behind the access that took it to the store that gives it back. It waits from its first
-//! access in vain to the one that takes it. A map that says "waiter" of an access that succeeds at once is neither right nor wrong:
+//! access in vain to the one that takes it. A map that says "waiter" of a first access that succeeds is neither right nor wrong:
 //! it is the same instruction.
 
 use crate::tracer::Traced;
@@ -46,7 +46,7 @@ fn of_c(compiler: &str, level: &str) -> PathBuf {
             .arg(object)
             .arg(&source));
     }
-    // Clang's own linker plug-in is a package of its own.
+    // Debian has Clang's plug-in for other linkers in a separate package.
     let linker: &[&str] = if compiler == "clang" { &["-fuse-ld=lld"] } else { &[] };
     run(Command::new(compiler).args(["-O2", "-flto", "-o"]).arg(&out).args(linker).args(parts.map(|part| part.1)));
     out
@@ -307,7 +307,7 @@ matrix! {
     clang_o2: of_c("clang", "O2"), 0.99, 0.95;
     clang_o3: of_c("clang", "O3"), 0.99, 0.95;
     clang_lto: of_c("clang", "lto"), 0.99, 0.95;
-    // Here the atomic operation is in a function of its own, and so is `pause`: nothing is found, and nothing wrong is said.
+    // Here the atomic operation is in a separate function, and so is `pause`: nothing is found, and nothing wrong is said.
     rustc_o0: of_rust("O0"), 1.0, 0.0;
     rustc_o2: of_rust("O2"), 0.99, 0.95;
     rustc_o3: of_rust("O3"), 0.99, 0.95;
