@@ -1,6 +1,6 @@
 //! What a newcomer sees first, measured: the demo and the locks of the bench, with the program that people get.
 
-use crate::common;
+use crate::{common, recording};
 use common::{Sandbox, texts};
 use holdup_testkit::ignore;
 use serde_json::Value;
@@ -17,6 +17,12 @@ fn explained(place: &Sandbox, bundle: &str) -> Value {
     // Its exit code says whether there is a cause.
     let (out, err) = texts(&place.output(&["explain", bundle, "--json"]));
     serde_json::from_str(&out).unwrap_or_else(|e| panic!("{e}: {out}{err}"))
+}
+
+/// Keeps a bundle for the gate, with what it says first.
+fn keep(place: &Sandbox, bundle: &str, first: &str, says: &str) {
+    let bundle = holdup_bundle::read(&place.path(bundle)).expect("it reads");
+    recording::keep(&bundle, &recording::Demand { first: &[first], says, ..Default::default() });
 }
 
 fn needs_bpf() {
@@ -53,10 +59,11 @@ fn the_demo_names_preempted_holders() {
     let shown =
         std::fs::read_to_string(repository().join("docs/images/demo.txt")).expect("script/demo-picture wrote it");
     assert_eq!(form(&shown), form(&said[0]), "the picture shows another sentence: script/demo-picture makes it anew");
+    keep(&place, "demo.holdup", "preempted-holder", "lock-contention: tas");
 }
 
-/// The first sentence on a spin lock with more processes than CPUs.
-fn said_of(id: &str) -> String {
+/// The first sentence on a spin lock with more processes than CPUs begins with a cause, and says more.
+fn of_spin_lock(id: &str, (cause, begins): (&str, &str), says: &str) {
     needs_bpf();
     let place = Sandbox::new();
     let run = format!(
@@ -64,41 +71,39 @@ fn said_of(id: &str) -> String {
          --set aa=false --set section=10us --set think=5us --collect cpu,switches,critical-sections,faults --out l.holdup"
     );
     place.expect(0, &run.split_whitespace().collect::<Vec<_>>());
-    let explained = explained(&place, "l.holdup");
-    sentences(&explained).remove(0)
+    let said = sentences(&explained(&place, "l.holdup")).remove(0);
+    assert!(said.starts_with(begins) && said.contains(says), "{said}");
+    keep(&place, "l.holdup", cause, says);
 }
 
-/// Holders are preempted while waiters spin, and the first sentence says so and of which lock.
-fn of_spin_lock(id: &str) {
-    let said = said_of(id);
-    assert!(said.starts_with("Lock-holder preemption: "), "{said}");
-    assert!(said.contains(&format!("lock-contention: {id}")), "{said}");
+/// Holders are preempted while waiters spin.
+fn names_preempted_holders_of(id: &str) {
+    of_spin_lock(id, ("preempted-holder", "Lock-holder preemption: "), &format!("lock-contention: {id}"));
 }
 
 fn tas() {
-    of_spin_lock("tas");
+    names_preempted_holders_of("tas");
 }
 
 fn ttas() {
-    of_spin_lock("ttas");
+    names_preempted_holders_of("ttas");
 }
 
 fn ttas_without_a_pause() {
-    of_spin_lock("ttas-no-pause");
+    names_preempted_holders_of("ttas-no-pause");
 }
 
 fn ttas_with_back_off() {
-    of_spin_lock("ttas-backoff");
+    names_preempted_holders_of("ttas-backoff");
 }
 
 /// Waiters sleep after some turns: a preempted holder is back after 0.1 to 0.2 ms, and what is left is contention.
 fn spin_lock_of_postgresql() {
-    let said = said_of("postgres-s-lock");
-    assert!(said.starts_with("Lock contention: ") && said.contains("whose holder runs"), "{said}");
+    of_spin_lock("postgres-s-lock", ("spin-wait", "Lock contention: "), "whose holder runs");
 }
 
 fn spin_lock_of_the_c_library() {
-    of_spin_lock("pthread-spin");
+    names_preempted_holders_of("pthread-spin");
 }
 
 /// Commands of a page of the documentation, each run.

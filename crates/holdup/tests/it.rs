@@ -25,6 +25,8 @@ mod postgres_builds;
 mod profiles;
 mod readme;
 mod record;
+#[path = "../../holdup-target/tests/recording/mod.rs"]
+mod recording;
 mod released;
 mod replay;
 mod screens;
