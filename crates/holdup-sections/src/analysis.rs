@@ -31,6 +31,8 @@ pub(crate) struct Found {
     pub(crate) function: u64,
     /// The function whose source it is, when another was inlined.
     pub(crate) source: Option<String>,
+    /// The instruction that takes it.
+    pub(crate) taken_at: u64,
     /// What the lock is called behind the function's name.
     pub(crate) lock: String,
     /// The section's name, where a note declares it.
@@ -51,7 +53,7 @@ impl Found {
     }
 
     /// Becomes a part of a declared section, whose places are all one lock.
-    fn join_declared(&mut self, section: String) {
+    pub(crate) fn join_declared(&mut self, section: String) {
         self.declared = Some(section);
         for piece in &mut self.pieces {
             piece.word = Some(LockWord { base: WordBase::Section, offset: 0, load: None });
@@ -336,6 +338,7 @@ impl<'a> Analysis<'a> {
         }
         let mut found = Found {
             function: function.entry,
+            taken_at: function.step(one.place).instruction.ip,
             source: self.source(function, one, all, &waits),
             lock: self.label(one).unwrap_or_default(),
             spins,

@@ -62,17 +62,25 @@ fn assemble(mut analysis: Analysis<'_>, wanted: &Wanted) -> SectionMap {
     map
 }
 
-/// What a note declares is said of an instruction before what was found. A lock that is held in a declared wait stays: its holder
-/// holds up others.
+/// A note has the first word on each instruction. A lock that is held in a declared wait stays: its holder holds up others. One that is
+/// taken there, and held where the declared one is, is that one.
 fn yield_to_declared(all: &mut BTreeMap<u64, Vec<Found>>) {
-    let declared: BTreeSet<(u64, SectionRole)> = all
-        .values()
-        .flatten()
-        .filter(|found| found.declared.is_some())
-        .flat_map(|found| found.pieces.iter().map(|piece| (piece.begin, piece.role)))
-        .collect();
+    let mut declared: BTreeMap<(u64, SectionRole), String> = BTreeMap::new();
+    for found in all.values().flatten() {
+        let Some(name) = &found.declared else { continue };
+        declared.extend(found.pieces.iter().map(|piece| ((piece.begin, piece.role), name.clone())));
+    }
+    let is_held_as = |found: &Found, name: &String| {
+        let mut held = found.pieces.iter().filter(|piece| piece.role == SectionRole::Holder);
+        held.any(|piece| declared.get(&(piece.begin, SectionRole::Holder)) == Some(name))
+    };
     for found in all.values_mut().flatten().filter(|found| found.declared.is_none()) {
-        let covers = |at: u64, role| declared.contains(&(at, role));
+        let waited_for = declared.get(&(found.taken_at, SectionRole::Waiter));
+        if let Some(name) = waited_for.filter(|name| is_held_as(found, name)) {
+            found.pieces.retain(|piece| piece.role == SectionRole::Waiter);
+            found.join_declared(name.clone());
+        }
+        let covers = |at: u64, role| declared.contains_key(&(at, role));
         found.pieces.retain(|p| !covers(p.begin, SectionRole::Holder) && !covers(p.begin, p.role));
     }
 }
