@@ -131,7 +131,7 @@ fn lives(pid: i32) -> bool {
 
 pub(crate) fn nothing_outlives_a_process_that_is_killed() {
     let mut command = Command::new(std::env::current_exe().expect("is known"));
-    command.args(["--exact", "failures::runs_until_it_is_killed", "--include-ignored", "--test-threads=1"]);
+    command.args(["--exact", "stream::failures::runs_until_it_is_killed", "--include-ignored", "--test-threads=1"]);
     let mut child = command.stdout(std::process::Stdio::null()).spawn().expect("starts");
     let own = child.id();
     let workers = || {
