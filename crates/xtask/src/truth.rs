@@ -350,22 +350,22 @@ pub fn run(root: &Path, list: &Path, options: &Options, say: &dyn Fn(&str)) -> R
     }
     let (date, kernel) = (of_command("date", &["+%F"]), of_command("uname", &["-r"]));
     let machine = format!("{} CPUs, Linux {kernel}", std::thread::available_parallelism()?);
-    let mut table = read_table(&fs::read_to_string(root.join(TABLE)).unwrap_or_default());
-    table.retain(|name, _| names.contains(name));
+    let mut kept = read_table(&fs::read_to_string(root.join(TABLE)).unwrap_or_default());
+    kept.retain(|name, _| names.contains(name));
+    let mut table = kept.clone();
     let commit = commit.get(..8).unwrap_or_default();
     let begin = Instant::now();
     let is_over = || options.minutes.is_some_and(|minutes| begin.elapsed() > Duration::from_secs(60 * minutes));
-    let (mut failed, mut rounds) = (Vec::new(), BTreeMap::<&str, Round>::new());
+    let mut rounds = BTreeMap::<&str, Round>::new();
     // Turn by turn: what disturbs for a while disturbs one try of each.
     for statement in (0..options.repeats).flat_map(|_| &chosen) {
         if is_over() {
             say("the time is over");
             break;
         }
-        let kept = table.get(statement.name()).cloned().unwrap_or_default();
         let round = rounds.entry(statement.name()).or_insert_with(|| {
-            let counted =
-                if options.is_more { kept.clone() } else { Round { cause: kept.cause.clone(), ..Round::default() } };
+            let old = kept.get(statement.name()).cloned().unwrap_or_default();
+            let counted = if options.is_more { old } else { Round { cause: old.cause, ..Round::default() } };
             Round { date: date.clone(), commit: commit.into(), machine: machine.clone(), ..counted }
         });
         loop {
@@ -377,16 +377,19 @@ pub fn run(root: &Path, list: &Path, options: &Options, say: &dyn Fn(&str)) -> R
         }
         let Round { right, wrong, undecided, reason, .. } = &*round;
         say(&format!("{right:>2} right {wrong:>2} wrong {undecided:>2} undecided  {}  {reason}", statement.name()));
-        if round.wrong == round.tries() && round.wrong == MAX_TRIES {
-            let what = format!("{}: wrong {wrong} times of {wrong}: {reason}", statement.name());
-            if kept.is_known_wrong() { say(&format!("   known: {}", kept.cause)) } else { failed.push(what) }
-        }
         table.insert(statement.name().to_owned(), round.clone());
         if options.is_kept {
             fs::write(root.join(TABLE), write_table(&table))?;
             fs::write(root.join(PAGE), page(&table))?;
         }
     }
+    let is_news = |(name, round): &(&&str, &Round)| {
+        let is_known = kept.get(**name).is_some_and(Round::is_known_wrong);
+        round.wrong == round.tries() && round.wrong >= MAX_TRIES && !is_known
+    };
+    let say_wrong =
+        |(name, round): (&&str, &Round)| format!("{name}: wrong {0} times of {0}: {1}", round.wrong, round.reason);
+    let mut failed: Vec<String> = rounds.iter().filter(is_news).map(say_wrong).collect();
     let decided: u32 = rounds.values().map(|round| round.right + round.wrong).sum();
     if decided == 0 {
         failed.push("no statement was decided\nhint: --list names them; the reasons stand above".to_owned());
@@ -429,6 +432,13 @@ mod tests {
         ] {
             assert!(page.contains(line), "{line}\n{page}");
         }
+    }
+
+    #[test]
+    fn the_page_is_made_of_the_table_that_is_kept() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let read = |file| fs::read_to_string(root.join(file)).unwrap();
+        assert_eq!(read(PAGE), page(&read_table(&read(TABLE))), "script/truth --keep writes both");
     }
 
     #[test]
