@@ -163,10 +163,7 @@ impl State {
     pub(crate) fn load(&self, address: Value, bytes: usize, nodes: &mut Nodes) -> Value {
         // Of a byte or two the rest of the value that was stored is not there.
         if let Some(value) = self.stored(address, bytes, nodes).filter(|value| bytes >= 4 || value.symbol.is_none()) {
-            return Value {
-                offset: if value.symbol.is_none() { value.offset & mask(bytes) } else { value.offset },
-                ..value
-            };
+            return value;
         }
         let load = Node::Load { base: address.symbol, offset: address.offset, bytes: bytes as u8 };
         nodes.symbol(load)
@@ -199,6 +196,7 @@ impl State {
             self.slots.remove(&at);
         }
         if self.slots.len() < MOST_SLOTS {
+            let value = if value.symbol.is_none() { Value::constant(value.offset & mask(bytes)) } else { value };
             self.slots.insert(slot, (bytes as u8, value));
         }
     }

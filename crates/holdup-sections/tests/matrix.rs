@@ -5,12 +5,13 @@
 //! access in vain to the one that takes it. A map that says "waiter" of a first access that succeeds is neither right nor wrong:
 //! it is the same instruction.
 
-use crate::tracer::Traced;
+use crate::tracer::{Traced, address};
+use crate::world::Dice;
 use holdup_model::sections::SectionRole;
-use holdup_sections::lookup::{Loaded, Registers, Table, classify};
+use holdup_sections::lookup::{Loaded, Table, classify};
 use holdup_sections::{Wanted, map};
 use holdup_testkit::ignore;
-use iced_x86::{Decoder, DecoderOptions, Mnemonic, OpKind};
+use iced_x86::Mnemonic;
 use object::{Object, ObjectSymbol};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -128,21 +129,10 @@ impl Tally {
     }
 }
 
-/// Where the operand in memory of an instruction lies, if it has one.
-fn operand(task: &Traced, ip: u64, registers: &Registers) -> Option<u64> {
-    let code = [task.read(ip), task.read(ip + 8)].map(|eight| eight.unwrap_or(0).to_le_bytes());
-    let instruction = Decoder::with_ip(64, code.as_flattened(), ip, DecoderOptions::NONE).decode();
-    let memory = (0..instruction.op_count()).find(|operand| instruction.op_kind(*operand) == OpKind::Memory);
-    let memory = memory.filter(|_| instruction.mnemonic() != Mnemonic::Lea)?;
-    instruction.virtual_address(memory, 0, |register, _, _| {
-        Some(if register.is_gpr() { registers.general[register.full_register().number()] } else { 0 })
-    })
-}
-
 struct World<'t> {
     task: &'t Traced,
     locks: Vec<Lock>,
-    dice: u64,
+    dice: Dice,
 }
 
 impl World<'_> {
@@ -155,11 +145,6 @@ impl World<'_> {
         if lock.bits == 0 { (self.word(lock.at), self.word(lock.at + 4)) } else { (self.word(lock.at) & lock.bits, 0) }
     }
 
-    fn chance(&mut self, of: u64) -> bool {
-        self.dice = self.dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.dice >> 33).is_multiple_of(of)
-    }
-
     /// Another task takes a free lock for a while.
     fn others(&mut self) {
         for i in 0..self.locks.len() {
@@ -168,7 +153,7 @@ impl World<'_> {
             let is_free = word == turn && !lock.is_ours;
             let next = |word: u32| word.wrapping_add(1).to_le_bytes();
             match (lock.theirs, lock.bits) {
-                (0, _) if !is_free || !self.chance(300) => {}
+                (0, _) if !is_free || !self.dice.chance(300) => {}
                 (0, 0) => (lock.theirs, ()) = (200, self.task.write(lock.at, &next(word))),
                 (0, bits) => {
                     let bit = if bits == u32::MAX { 1 } else { bits };
@@ -187,7 +172,10 @@ impl World<'_> {
     /// Executes one instruction, and what it did to each lock.
     fn step(&mut self) {
         let (ip, registers) = self.task.registers();
-        let touched = operand(self.task, ip, &registers);
+        let instruction = self.task.instruction(ip);
+        // `lea` has an operand in memory and does not touch it.
+        let is_access = instruction.mnemonic() != Mnemonic::Lea;
+        let touched = is_access.then(|| address(&instruction, &registers)).flatten();
         let before: Vec<(u32, u32)> = self.locks.iter().map(|lock| self.values(lock)).collect();
         assert!(self.task.step(), "it does not end");
         for (i, before) in before.into_iter().enumerate() {
@@ -236,7 +224,7 @@ fn tallies(program: &Path) -> Vec<Tally> {
         bits: task.read(words + 16 * i + 8).expect("readable") as u32,
         ..Lock::default()
     });
-    let mut world = World { task: &task, locks: locks.collect(), dice: 1 };
+    let mut world = World { task: &task, locks: locks.collect(), dice: Dice(1) };
     let table = Table::new(&[Loaded { map: Some(&map), callees: &[], bias }]);
     let mut all = vec![Tally::default(); SHAPES.len()];
     for _ in 0..STEPS {
@@ -272,7 +260,7 @@ fn reaches(program: &Path, precision: f64, recall: f64) {
         said += &format!(" {:x?}", tally.places);
     }
     let name = program.file_name().expect("a name").to_string_lossy();
-    println!("{name}: precision {:.3}, recall {:.3}{said}", whole.precision(), whole.recall());
+    println!("{name}: precision {:.3}, recall {:.3}", whole.precision(), whole.recall());
     assert!(
         all.iter().all(|tally| tally.held > 100 && tally.waited > 100),
         "each lock is taken and waited for: {said}"

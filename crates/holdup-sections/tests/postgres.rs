@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use tracer::Traced;
+use tracer::{Traced, address};
 
 /// Where the server of version 15 is; another one, of any version, is stepped through where `HOLDUP_POSTGRES_BIN` names
 /// the folder of its programs.
@@ -108,17 +108,12 @@ const FLAGS: u64 = 1 << 22 | 1 << 28 | 1 << 29;
 const VISITS: u32 = 12;
 
 impl Stepped {
-    fn instruction(&self, ip: u64) -> Instruction {
-        let code = [self.traced.read(ip), self.traced.read(ip + 8)].map(|eight| eight.unwrap_or(0).to_le_bytes());
-        Decoder::with_ip(64, code.as_flattened(), ip, DecoderOptions::NONE).decode()
-    }
-
     /// Executes the instruction at `ip`, and gives the lock that it took.
     fn execute(&mut self, ip: u64, registers: &Registers) -> (bool, Option<Owned>) {
         if let Some((byte, _)) = self.sites.get(&ip) {
             self.traced.write(ip, &[*byte]);
         }
-        let instruction = self.instruction(ip);
+        let instruction = self.traced.instruction(ip);
         let at = may_lock(&instruction).then(|| address(&instruction, registers)).flatten();
         let bytes = instruction.memory_size().size();
         let read = |traced: &Traced| {
@@ -150,11 +145,11 @@ impl Stepped {
         let instruction = match self.sites.get(&ip) {
             Some((byte, _)) => {
                 self.traced.write(ip, &[*byte]);
-                let instruction = self.instruction(ip);
+                let instruction = self.traced.instruction(ip);
                 self.traced.write(ip, &[0xcc]);
                 instruction
             }
-            None => self.instruction(ip),
+            None => self.traced.instruction(ip),
         };
         let at = may_lock(&instruction).then(|| address(&instruction, registers)).flatten()?;
         let registers = &registers.general;
@@ -248,13 +243,6 @@ fn may_lock(instruction: &Instruction) -> bool {
         _ => false,
     };
     memory && atomic
-}
-
-fn address(instruction: &Instruction, registers: &Registers) -> Option<u64> {
-    let operand = (0..instruction.op_count()).find(|operand| instruction.op_kind(*operand) == OpKind::Memory)?;
-    instruction.virtual_address(operand, 0, |register, _, _| {
-        Some(if register.is_gpr() { registers.general[register.full_register().number()] } else { 0 })
-    })
 }
 
 /// Every atomic operation in the server's code.

@@ -8,7 +8,7 @@ use emulated::Emulated;
 use holdup_sections::lookup::{Loaded, Registers, Table};
 use holdup_sections::{NamedFunction, Wanted, map};
 use holdup_testkit::ignore;
-use iced_x86::{Decoder, DecoderOptions, Mnemonic, OpKind};
+use iced_x86::Mnemonic;
 use object::{Object, ObjectSymbol};
 use std::path::PathBuf;
 use std::process::Command;
@@ -52,14 +52,9 @@ impl Stepped for Traced {
         self.step()
     }
     fn atomic(&self, ip: u64, registers: &Registers) -> Option<u64> {
-        let code = [self.read(ip), self.read(ip + 8)].map(|eight| eight.unwrap_or(0).to_le_bytes());
-        let instruction = Decoder::with_ip(64, code.as_flattened(), ip, DecoderOptions::NONE).decode();
-        let atomic = instruction.has_lock_prefix() || instruction.mnemonic() == Mnemonic::Xchg;
-        let memory = (0..instruction.op_count()).find(|operand| instruction.op_kind(*operand) == OpKind::Memory);
-        let operand = memory.filter(|_| atomic)?;
-        instruction.virtual_address(operand, 0, |register, _, _| {
-            Some(if register.is_gpr() { registers.general[register.full_register().number()] } else { 0 })
-        })
+        let instruction = self.instruction(ip);
+        let is_atomic = instruction.has_lock_prefix() || instruction.mnemonic() == Mnemonic::Xchg;
+        is_atomic.then(|| tracer::address(&instruction, registers)).flatten()
     }
 }
 

@@ -2,6 +2,7 @@
 #![allow(dead_code, unreachable_pub, reason = "each of the tests uses what it needs")]
 
 use holdup_sections::lookup::Registers;
+use iced_x86::{Decoder, DecoderOptions, Instruction, OpKind};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
@@ -99,6 +100,12 @@ impl Traced {
         Some(u64::from_le_bytes(eight))
     }
 
+    /// The instruction at an address.
+    pub fn instruction(&self, ip: u64) -> Instruction {
+        let code = [self.read(ip), self.read(ip + 8)].map(|eight| eight.unwrap_or(0).to_le_bytes());
+        Decoder::with_ip(64, code.as_flattened(), ip, DecoderOptions::NONE).decode()
+    }
+
     pub fn write(&self, at: u64, bytes: &[u8]) {
         self.memory.write_all_at(bytes, at).expect("its memory can be written");
     }
@@ -117,6 +124,14 @@ impl Traced {
         let base = self.base(&path)?;
         Some((path, base))
     }
+}
+
+/// Where an instruction's operand in memory lies, if it has one.
+pub fn address(instruction: &Instruction, registers: &Registers) -> Option<u64> {
+    let operand = (0..instruction.op_count()).find(|operand| instruction.op_kind(*operand) == OpKind::Memory)?;
+    instruction.virtual_address(operand, 0, |register, _, _| {
+        Some(if register.is_gpr() { registers.general[register.full_register().number()] } else { 0 })
+    })
 }
 
 impl Drop for Traced {

@@ -57,11 +57,21 @@ pub struct World<'t> {
     task: &'t dyn Stepped,
     table: Table,
     words: Vec<Word>,
-    /// A small generator of numbers: what is measured does not hang on its quality.
-    dice: u64,
+    dice: Dice,
     bias: u64,
     /// The code, in the file, of the function that does not wait when it fails.
     gives_up: Range<u64>,
+}
+
+/// A small generator of numbers: the measurement does not hang on its quality.
+pub struct Dice(pub u64);
+
+impl Dice {
+    /// True once in this many calls.
+    pub fn chance(&mut self, of: u64) -> bool {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33).is_multiple_of(of)
+    }
 }
 
 impl<'t> World<'t> {
@@ -80,12 +90,7 @@ impl<'t> World<'t> {
         }
         let gives_up = file.symbols().find(|symbol| symbol.name() == Ok("try_count")).expect("it tries one lock");
         let gives_up = gives_up.address()..gives_up.address() + gives_up.size();
-        World { task, table, words, dice: 1, bias, gives_up }
-    }
-
-    fn chance(&mut self, of: u64) -> bool {
-        self.dice = self.dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.dice >> 33).is_multiple_of(of)
+        World { task, table, words, dice: Dice(1), bias, gives_up }
     }
 
     /// What another task does meanwhile: it takes a free lock for a while.
@@ -96,7 +101,7 @@ impl<'t> World<'t> {
             let next = match theirs {
                 1 => *value & !bits,
                 // The lowest bit of a word that is all lock, or the one bit that is.
-                0 if *value & bits == 0 && self.chance(400) => {
+                0 if *value & bits == 0 && self.dice.chance(400) => {
                     self.words[i].theirs = 300;
                     *value | if bits.count_ones() == 1 { bits } else { 1 }
                 }
