@@ -21,6 +21,9 @@ as_root() {
     fi
 }
 
+# in_turn COMMAND...: as root, and never beside another one that installs.
+in_turn() { as_root env DEBIAN_FRONTEND=noninteractive flock /run/lock/holdup-apt "$@" >&2; }
+
 # need_packages PACKAGE...: installs those that dpkg does not know, after saying which.
 need_packages() {
     missing=
@@ -30,11 +33,11 @@ need_packages() {
     [ -n "$missing" ] || return 0
     command -v apt-get >/dev/null 2>&1 || die "these packages are missing, and there is no apt-get:$missing"
     say "installing with apt-get:$missing"
-    as_root apt-get update -q >&2
+    in_turn apt-get update -q
     # An installation that was interrupted is finished first.
-    as_root env DEBIAN_FRONTEND=noninteractive dpkg --configure -a >&2
+    in_turn dpkg --configure -a
     # shellcheck disable=SC2086 # a list of words on purpose
-    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $missing >&2
+    in_turn apt-get install -q -y --no-install-recommends $missing
 }
 
 # PostgreSQL without the cluster that Debian's package makes and starts, because that one opens a port.
