@@ -143,8 +143,9 @@ fn what_cannot_be_searched_is_said_before_anything_runs() {
 }
 
 holdup_testkit::tests!(
-    a_plan_says_what_is_tried_and_what_it_starts_from,
     what_cannot_be_searched_is_said_before_anything_runs;
+    alone:
+    a_plan_says_what_is_tried_and_what_it_starts_from;
     truth:
     what_makes_a_program_faster_is_found_and_its_profile_holds_nothing_else,
     a_guard_keeps_a_setting_out,
