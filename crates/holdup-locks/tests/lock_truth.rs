@@ -108,17 +108,21 @@ fn stopped(published: &Published) -> (Vec<Truth>, [u8; LOCK_BYTES]) {
 fn the_record_agrees_with_the_lock_whenever_the_workers_are_stopped() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("truth");
-    for algorithm in algorithms::usable().filter(|a| a.reach == Reach::AllProcesses).map(|a| a.meta.id) {
+    for entry in algorithms::usable().filter(|a| a.reach == Reach::AllProcesses) {
+        let algorithm = entry.meta.id;
         for record in ["lock-word", "owner-word"] {
             let changes: [(&str, Value); 3] =
                 [("algorithm", algorithm.into()), ("sharing", "processes".into()), ("truth_record", record.into())];
             let (mut holders, mut waiters, mut ambiguous, mut looks) = (0, 0, 0, 0);
+            // With more workers than CPUs the next in a queue is mostly one that is not on a CPU: nobody is named until it runs, and
+            // all that queue are ambiguous.
+            let in_turn = |ambiguous: usize| if entry.properties.fair { ambiguous } else { 0 };
             run(&parameters(&path, &changes), &mut || {
                 let published = Published::read(&path).expect("it is there when the window opens");
                 assert_eq!((published.algorithm.as_str(), published.workers.len()), (algorithm, 4));
                 assert_eq!(published.section, format!("lock-contention: {algorithm}"));
                 // Until both roles were seen; a machine that does much else meanwhile may take long for that.
-                while looks < 20 || (holders + ambiguous == 0 || waiters == 0) && looks < 10_000 {
+                while looks < 20 || (holders + ambiguous == 0 || waiters + in_turn(ambiguous) == 0) && looks < 10_000 {
                     looks += 1;
                     let (roles, lock) = stopped(&published);
                     let count = |wanted| roles.iter().filter(|role| **role == wanted).count();
@@ -152,7 +156,7 @@ fn the_record_agrees_with_the_lock_whenever_the_workers_are_stopped() {
                 "{algorithm}, {record}: {looks} looks, {holders} holders, {waiters} waiters, {ambiguous} ambiguous"
             );
             // A ticket's holder is mostly one that is served while it is not on a CPU.
-            assert!(holders + ambiguous > 0 && waiters > 0, "{algorithm} with {record}");
+            assert!(holders + ambiguous > 0 && waiters + in_turn(ambiguous) > 0, "{algorithm} with {record}");
             assert!(!path.exists(), "what was published goes with its trial");
         }
     }
