@@ -249,10 +249,11 @@ fn timehist_agrees(file: &Path, tallies: &BTreeMap<u32, TaskTally>, said: &BTree
         // Milliseconds were read as seconds.
         *sum = (sum.0 + 1, sum.1 + numbers[0], sum.2 + numbers[1]);
     }
-    let mut compared = 0;
+    let (mut compared, mut hidden, mut short) = (0, 0, 0);
     for (tid, (lines, ran_ns, waited_ns)) in sums {
         let (tally, said) = (&tallies[&tid], &said[&tid]);
         if said.is_hidden || said.has_ended || said.has_begun {
+            (hidden, short) = (hidden + u32::from(said.is_hidden), short + u32::from(!said.is_hidden));
             continue;
         }
         let cut = |whole_ns: u64, shown_ns: u64| (0..=lines * 1000).contains(&(whole_ns.wrapping_sub(shown_ns)));
@@ -263,7 +264,7 @@ fn timehist_agrees(file: &Path, tallies: &BTreeMap<u32, TaskTally>, said: &BTree
         compared += 1;
     }
     // The senders and receivers of the load.
-    assert!(compared >= 20, "{compared} tasks");
+    assert!(compared >= 20, "{compared} tasks; {hidden} with a switch that is missing, {short} that began or ended");
 }
 
 fn text_of_perf_script_says_the_same_as_its_file() {

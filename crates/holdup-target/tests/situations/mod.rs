@@ -158,10 +158,12 @@ fn seconds(bundle: &BundleData, item: &str, is_wanted: impl Fn(&str) -> bool) ->
     wanted.filter_map(|i| i.value.value()).sum()
 }
 
-/// Whether tasks that are not part of the situation are most of what it waits behind.
+/// True where tasks that are not part of the situation, and that do not watch it, are most of what it waits behind.
 fn is_machine_busy(bundle: &BundleData) -> bool {
-    let in_state = |state: &str| seconds(bundle, "account_s", |label| label.contains(state));
-    in_state("| behind other tasks |") > in_state("| behind own tasks |")
+    let is_other = |label: &str| {
+        label.rsplit_once("| behind other tasks | ").is_some_and(|(_, task)| !task.starts_with("holdup-"))
+    };
+    seconds(bundle, "behind_s", is_other) > seconds(bundle, "account_s", |label| label.contains("| behind own tasks |"))
 }
 
 /// Every cause, and the account.
