@@ -40,7 +40,7 @@ pub(crate) struct Function {
     /// The state before each instruction that is the first of a basic block.
     states: JoinedStates,
     /// The first instruction of the block that an instruction lies in.
-    blocks: BTreeMap<Index, Index>,
+    blocks: Vec<Option<Index>>,
     pub(crate) nodes: Nodes,
 }
 
@@ -58,9 +58,9 @@ impl Function {
         let mut function = Function {
             arch,
             entry,
+            blocks: vec![None; steps.len()],
             steps,
             states: JoinedStates::default(),
-            blocks: BTreeMap::new(),
             nodes: Nodes::new(arch.abi()),
         };
         function.find_states()?;
@@ -90,7 +90,7 @@ impl Function {
             let Some(mut state) = states.get(begin).cloned() else { continue };
             let mut at = begin;
             loop {
-                self.blocks.insert(at, begin);
+                self.blocks[at as usize] = Some(begin);
                 let step = &self.steps[at as usize];
                 self.arch.step(&step.instruction, &mut state, false, &mut nodes);
                 if let [next] = step.next[..]
@@ -115,7 +115,7 @@ impl Function {
         Ok(())
     }
 
-    /// Whether a branch leads back to the instruction right before it.
+    /// True if a branch leads back to the instruction right before it.
     pub(crate) fn repeats(&self, branch: Index, to: Index) -> bool {
         let Some(step) = self.steps.get(branch as usize) else { return false };
         let to = &self.step(to).instruction;
@@ -138,7 +138,7 @@ impl Function {
 
     /// The state before an instruction; `None` for one that no path from the entry reaches.
     pub(crate) fn state(&mut self, index: Index) -> Option<State> {
-        let mut at = *self.blocks.get(&index)?;
+        let mut at = (*self.blocks.get(index as usize)?)?;
         let mut state = self.states.get(at)?.clone();
         while at != index {
             let step = &self.steps[at as usize];
@@ -156,7 +156,7 @@ impl Function {
         for begin in begins {
             let Some(mut state) = self.states.get(begin).cloned() else { continue };
             let mut at = begin;
-            while self.blocks.get(&at) == Some(&begin) {
+            while self.blocks[at as usize] == Some(begin) {
                 let step = &self.steps[at as usize];
                 see(&step.instruction, &state, &self.nodes);
                 self.arch.step(&step.instruction, &mut state, false, &mut self.nodes);
@@ -263,7 +263,7 @@ impl<'p, 'a> Reader<'p, 'a> {
         self.program.image.fragment_at(at).and_then(|f| f.name.as_deref()).is_some_and(|name| names.contains(&name))
     }
 
-    /// Whether a jump there stays in the function.
+    /// True if a jump there stays in the function.
     fn is_inside(&self, to: u64) -> bool {
         let image = &self.program.image;
         let Some(number) = image.fragment(to) else { return false };
@@ -295,7 +295,7 @@ impl<'p, 'a> Reader<'p, 'a> {
     }
 }
 
-/// Whether a function ever returns, followed through calls up to a depth; true where that is not known.
+/// True if a function ever returns, followed through calls up to a depth; true where that is not known.
 fn returns(program: &mut Program<'_>, at: u64, depth: u32) -> bool {
     if let Some(known) = program.returns.get(&at) {
         return *known;

@@ -5,6 +5,7 @@
 
 use crate::arch::Abi;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// Number of a [`Node`].
 pub(crate) type Symbol = u32;
@@ -57,7 +58,7 @@ impl Value {
         }
     }
 
-    /// Whether both are surely the same number.
+    /// True if both are surely the same number.
     pub(crate) fn same(self, other: Self) -> bool {
         (self.symbol, self.offset) == (other.symbol, other.offset)
     }
@@ -125,8 +126,17 @@ pub(crate) fn mask(bytes: usize) -> u64 {
 pub(crate) struct State {
     /// Those that the architecture does not have are zero.
     pub(crate) registers: [Value; MOST_REGISTERS],
-    /// By offset from the stack pointer at entry: width in bytes, value.
-    slots: BTreeMap<i64, (u8, Value)>,
+    /// Sorted by offset. States are copied at each branch, and few differ in their slots.
+    slots: Rc<Vec<StackSlot>>,
+}
+
+/// What lies on the stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct StackSlot {
+    /// From the stack pointer at entry.
+    offset: i64,
+    bytes: u8,
+    value: Value,
 }
 
 /// More slots than this are not followed.
@@ -138,7 +148,7 @@ impl State {
         for (number, register) in registers.iter_mut().enumerate().take(abi.registers) {
             *register = nodes.symbol(Node::Entry(number as u8));
         }
-        State { registers, slots: BTreeMap::new() }
+        State { registers, slots: Rc::default() }
     }
 
     /// Joins the state of another path, at `at`. `repeats`: the other repeats the instruction there alone, so that what met there
@@ -154,9 +164,16 @@ impl State {
             let meeting = nodes.symbol(Node::Meeting { at, place: register as i64, later });
             self.registers[register] = if repeats && theirs.same(meeting) { mine } else { Value { zero, ..meeting } };
         }
-        self.slots.retain(|slot, (bytes, mine)| {
-            other.slots.get(slot).is_some_and(|(width, theirs)| width == bytes && theirs.same(*mine))
-        });
+        let is_there = |mine: &StackSlot| {
+            other.slot(mine.offset).is_some_and(|theirs| theirs.bytes == mine.bytes && theirs.value.same(mine.value))
+        };
+        if !Rc::ptr_eq(&self.slots, &other.slots) && !self.slots.iter().all(is_there) {
+            Rc::make_mut(&mut self.slots).retain(is_there);
+        }
+    }
+
+    fn slot(&self, offset: i64) -> Option<&StackSlot> {
+        self.slots.binary_search_by_key(&offset, |slot| slot.offset).ok().map(|at| &self.slots[at])
     }
 
     /// What stands at an address.
@@ -171,33 +188,27 @@ impl State {
 
     /// The value whose lowest bytes were stored to a stack slot.
     pub(crate) fn stored(&self, address: Value, bytes: usize, nodes: &Nodes) -> Option<Value> {
-        let (width, value) = self.slots.get(&nodes.stack(address)?)?;
-        (usize::from(*width) == bytes).then_some(*value)
+        let slot = self.slot(nodes.stack(address)?)?;
+        (usize::from(slot.bytes) == bytes).then_some(slot.value)
     }
 
     /// Where on the stack an address is kept, or one at a known distance from it: offset from the stack pointer, and the value.
     pub(crate) fn kept_on_stack(&self, address: Value, nodes: &Nodes) -> Option<(i64, Value)> {
         let pointer = nodes.stack(self.registers[nodes.stack])?;
-        let is_kept = |(_, (bytes, value)): &(&i64, &(u8, Value))| *bytes == 8 && value.symbol == address.symbol;
-        let (slot, (_, value)) = self.slots.iter().filter(|(slot, _)| **slot >= pointer).find(is_kept)?;
-        Some((slot - pointer, *value))
+        let is_kept = |slot: &&StackSlot| slot.bytes == 8 && slot.value.symbol == address.symbol;
+        let slot = self.slots.iter().filter(|slot| slot.offset >= pointer).find(is_kept)?;
+        Some((slot.offset - pointer, slot.value))
     }
 
     pub(crate) fn store(&mut self, address: Value, bytes: usize, value: Value, nodes: &Nodes) {
         let Some(slot) = nodes.stack(address) else { return };
         let end = slot.saturating_add(bytes as i64);
-        let near: Vec<i64> = self
-            .slots
-            .range(slot.saturating_sub(8)..end)
-            .filter(|(at, (width, _))| at.saturating_add(i64::from(*width)) > slot)
-            .map(|(at, _)| *at)
-            .collect();
-        for at in near {
-            self.slots.remove(&at);
-        }
-        if self.slots.len() < MOST_SLOTS {
+        let slots = Rc::make_mut(&mut self.slots);
+        slots.retain(|old| old.offset >= end || old.offset.saturating_add(i64::from(old.bytes)) <= slot);
+        if slots.len() < MOST_SLOTS {
             let value = if value.symbol.is_none() { Value::constant(value.offset & mask(bytes)) } else { value };
-            self.slots.insert(slot, (bytes as u8, value));
+            let at = slots.partition_point(|old| old.offset < slot);
+            slots.insert(at, StackSlot { offset: slot, bytes: bytes as u8, value });
         }
     }
 }
