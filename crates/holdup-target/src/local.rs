@@ -3,7 +3,7 @@
 use crate::levels::{levels, levels_of, names, of_profiles, parameters_of, settings};
 use crate::session::{Closed, Readiness, Session, SessionRequest, TrialDraft};
 use crate::vocabulary;
-use holdup_evidence::CollectContext;
+use holdup_evidence::{CollectContext, Part};
 use holdup_host::postgres::PostgresControl;
 use holdup_host::{Host, facts, state};
 use holdup_kernels::Cache;
@@ -20,7 +20,8 @@ use holdup_model::{
 };
 use holdup_postgres::External;
 use holdup_watch::window::{self, CollectorHooks, Watched, unix_ns};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 /// Puts back what a run that was killed has left changed. Called with the lock held.
 pub(crate) fn recover(host: &Host) -> Result<Vec<String>, Problem> {
@@ -260,7 +261,36 @@ impl<'a> LocalSession<'a> {
             session.probe_server_knobs(index)?;
             session.apply(Some(index), &settings(request.plan, true))?;
         }
+        session.find_locks(observer);
         Ok(session)
+    }
+
+    /// Finds the locks in the programs under test before their load takes the CPUs: beside eight tasks that spin on two CPUs
+    /// the first trial took a minute for that. What fails here is tried again, and said, in the trial.
+    fn find_locks(&self, observer: &mut dyn Observer) {
+        let mut parts = self.collectors.iter().filter_map(|id| holdup_evidence::find(id)?.part());
+        let Some(maps) = self.maps().filter(|_| parts.any(Part::has_sections)) else { return };
+        let program = |group: &Group| match group.prepared.postgres() {
+            Some(server) => server.postmaster_pid().map(|pid| format!("/proc/{pid}/exe")),
+            None => (group.kind == "lock-contention").then(|| "/proc/self/exe".to_owned()),
+        };
+        let programs: BTreeSet<PathBuf> = self
+            .groups
+            .iter()
+            .filter_map(|group| self.request.host.read_link(&program(group)?).ok())
+            .map(PathBuf::from)
+            .collect();
+        for path in programs {
+            let mut begins = || observer.event(Event::Step(&format!("looking for locks in {}", path.display())));
+            let (host, sections) = (self.request.host, &self.request.plan.collect.sections);
+            let _said_by_the_trial = holdup_evidence::keep_map(host, &path, sections, &maps, &mut begins);
+        }
+    }
+
+    /// The folder of section maps.
+    fn maps(&self) -> Option<PathBuf> {
+        let cache = self.request.guests.cache.clone().unwrap_or_else(Cache::default_root);
+        Cache::open(&cache).ok().map(|cache| Cache::maps(cache.root()))
     }
 
     /// The same session, whose trials say what they begin.
@@ -426,14 +456,12 @@ impl<'a> LocalSession<'a> {
         arm: &Arm,
         seed: u64,
     ) -> (Result<TrialResult, Problem>, Watched) {
-        let plan = self.request.plan;
+        let (plan, maps) = (self.request.plan, self.maps());
         let group = &mut self.groups[group];
         let connection = group.prepared.postgres().map(holdup_host::postgres::PostgresControl::connection_string);
         let is_observed = arm.replica != Some(Replica::Unobserved);
         let runs = |id: &&String| is_observed && !group.left_out.contains(*id);
         let collectors: Vec<String> = self.collectors.iter().filter(runs).cloned().collect();
-        let cache = self.request.guests.cache.clone().unwrap_or_else(Cache::default_root);
-        let maps = Cache::open(&cache).ok().map(|cache| Cache::maps(cache.root()));
         let hooks = CollectorHooks::new(self.request.host, &collectors, connection);
         let mut hooks = hooks.with_options(plan.collect.clone(), maps).saying(&*self.says);
         let result = group.prepared.run(TrialContext {
@@ -515,7 +543,7 @@ fn context_of<'a>(host: &'a Host, group: Option<&'a Group>) -> KnobContext<'a> {
     }
 }
 
-/// Whether a name is one of the workload's own factors (`postgres.pool`), which look like a knob's.
+/// True if a name is one of the workload's own factors (`postgres.pool`), which look like a knob's.
 fn own_factor(kind: &str, name: &str) -> bool {
     holdup_workloads::find(kind).is_some_and(|w| w.factors().iter().any(|f| f.name == name))
 }

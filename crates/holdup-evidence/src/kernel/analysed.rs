@@ -300,17 +300,25 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Keeps the analysis of a program in a folder, and gives the file's name there: a guest that finds it in its own does not
-/// analyse the program, which takes it minutes where it is emulated. `None` for a program of which nothing is kept.
+/// analyse the program, which takes it minutes where it is emulated. `None` for a program of which nothing is kept. `begins` is
+/// called where it takes seconds, because the program is not known yet.
 ///
 /// # Errors
 /// When the program cannot be read or analysed.
-pub fn keep_map(host: &Host, program: &Path, sections: &[String], maps: &Path) -> Result<Option<String>, String> {
+pub fn keep_map(
+    host: &Host,
+    program: &Path,
+    sections: &[String],
+    maps: &Path,
+    begins: &mut dyn FnMut(),
+) -> Result<Option<String>, String> {
     let bytes = read_input(program, LARGEST_FILE as u64).map_err(|e| e.to_string())?;
     let identity = host.identity(&program.to_string_lossy()).map_err(|e| e.to_string())?;
     let Some(build_id) = build_id(&bytes).filter(|_| !identity.is_foreign()) else { return Ok(None) };
     let question: Question = (true, sections.to_vec());
     let maps = MapCache(maps);
     if maps.get(&build_id, true, sections).is_none() {
+        begins();
         let elf = object::File::parse(bytes.as_slice()).map_err(|e| e.to_string())?;
         maps.put(&analyse(&elf, &bytes, &question)?.to_cached(&build_id, &question));
     }
@@ -397,7 +405,7 @@ mod tests {
         let keep = |bytes: &[u8], mode| {
             std::fs::write(&program, bytes).expect("ours");
             set_permissions(&program, Permissions::from_mode(mode)).expect("ours");
-            keep_map(&Host::real(), &program, &["f".to_owned()], &maps).expect("it is an ELF file")
+            keep_map(&Host::real(), &program, &["f".to_owned()], &maps, &mut || {}).expect("it is an ELF file")
         };
         assert_eq!(keep(&bytes, 0o757), None);
         let name = keep(&bytes, 0o755).expect("it has a build id");

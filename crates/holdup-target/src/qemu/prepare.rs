@@ -154,7 +154,7 @@ fn console(
     Ok((devices != Devices::Emulated && (built_in || as_module), modules.map(|(_, module)| module).collect()))
 }
 
-/// Whether an option is built in. A kernel whose configuration is not known is taken to have none: the serial ports
+/// True if an option is built in. A kernel whose configuration is not known is taken to have none: the serial ports
 /// that are used then are in every distribution's.
 pub(super) fn has_built_in(config: Option<&Path>, name: &str) -> bool {
     option(config, name).as_deref() == Some("y")
@@ -184,7 +184,7 @@ fn maps(
     let sections = &request.plan.collect.sections;
     let kept = programs.filter_map(|program| {
         let program = program.canonicalize().ok()?;
-        holdup_evidence::keep_map(request.host, &program, sections, folder).ok().flatten()
+        holdup_evidence::keep_map(request.host, &program, sections, folder, &mut || {}).ok().flatten()
     });
     let names: BTreeSet<String> = kept.collect();
     let there = Cache::maps(Path::new(GUEST_CACHE));
