@@ -44,7 +44,7 @@ impl<S: Sharing> Once<S> {
         Once { word: Word::new(NOT_DONE), sharing: PhantomData }
     }
 
-    /// Whether it was done. What it wrote is seen then.
+    /// True if it was done. What it wrote is seen then.
     #[inline]
     pub fn is_done(&self) -> bool {
         self.word.load(Acquire) == DONE

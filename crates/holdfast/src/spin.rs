@@ -130,7 +130,7 @@ pub(crate) fn sleeping(_address: usize) -> Counted {
     Counted {}
 }
 
-/// Whether look `look`, from [`LOOKS`] on, pays for a waiter at the lock at an address.
+/// True if look `look`, from [`LOOKS`] on, pays for a waiter at the lock at an address.
 #[cfg(not(loom))]
 pub(crate) fn looks_longer(address: usize, look: u32) -> bool {
     let place = place(address);
@@ -190,7 +190,7 @@ pub(crate) fn lateness(address: usize, has_sleepers: bool) -> Late {
     }
 }
 
-/// Whether a lock may be handed over now. Counts as done when it may.
+/// True if a lock may be handed over now. Counts as done when it may.
 #[cfg(not(loom))]
 fn may_hand_over(place: &Place, now: u32) -> bool {
     let not_before = place.not_before_us.load(Relaxed);

@@ -52,7 +52,7 @@ impl Deadline {
         is_time.then_some(Deadline { time: libc::timespec { tv_sec, tv_nsec: nanoseconds as libc::c_long }, clock })
     }
 
-    /// Whether it is over.
+    /// True if it is over.
     pub fn has_passed(&self) -> bool {
         let now = self.clock.now();
         (now.tv_sec, now.tv_nsec) >= (self.time.tv_sec, self.time.tv_nsec)

@@ -174,7 +174,7 @@ fn the_worker_has_no_data_race_and_one_with_a_weaker_release_has() {
     }
 }
 
-/// Whether a program of nothing can be made with this flag: a compiler may be installed without its libraries.
+/// True if a program of nothing can be made with this flag: a compiler may be installed without its libraries.
 fn links(compiler: &str, flag: &str, folder: &Path) -> bool {
     let nothing = folder.join("nothing.c");
     std::fs::write(&nothing, "int main(void) { return 0; }\n").expect("the folder of the tests can be written");

@@ -67,27 +67,27 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// Whether a task sleeps, interruptibly or not.
+/// True if a task sleeps, interruptibly or not.
 pub fn is_asleep(entry: &Entry<'_>) -> bool {
     entry.state == "asleep" || entry.state == "blocked"
 }
 
-/// Whether a task is on a CPU.
+/// True if a task is on a CPU.
 pub fn is_on_cpu(entry: &Entry<'_>) -> bool {
     entry.state == "on CPU"
 }
 
-/// Whether a task is runnable and has no CPU.
+/// True if a task is runnable and has no CPU.
 pub(crate) fn is_runnable(entry: &Entry<'_>) -> bool {
     !is_on_cpu(entry) && !is_asleep(entry)
 }
 
-/// Whether a task waits behind tasks of its own scheduling class.
+/// True if a task waits behind tasks of its own scheduling class.
 pub(crate) fn is_queued(entry: &Entry<'_>) -> bool {
     matches!(entry.state, "behind own tasks" | "behind other tasks")
 }
 
-/// Whether there is an account.
+/// True if there is an account.
 pub(crate) fn is_there(watched: &Watched<'_>) -> bool {
     watched.of_collector(ACCOUNT).flat_map(|c| &c.items).any(|i| i.value.value().is_some())
 }
@@ -99,7 +99,7 @@ pub(crate) fn not_seen(watched: &Watched<'_>, what: &str) -> Option<Missing> {
     absent.filter_map(|i| measured(ACCOUNT, i).err()).next()
 }
 
-/// Whether the watched processes are a PostgreSQL server with clients: then sessions are its backends.
+/// True if the watched processes are a PostgreSQL server with clients: then sessions are its backends.
 pub(crate) fn has_backends(watched: &Watched<'_>) -> bool {
     watched.of_collector(ACCOUNT).flat_map(|c| &c.items).any(|i| {
         let label = i.label.as_deref().unwrap_or_default();
@@ -115,7 +115,7 @@ pub(crate) fn sessions(watched: &Watched<'_>) -> &'static str {
 /// What a task sleeps for that waits for a mutex.
 pub(crate) const MUTEX: &str = "mutex";
 
-/// Whether an entry is time of a session at work. A backend is at work unless it waits for its client; of other programs'
+/// True if an entry is time of a session at work. A backend is at work unless it waits for its client; of other programs'
 /// tasks it is not known what they sleep for, so those that sleep are not at work, unless they wait for a mutex.
 fn is_at_work(entry: &Entry<'_>, has_backends: bool) -> bool {
     if has_backends {
@@ -177,7 +177,7 @@ pub(crate) fn plural(kind: &str) -> String {
     }
 }
 
-/// Whether a kind of process is a session of PostgreSQL.
+/// True if a kind of process is a session of PostgreSQL.
 pub(crate) fn is_backend(kind: &str) -> bool {
     kind == BACKEND
 }

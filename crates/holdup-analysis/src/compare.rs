@@ -31,7 +31,7 @@ pub(crate) struct Family<'a> {
 }
 
 impl Family<'_> {
-    /// Whether the plan asks what it shows. An axis of numbers beside a factor, or beside an axis of words, is a curve.
+    /// True if the plan asks what it shows. An axis of numbers beside a factor, or beside an axis of words, is a curve.
     fn is_asked(&self, index: &Index<'_>) -> bool {
         let plan = &index.bundle.plan;
         let Some(workload) = plan.workload(self.workload) else { return false };
@@ -79,7 +79,7 @@ pub(crate) fn all(index: &Index<'_>) -> Vec<Comparison> {
     comparisons
 }
 
-/// Whether every headline of a run that is under way has its verdict: the stop rule of plans that name no fixed
+/// True if every headline of a run that is under way has its verdict: the stop rule of plans that name no fixed
 /// number of blocks. Only at a look (after a block from the fourth on, or after a whole session where the plan has
 /// several) can the answer be yes, and only when there is a headline.
 pub fn is_decided(so_far: &BundleData) -> bool {
@@ -107,7 +107,7 @@ pub fn is_decided(so_far: &BundleData) -> bool {
     headlines > 0
 }
 
-/// Whether the session of the last trial has planned trials to come.
+/// True if the session of the last trial has planned trials to come.
 fn is_mid_session(so_far: &BundleData) -> bool {
     let Some(last) = so_far.trials.last() else { return true };
     let of_session = so_far.schedule.trials.iter().filter(|t| t.session == last.session);

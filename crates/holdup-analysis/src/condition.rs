@@ -7,7 +7,7 @@ use holdup_model::survey::{Exposure, Reading, Server, Survey};
 /// One thing that must hold for a case to apply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Condition {
-    /// Whether it holds; `None` when that is not known.
+    /// True if it holds; `None` when that is not known.
     pub(crate) holds: Option<bool>,
     /// What was found, or why it is not known: a sentence.
     pub(crate) found: String,

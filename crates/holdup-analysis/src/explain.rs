@@ -18,7 +18,7 @@ const NOTABLE_LOSS: f64 = 0.01;
 const EXPLAINING: [&str; 7] =
     [account::ACCOUNT, "switches", "critical-sections", "faults", "cpu-profile", "off-cpu", "kworkers"];
 
-/// Whether a collector ran that is there to explain a delay.
+/// True if a collector ran that is there to explain a delay.
 pub(crate) fn is_explained(bundle: &BundleData) -> bool {
     // A bundle of nothing but what was watched has no other answer.
     bundle.plan.workloads.iter().any(|w| w.kind == OBSERVED)

@@ -72,7 +72,7 @@ impl<'a> Index<'a> {
             .collect()
     }
 
-    /// Whether a metric shows what happened, and not how well.
+    /// True if a metric shows what happened, and not how well.
     pub(crate) fn is_diagnostic(&self, workload: &str, metric: &str) -> bool {
         self.bundle.plan.workload(workload).is_some_and(|w| w.semantics.diagnostics.iter().any(|id| id == metric))
     }
@@ -131,7 +131,7 @@ impl<'a> Index<'a> {
         self.look().map_or(ALPHA, |(looks, pieces)| looks.level(pieces))
     }
 
-    /// Whether two levels of the plan's first level: the baseline of a factor.
+    /// True if two levels of the plan's first level: the baseline of a factor.
     pub(crate) fn is_baseline(&self, factor: &str, level: &Level) -> bool {
         let known = self.bundle.plan.factors.iter().find(|f| f.name == factor);
         known.and_then(|f| f.levels.first()).is_none_or(|first| first == level)

@@ -20,7 +20,7 @@ pub(crate) struct Waits {
     pub(crate) advice: fn(&str) -> Vec<Advice>,
 }
 
-/// Whether a wait event is of a type, named or not: extensions number theirs when they are loaded, and a version that is not
+/// True if a wait event is of a type, named or not: extensions number theirs when they are loaded, and a version that is not
 /// known has numbers only.
 pub(crate) fn is_of_type(event: &str, of: &str) -> bool {
     event.strip_prefix(of).is_some_and(|rest| rest.starts_with(':') || rest.starts_with(" number "))

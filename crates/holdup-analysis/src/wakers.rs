@@ -35,7 +35,7 @@ impl<'a> Link<'a> {
         Link { of: Entry::of(label), waker: next(), did: next() }
     }
 
-    /// Whether the waker did not have what is waited for: others had it, or it waited for the same.
+    /// True if the waker did not have what is waited for: others had it, or it waited for the same.
     fn is_in_queue(&self) -> bool {
         self.did == QUEUED || self.waker == self.of.kind && self.did == self.of.waits_for
     }

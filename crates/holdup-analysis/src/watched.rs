@@ -263,7 +263,7 @@ fn of_name<'h>(histograms: &'h [EvidenceHistogram], name: &str) -> impl Iterator
     histograms.iter().filter(move |h| h.name == name)
 }
 
-/// Whether an arm repeats another on purpose, with all of its levels and collectors.
+/// True if an arm repeats another on purpose, with all of its levels and collectors.
 pub(crate) fn twins(arm: &Arm, other: &Arm) -> bool {
     other.replica == Some(Replica::Same)
         && arm.replica.is_none()

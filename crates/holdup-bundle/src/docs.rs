@@ -7,7 +7,7 @@ pub struct Column {
     pub name: String,
     /// Its type in SQL.
     pub kind: String,
-    /// Whether it may be NULL.
+    /// True if it may be NULL.
     pub nullable: bool,
     /// What it holds.
     pub text: String,

@@ -157,7 +157,7 @@ fn begin(path: &Path, trust: Trust, tolerant: bool) -> rusqlite::Result<Connecti
     Ok(db)
 }
 
-/// Whether the trouble may be that SQLite could not write beside the file.
+/// True if the trouble may be that SQLite could not write beside the file.
 fn is_unwritable(error: &rusqlite::Error) -> bool {
     matches!(
         trouble::code(error),

@@ -126,7 +126,7 @@ impl Loaded {
         }
     }
 
-    /// Whether nothing at all of the part is there.
+    /// True if nothing at all of the part is there.
     pub(crate) fn is_absent(&self) -> bool {
         matches!(self.written, Ok(None)) && self.rows.iter().all(Vec::is_empty)
     }

@@ -58,7 +58,6 @@ pub(crate) struct Words<'a> {
 }
 
 impl<'a> Words<'a> {
-    /// The place of a word.
     pub(crate) fn place(&mut self, word: &'a str) -> u32 {
         let next = self.list.len() as u32;
         let list = &mut self.list;
@@ -90,7 +89,6 @@ impl<'a> Given<'a> {
         Given { words, left_bytes: MOST_TEXT_BYTES }
     }
 
-    /// The word at a place.
     pub(crate) fn word(&mut self, place: u32) -> Result<String, String> {
         let word = self.words.get(place as usize).ok_or_else(|| format!("refers to word {place}, which is missing"))?;
         self.left_bytes = self

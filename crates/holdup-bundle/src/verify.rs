@@ -11,7 +11,7 @@ use std::path::Path;
 /// What was checked of a bundle, and what was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wholeness {
-    /// Whether nothing is damaged or missing and the run was ended in order.
+    /// True if nothing is damaged or missing and the run was ended in order.
     pub whole: bool,
     /// What was checked and found, one line each, good news included.
     pub lines: Vec<String>,

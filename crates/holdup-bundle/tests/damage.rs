@@ -78,7 +78,7 @@ fn files_that_are_no_bundles() {
     insta::assert_snapshot!(table);
 }
 
-/// Whether a salvaged trial is as it was written, or without the evidence that a line says is damaged.
+/// True if a salvaged trial is as it was written, or without the evidence that a line says is damaged.
 fn is_whole_or_named(trial: &Trial, sound: &BundleData, lines: &[String]) -> bool {
     let Some(written) = sound.trials.get(trial.seq as usize) else { return false };
     let is_named = |part: &str| lines.iter().any(|l| l.starts_with(&format!("{part} {}:", trial.seq)));

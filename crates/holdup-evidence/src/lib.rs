@@ -120,12 +120,12 @@ pub trait Collector: Sync {
         self.about().produces
     }
 
-    /// Whether it runs when a plan names no collectors.
+    /// True if it runs when a plan names no collectors.
     fn is_default(&self) -> bool {
         self.about().is_default
     }
 
-    /// Whether it needs a PostgreSQL server; asked before there is one.
+    /// True if it needs a PostgreSQL server; asked before there is one.
     fn needs_postgres(&self) -> bool {
         self.about().needs_postgres
     }
@@ -165,7 +165,6 @@ pub trait Continuous {
     fn cut(&mut self) -> Collected;
 }
 
-/// The collector with this id.
 pub fn find(id: &str) -> Option<&'static dyn Collector> {
     collectors::ALL.iter().copied().find(|c| c.meta().id == id)
 }

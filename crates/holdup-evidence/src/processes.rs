@@ -61,7 +61,7 @@ pub(crate) struct Processes {
     pub(crate) unreadable: Unreadable,
     /// Bytes read from files.
     pub(crate) bytes: u64,
-    /// Whether each task is one, or all of a name are.
+    /// True if each task is one, or all of a name are.
     by_task: bool,
 }
 

@@ -94,7 +94,7 @@ pub(crate) fn read<const N: usize>(
     }
 }
 
-/// Whether a file of this process under /proc has the form that a collector reads.
+/// True if a file of this process under /proc has the form that a collector reads.
 pub(crate) fn probe_own(context: &CollectContext, file: &str, is_understood: fn(&str) -> bool) -> Result<(), String> {
     let path = format!("/proc/self/{file}");
     let text = context.host.read_text(&path).map_err(|e| e.to_string())?;

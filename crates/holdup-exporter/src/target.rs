@@ -18,7 +18,7 @@ pub struct Target {
 pub(crate) struct State {
     pub(crate) memory: Memory,
     pub(crate) counters: Counters,
-    /// Whether it is watched now.
+    /// True if it is watched now.
     pub(crate) is_up: bool,
     /// How often watching began.
     pub(crate) begun: u64,

@@ -22,7 +22,7 @@ impl Owner {
         Owner { uid: stat.st_uid, mode: stat.st_mode }
     }
 
-    /// Whether others than the owner may write it.
+    /// True if others than the owner may write it.
     pub fn others_may_write(&self) -> bool {
         self.mode & 0o022 != 0
     }
@@ -80,7 +80,7 @@ pub fn private_folder(path: &Path) -> io::Result<Folder> {
     Ok(folder)
 }
 
-/// Whether a folder belongs to this user alone, as [`private_folder`] leaves it.
+/// True if a folder belongs to this user alone, as [`private_folder`] leaves it.
 pub fn is_private(folder: &Folder) -> bool {
     folder.owner().is_ok_and(|owner| owner.must_be_ours().is_ok() && owner.mode & 0o077 == 0)
 }

@@ -54,7 +54,7 @@ pub fn covers(path: &Path) -> Option<&'static str> {
     MOUNTS.iter().map(|mount| mount.target).find(|target| path.starts_with(target))
 }
 
-/// Whether this is the first process of a guest.
+/// True if this is the first process of a guest.
 pub fn is_first_process() -> bool {
     // A container can have any pid 1, but the kernel names a guest's `/init`.
     std::process::id() == 1 && std::env::args_os().next().is_some_and(|name| name == "/init")

@@ -149,7 +149,7 @@ fn replay(series: &Series, found: Option<&ChangedSeries>, better: Direction, mar
     past
 }
 
-/// Whether the history has a change for the worse that this run is the first of, or follows.
+/// True if the history has a change for the worse that this run is the first of, or follows.
 fn is_justified(found: Option<&ChangedSeries>, at: usize) -> bool {
     let changes = found.map(|f| f.changes.as_slice()).unwrap_or_default();
     let ends = changes.iter().skip(1).map(|next| next.at).chain(std::iter::once(usize::MAX));

@@ -35,7 +35,7 @@ pub(crate) fn name(key: &SeriesKey, several_hosts: bool) -> String {
     if parts.is_empty() { key.arm.clone() } else { format!("{} on {}", key.arm, parts.join(", ")) }
 }
 
-/// Whether the series are of several hosts.
+/// True if the series are of several hosts.
 pub(crate) fn has_several_hosts(series: &[ChangedSeries]) -> bool {
     series.windows(2).any(|pair| pair[0].key.host != pair[1].key.host)
 }
@@ -138,7 +138,6 @@ fn split_designs(series: &[ChangedSeries]) -> Option<Finding> {
     })
 }
 
-/// The answer of a gate.
 pub(crate) fn gate_sentence(plan: &str, checks: &[GateCheck], answer: GateAnswer) -> String {
     let of = |answer: GateAnswer| checks.iter().filter(|c| c.answer == answer).count();
     let all = checks.len();

@@ -40,7 +40,7 @@ pub struct CpuGroup {
     pub folder: String,
     /// Its path as /proc/PID/cgroup gives it: from the root of the hierarchy, or of the cgroup namespace.
     pub path: String,
-    /// Whether it is of version 2.
+    /// True if it is of version 2.
     pub is_v2: bool,
 }
 
@@ -73,7 +73,7 @@ pub fn cpuset(host: &Host, pid: u32) -> Option<String> {
     levels.iter().find_map(|level| host.read_value(&format!("{level}/cpuset.cpus.effective")).ok())
 }
 
-/// Whether a process is scheduled in the root task group, the only one in which autogroup acts
+/// True if a process is scheduled in the root task group, the only one in which autogroup acts
 /// (`kernel/sched/autogroup.c:task_wants_autogroup`, v6.18). `None` when it is not known.
 ///
 /// In version 2 a group is its own task group where the cpu controller is enabled for it,

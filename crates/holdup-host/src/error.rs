@@ -25,7 +25,7 @@ impl HostError {
         HostError { operation, path: path.to_owned(), kind: error.kind(), message: plain(error), hint: None }
     }
 
-    /// Whether what was asked for is not there (any more): ENOENT, and ESRCH for a process that has ended.
+    /// True if what was asked for is not there (any more): ENOENT, and ESRCH for a process that has ended.
     pub fn is_gone(&self) -> bool {
         self.kind == io::ErrorKind::NotFound || self.message == "no such process"
     }

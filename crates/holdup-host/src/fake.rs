@@ -32,7 +32,7 @@ pub struct Operation {
     pub name: String,
     /// What it was about: a path, or `task N`.
     pub about: String,
-    /// Whether it was made to fail by a [`Fault`].
+    /// True if it was made to fail by a [`Fault`].
     pub failed: bool,
 }
 

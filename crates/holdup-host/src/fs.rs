@@ -34,7 +34,7 @@ pub struct FileIdentity {
 }
 
 impl FileIdentity {
-    /// Whether a user other than root and this one can write it.
+    /// True if a user other than root and this one can write it.
     pub fn is_foreign(&self) -> bool {
         let is_trusted = self.uid == 0 || self.uid == rustix::process::geteuid().as_raw();
         !is_trusted || self.mode & 0o022 != 0
@@ -49,7 +49,7 @@ pub trait HostFs: Send + Sync {
     fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()>;
     /// The names in a folder, sorted.
     fn list(&self, path: &Path) -> io::Result<Vec<String>>;
-    /// Whether something is there.
+    /// True if something is there.
     fn exists(&self, path: &Path) -> bool;
     /// Opens for writing and closes again.
     fn may_write(&self, path: &Path) -> io::Result<()>;
@@ -80,7 +80,7 @@ pub trait HostFs: Send + Sync {
         if names.len() > most { Err(too_many(most)) } else { Ok(names) }
     }
 
-    /// Whether what is read is also kept, as a tree for another look.
+    /// True if what is read is also kept, as a tree for another look.
     fn is_capturing(&self) -> bool {
         false
     }
@@ -111,7 +111,7 @@ pub trait HostFs: Send + Sync {
     fn identity(&self, _path: &Path) -> io::Result<FileIdentity> {
         Err(not_live())
     }
-    /// Whether this is the running system itself, so that system calls speak of the host of these files.
+    /// True if this is the running system itself, so that system calls speak of the host of these files.
     fn is_live(&self) -> bool {
         false
     }
@@ -131,7 +131,7 @@ pub trait HostFs: Send + Sync {
     fn release(&self, _path: &Path) -> io::Result<()> {
         Err(not_live())
     }
-    /// Whether this process holds it.
+    /// True if this process holds it.
     fn holds(&self, _path: &Path) -> io::Result<bool> {
         Ok(false)
     }
@@ -257,7 +257,7 @@ impl RealFs {
         Ok(File::from(self.open_beneath(path, OFlags::WRONLY | OFlags::NONBLOCK)?))
     }
 
-    /// Whether a path leads to a folder.
+    /// True if a path leads to a folder.
     pub(crate) fn is_folder(&self, path: &Path) -> bool {
         self.open_beneath(path, OFlags::PATH | OFlags::DIRECTORY).is_ok()
     }
@@ -296,7 +296,7 @@ impl RealFs {
     }
 }
 
-/// Whether a path of the running system is one of the kernel's own files, and none that a link of /proc leads to. One of
+/// True if a path of the running system is one of the kernel's own files, and none that a link of /proc leads to. One of
 /// them is a device, which holds the latency that is asked for.
 fn is_of_the_kernel(path: &Path) -> bool {
     if path == Path::new("/dev/cpu_dma_latency") {

@@ -149,7 +149,7 @@ impl Host {
         Ok(target.to_string_lossy().into_owned())
     }
 
-    /// Whether something is there. `false` also when it may not be asked.
+    /// True if something is there. `false` also when it may not be asked.
     pub fn exists(&self, path: &str) -> bool {
         self.fs.exists(Path::new(path))
     }
@@ -213,7 +213,7 @@ impl Host {
         self.fs.list_bounded(Path::new(path), most).map_err(|e| HostError::new("list", path, &e))
     }
 
-    /// Whether what is read is also kept, as by [`Host::capturing`].
+    /// True if what is read is also kept, as by [`Host::capturing`].
     pub fn is_capturing(&self) -> bool {
         self.fs.is_capturing()
     }
@@ -241,7 +241,7 @@ impl Host {
         self.fs.identity(Path::new(path)).map_err(|e| HostError::new("look at", path, &e))
     }
 
-    /// Whether this is the running system itself, not a captured tree: only then do pids and clocks mean anything.
+    /// True if this is the running system itself, not a captured tree: only then do pids and clocks mean anything.
     pub fn is_live(&self) -> bool {
         self.fs.is_live()
     }
@@ -280,7 +280,7 @@ impl Host {
         self.fs.release(Path::new(path)).map_err(|e| HostError::new("release", path, &e))
     }
 
-    /// Whether this process holds a device open by [`Host::hold`].
+    /// True if this process holds a device open by [`Host::hold`].
     ///
     /// # Errors
     /// Never on a real host.

@@ -61,10 +61,10 @@ pub trait PostgresControl: Send + Sync {
     /// When there is no such setting or the server is gone.
     fn setting(&self, name: &str) -> Result<Setting, Problem>;
 
-    /// Whether a restart can be done by holdup.
+    /// True if a restart can be done by holdup.
     fn can_restart(&self) -> bool;
 
-    /// Whether holdup made the server and takes it away as a whole, so that nothing in it needs to be put back.
+    /// True if holdup made the server and takes it away as a whole, so that nothing in it needs to be put back.
     /// Holdup may restart a server that it started, unless this says otherwise.
     fn is_temporary(&self) -> bool {
         self.can_restart()

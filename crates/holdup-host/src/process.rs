@@ -133,7 +133,7 @@ pub fn start_time(host: &Host, pid: u32) -> Result<u64, HostError> {
     stat(host, pid).map(|s| s.start_time)
 }
 
-/// Whether the process with this pid is still the one that began then, and has not ended
+/// True if the process with this pid is still the one that began then, and has not ended
 /// (a zombie has ended; only its parent has not looked yet).
 pub fn alive(host: &Host, pid: u32, start_time: u64) -> bool {
     stat(host, pid).is_ok_and(|s| s.start_time == start_time && !matches!(s.state, 'Z' | 'X'))

@@ -37,7 +37,7 @@ pub struct Stalls {
     pub sum_ns: u64,
     /// How long the host was suspended, ns.
     pub suspended_ns: u64,
-    /// Whether this process was continued after a stop.
+    /// True if this process was continued after a stop.
     pub was_continued: bool,
     /// Children of this process that were stopped or continued: pid and name.
     pub stopped_children: Vec<(u32, String)>,

@@ -9,7 +9,7 @@ use std::io;
 pub struct Scheduling {
     /// The number of the policy: one of the constants of this type, or another of the kernel.
     pub policy: u32,
-    /// Whether children begin with the default instead of the task's own policy.
+    /// True if children begin with the default instead of the task's own policy.
     pub reset_on_fork: bool,
     /// The nice value, -20 to 19; kept by the kernel also where the policy does not use it.
     pub nice: i32,

@@ -24,7 +24,6 @@ use std::fmt::Write as _;
 use std::io;
 use std::path::Path;
 
-/// One entry of a tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TreeEntry {
     /// A file with its content.

@@ -312,7 +312,6 @@ fn all_ended(daemons: &[(String, u32, u64)]) -> bool {
     daemons.iter().all(|(_, pid, began)| !process::alive(&Host::real(), *pid, *began))
 }
 
-/// The namespaces that tasks are in.
 fn namespaces_of_tasks() -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for pid in std::fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().file_name()) {

@@ -89,7 +89,7 @@ impl<'a> Node<'a> {
         members.iter().filter_map(|(key, name)| Some(Fact::read(*key, self.text_of(name)?, source))).collect()
     }
 
-    /// Whether a member is `true`.
+    /// True if a member is `true`.
     pub(crate) fn is_set(self, key: &str) -> bool {
         self.value.get(key).and_then(Value::as_bool).unwrap_or(false)
     }

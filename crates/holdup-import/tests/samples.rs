@@ -5,7 +5,6 @@ use common::{folder, import, text, values};
 use holdup_import::{Input, KINDS, Results, find, read};
 use std::path::{Path, PathBuf};
 
-/// All files of a folder.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path());
     entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()

@@ -23,7 +23,6 @@ const BETWEEN_US: u32 = 10_000;
 /// What is limited of a disk.
 #[derive(Debug, Clone, Copy)]
 pub enum DiskLimit {
-    /// Bytes that are read.
     BytesRead,
     /// Requests that write.
     Writes,
@@ -33,7 +32,7 @@ pub enum DiskLimit {
 #[derive(Debug)]
 pub struct Group {
     folder: String,
-    /// Whether it is of version 2.
+    /// True if it is of version 2.
     pub is_v2: bool,
     guard: Option<(OwnedFd, Pid)>,
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 pub(crate) struct StopFlag(Arc<Board<(), ()>>);
 
 impl StopFlag {
-    /// Whether it should end.
+    /// True if it should end.
     pub(crate) fn is_set(&self) -> bool {
         self.0.stage().stopped()
     }

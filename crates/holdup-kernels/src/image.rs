@@ -5,7 +5,6 @@ use holdup_model::Problem;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// The facts in an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImageFacts {
     /// As `uname -r` prints it.
@@ -153,7 +152,7 @@ fn vmlinux(bytes: &[u8]) -> Result<ImageFacts, String> {
     linux_version(bytes, arch, "vmlinux").map_err(|_| "an ELF file, but not a kernel: it has no version".to_owned())
 }
 
-/// Whether these are the first bytes of an EFI program that unpacks a kernel.
+/// True if these are the first bytes of an EFI program that unpacks a kernel.
 pub(crate) fn is_for_efi(bytes: &[u8]) -> bool {
     bytes.starts_with(b"MZ") && at(bytes, 4, 4) == b"zimg"
 }

@@ -41,7 +41,7 @@ pub(crate) fn probe(host: &Host, name: &str) -> Availability {
     }
 }
 
-/// Whether a feature is on.
+/// True if a feature is on.
 pub(crate) fn read(host: &Host, name: &str) -> Result<bool, Problem> {
     let (path, text) = FILE.read(host)?;
     let all = parse(&text).ok_or_else(|| garbled(path, &text))?;
@@ -90,7 +90,7 @@ fn parse(text: &str) -> Option<Vec<(&str, bool)>> {
     Some(all).filter(|all| !all.is_empty())
 }
 
-/// Whether it can be the name of a feature, which is one of C's in capitals.
+/// True if it can be the name of a feature, which is one of C's in capitals.
 pub(crate) fn is_name(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_uppercase())
         && !name.starts_with("NO_")

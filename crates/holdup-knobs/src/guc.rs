@@ -11,7 +11,7 @@ pub(crate) struct Kind {
     pub(crate) unit: Option<String>,
 }
 
-/// Whether two values have the same effect. Without a [`Kind`] a bare number equals only a bare number.
+/// True if two values have the same effect. Without a [`Kind`] a bare number equals only a bare number.
 pub(crate) fn same(a: &str, b: &str, kind: &Kind) -> bool {
     let (a, b) = (a.trim(), b.trim());
     if a == b {

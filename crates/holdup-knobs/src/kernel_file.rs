@@ -20,7 +20,6 @@ pub(crate) struct KernelFile {
 }
 
 impl KernelFile {
-    /// Where it is on this host.
     pub(crate) fn path(&self, host: &Host) -> &'static str {
         self.older.iter().map(|(_, path)| *path).find(|path| host.exists(path)).unwrap_or(self.newest)
     }
@@ -44,7 +43,7 @@ impl KernelFile {
         ask_file(host, self.path(host), || self.missing(host))
     }
 
-    /// Whether it is known not to be there. A file that may not be looked at is not known.
+    /// True if it is known not to be there. A file that may not be looked at is not known.
     pub(crate) fn is_missing(&self, host: &Host) -> bool {
         host.read_value(self.path(host)).is_err_and(|e| e.kind == ErrorKind::NotFound)
     }
@@ -106,7 +105,7 @@ fn is_debugfs_mounted(host: &Host) -> bool {
     })
 }
 
-/// Whether the kernel has debugfs at all; `None` when it is not known.
+/// True if the kernel has debugfs at all; `None` when it is not known.
 fn knows_debugfs(host: &Host) -> Option<bool> {
     let known = host.read_text("/proc/filesystems").ok()?;
     Some(known.lines().any(|line| line.split_ascii_whitespace().last() == Some("debugfs")))

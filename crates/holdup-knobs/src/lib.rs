@@ -76,7 +76,7 @@ pub trait Knob: Sync {
     /// When the host refuses it.
     fn write(&self, context: &KnobContext<'_>, instance: &str, value: &Value) -> Result<(), Problem>;
 
-    /// Whether two values are the same in force (`128MB` and `131072kB`).
+    /// True if two values are the same in force (`128MB` and `131072kB`).
     fn same(&self, a: &Value, b: &Value) -> bool {
         a == b
     }
@@ -109,7 +109,7 @@ pub trait Knob: Sync {
         if already.is_empty() { self.read(context, instance).map(Some) } else { Ok(None) }
     }
 
-    /// Whether a change here is also one of what was saved then.
+    /// True if a change here is also one of what was saved then.
     ///
     /// # Errors
     /// When the host cannot be asked.
@@ -147,22 +147,22 @@ pub trait Knob: Sync {
         Vec::new()
     }
 
-    /// Whether a change is still there after the process that made it has ended.
+    /// True if a change is still there after the process that made it has ended.
     fn outlives_process(&self) -> bool {
         true
     }
 
-    /// Whether a change is still there after the host was booted again.
+    /// True if a change is still there after the host was booted again.
     fn outlives_boot(&self) -> bool {
         false
     }
 
-    /// Whether a change is one of a server and not of the host.
+    /// True if a change is one of a server and not of the host.
     fn is_of_server(&self) -> bool {
         false
     }
 
-    /// Whether a change is one of the processes under test and not of the whole host.
+    /// True if a change is one of the processes under test and not of the whole host.
     fn is_of_processes(&self) -> bool {
         false
     }

@@ -28,7 +28,7 @@ fn is_closed_debugfs(error: &HostError) -> bool {
     error.path.starts_with("/sys/kernel/debug/") && error.message == "operation not permitted"
 }
 
-/// Whether kernel lockdown is on, which closes debugfs to everybody.
+/// True if kernel lockdown is on, which closes debugfs to everybody.
 pub(crate) fn is_locked_down(host: &Host) -> bool {
     let state = host.read_value("/sys/kernel/security/lockdown");
     state.is_ok_and(|text| text.contains('[') && !text.contains("[none]"))

@@ -14,15 +14,14 @@ pub struct Sample {
     /// What another writer puts into a file meanwhile. `None` where holdup and the kernel have all values between them,
     /// so that another writer's cannot be distinguished, and where the surface is no file.
     pub foreign: Option<Foreign>,
-    /// Whether pairs with other such factors are swept: one factor for each way to change something.
+    /// True if pairs with other such factors are swept: one factor for each way to change something.
     pub is_paired: bool,
-    /// Whether a report names more than the one thing that another writer changed.
+    /// True if a report names more than the one thing that another writer changed.
     pub has_parts: bool,
 }
 
 /// What a factor acts on.
 pub enum Surface {
-    /// One file of the kernel.
     File(KernelText),
     /// Several, set together.
     Files(&'static [KernelText]),
@@ -79,7 +78,6 @@ impl KernelText {
 }
 
 impl Sample {
-    /// A factor with this surface.
     pub const fn new(factor: &'static str, surface: Surface, levels: [&'static str; 2]) -> Self {
         let real_levels = &[];
         Sample { factor, surface, levels, real_levels, foreign: None, is_paired: false, has_parts: false }

@@ -93,7 +93,7 @@ impl Level {
     }
 }
 
-/// Whether a task is under a policy whose slice can be set (`kernel/sched/sched.h:fair_policy`, v6.18).
+/// True if a task is under a policy whose slice can be set (`kernel/sched/sched.h:fair_policy`, v6.18).
 pub(crate) fn is_fair(s: Scheduling) -> bool {
     matches!(s.policy, Scheduling::OTHER | Scheduling::BATCH)
 }

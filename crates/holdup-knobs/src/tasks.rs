@@ -17,7 +17,6 @@ pub(crate) trait TaskState: Clone + Serialize + DeserializeOwned {
     fn of(host: &Host, tid: u32, around: &Self::Around) -> Result<Self, HostError>;
 }
 
-/// A task as it was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SavedTask<S> {
     pub(crate) pid: u32,
@@ -25,7 +24,7 @@ pub(crate) struct SavedTask<S> {
     pub(crate) pid_start: u64,
     pub(crate) tid: u32,
     pub(crate) tid_start: u64,
-    /// Whether it was set; descendants of such are only remembered.
+    /// True if it was set; descendants of such are only remembered.
     pub(crate) is_listed: bool,
     #[serde(flatten)]
     pub(crate) state: S,
@@ -146,7 +145,7 @@ pub(crate) fn now<S: TaskState>(host: &Host, saved: &[SavedTask<S>]) -> Result<V
     Ok(found)
 }
 
-/// Whether a process runs as the user that holdup runs as.
+/// True if a process runs as the user that holdup runs as.
 pub(crate) fn is_own(host: &Host, pid: u32) -> bool {
     let euid = |pid: &str| -> Option<String> {
         let text = host.read_text(&format!("/proc/{pid}/status")).ok()?;
@@ -189,17 +188,17 @@ impl Privilege {
         Privilege { may_all: has_capability && is_first, floor }
     }
 
-    /// Whether the tasks of every user may be set.
+    /// True if the tasks of every user may be set.
     pub(crate) fn may_all(self) -> bool {
         self.may_all
     }
 
-    /// Whether every change and its way back is open.
+    /// True if every change and its way back is open.
     pub(crate) fn is_full(self) -> bool {
         self.may_all || self.floor <= -20
     }
 
-    /// Whether the kernel lets a task of one's own go from one state to another
+    /// True if the kernel lets a task of one's own go from one state to another
     /// (`kernel/sched/syscalls.c:user_check_sched_setscheduler` and `can_nice`, v6.18).
     pub(crate) fn permits(self, from: Scheduling, to: Scheduling) -> bool {
         let is_realtime = |s: Scheduling| matches!(s.policy, Scheduling::FIFO | Scheduling::RR | Scheduling::DEADLINE);

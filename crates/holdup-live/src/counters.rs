@@ -102,7 +102,7 @@ fn empty(reading: &Reading<'_>) -> Value {
     }
 }
 
-/// Whether a new series has room; the one that has not grown for longest goes where that is an hour or more.
+/// True if a new series has room; the one that has not grown for longest goes where that is an hour or more.
 fn has_room(all: &mut BTreeMap<Vec<String>, Series>, most: usize, now_ns: u64) -> bool {
     if all.len() < most {
         return true;

@@ -17,7 +17,6 @@ const LOG_LINES: usize = 200;
 pub struct Bar {
     /// The end of the window, ns since 1970.
     pub end_unix_ns: i64,
-    /// Its length, s.
     pub length_s: f64,
     /// Whose time it is: `sessions` of PostgreSQL, or `the watched tasks`.
     pub of: String,

@@ -43,13 +43,13 @@ impl Stage {
         self.phase.0.load(Ordering::Relaxed)
     }
 
-    /// Whether the workers are to end.
+    /// True if the workers are to end.
     #[inline(always)]
     pub fn stopped(&self) -> bool {
         self.phase() == phase::STOP
     }
 
-    /// Whether what happens now counts.
+    /// True if what happens now counts.
     #[inline(always)]
     pub fn is_open(&self) -> bool {
         self.phase() == phase::OPEN

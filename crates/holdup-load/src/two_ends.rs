@@ -206,7 +206,6 @@ impl<E: RemoteEnd> Prepared for Client<E> {
 /// How far a time from a moment on one host to a moment on the other may be off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClockError {
-    /// ns.
     pub ns: i64,
 }
 

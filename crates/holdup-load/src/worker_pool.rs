@@ -185,7 +185,7 @@ fn wait_for(children: &mut Vec<(usize, Pid)>, hurry: &dyn Fn() -> bool) -> Vec<S
     failures
 }
 
-/// Whether any child of holdup has ended and was not waited for. One system call where asking for each of a thousand
+/// True if any child of holdup has ended and was not waited for. One system call where asking for each of a thousand
 /// workers would take CPU time from them in every look; whose child it is, is asked afterwards.
 fn some_child_ended() -> bool {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;

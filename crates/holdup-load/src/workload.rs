@@ -23,7 +23,7 @@ impl Cancel {
         self.0.store(true, Ordering::SeqCst);
     }
 
-    /// Whether everything is asked to end.
+    /// True if everything is asked to end.
     pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::SeqCst)
     }
@@ -142,11 +142,11 @@ pub trait Workload: Sync {
     fn semantics(&self) -> Semantics {
         Semantics::default()
     }
-    /// Whether it can run behind another one: it runs until there is enough ([`TrialContext::enough`]).
+    /// True if it can run behind another one: it runs until there is enough ([`TrialContext::enough`]).
     fn may_be_background(&self) -> bool {
         false
     }
-    /// Whether another host can make its load ([`PrepareContext::other_end`]).
+    /// True if another host can make its load ([`PrepareContext::other_end`]).
     fn has_two_ends(&self) -> bool {
         false
     }
@@ -161,15 +161,15 @@ pub trait Workload: Sync {
     fn shared(&self) -> Option<&'static Shared> {
         None
     }
-    /// Whether its window is as long as its work takes, not the plan's duration.
+    /// True if its window is as long as its work takes, not the plan's duration.
     fn ends_its_window(&self) -> bool {
         false
     }
-    /// Whether a plan may define metrics for it: it runs a program that holdup knows nothing about.
+    /// True if a plan may define metrics for it: it runs a program that holdup knows nothing about.
     fn takes_metrics(&self) -> bool {
         false
     }
-    /// Whether it is made of other workloads, whose parameters it has as `KIND.parameter`.
+    /// True if it is made of other workloads, whose parameters it has as `KIND.parameter`.
     fn combines(&self) -> bool {
         false
     }
@@ -177,11 +177,11 @@ pub trait Workload: Sync {
     fn metrics_of(&self, _used: &WorkloadUse, chosen: &[MetricChoice]) -> Vec<Metric> {
         self.metrics(chosen)
     }
-    /// Whether it drives a PostgreSQL server.
+    /// True if it drives a PostgreSQL server.
     fn has_postgres(&self) -> bool {
         false
     }
-    /// Whether one use in a plan does.
+    /// True if one use in a plan does.
     fn has_postgres_in(&self, _used: &WorkloadUse) -> bool {
         self.has_postgres()
     }

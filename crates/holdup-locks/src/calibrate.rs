@@ -46,7 +46,7 @@ impl Work {
     /// Nothing.
     pub const NONE: Work = Work { iterations: 0 };
 
-    /// Whether there is nothing to do.
+    /// True if there is nothing to do.
     pub fn is_none(self) -> bool {
         self == Work::NONE
     }

@@ -30,11 +30,11 @@ pub enum Acquired {
 /// What users of an algorithm want to know first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Properties {
-    /// Whether the lock is handed over in the order of arrival.
+    /// True if the lock is handed over in the order of arrival.
     pub fair: bool,
-    /// Whether a waiter may leave the CPU voluntarily.
+    /// True if a waiter may leave the CPU voluntarily.
     pub may_sleep: bool,
-    /// Whether waiters are queued and woken by the kernel (futex).
+    /// True if waiters are queued and woken by the kernel (futex).
     pub needs_kernel: bool,
 }
 
@@ -187,7 +187,6 @@ pub(crate) trait Naming: Sync {
     type Name: Copy;
     /// What names the holder of a lock of one word.
     const NAMED_BY: NamedBy;
-    /// The name of a worker.
     fn of(worker: &Worker) -> Self::Name;
     /// Tries to take the lock: one atomic operation. Returns whether the word was 0.
     fn take(name: Self::Name, word: &impl Word) -> bool;

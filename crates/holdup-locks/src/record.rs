@@ -43,7 +43,7 @@ pub(crate) struct Identity {
 
 /// What a worker writes down at each step.
 pub(crate) trait Recorder: Copy {
-    /// Whether it writes anything.
+    /// True if it writes anything.
     const IS_RECORDED: bool;
     /// For the calling worker.
     fn of(job: &Job) -> Self;

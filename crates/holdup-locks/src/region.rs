@@ -69,7 +69,6 @@ unsafe impl Shareable for Head {}
 // SAFETY: atomics.
 unsafe impl Shareable for Slot {}
 
-/// Where the lock of a region is.
 pub(crate) fn lock_of(region: &Region) -> NonNull<u8> {
     // SAFETY: the offset lies inside the head. Made from `head_at`, not from `head`, because the lock is written to,
     // which a pointer from a shared reference would not allow.

@@ -20,11 +20,11 @@ pub struct Setup {
     pub sharing: Sharing,
     /// First touches inside the lock.
     pub faults: usize,
-    /// Whether they touch huge pages.
+    /// True if they touch huge pages.
     pub huge: bool,
     /// One of n acquisitions is timed; 0: see [`Setup::sampling`].
     pub sample_every: u64,
-    /// Whether workers stay on one CPU.
+    /// True if workers stay on one CPU.
     pub pin: bool,
     /// Where the workers' record is published, when one is kept.
     pub(crate) truth: Option<(PathBuf, TruthRecord)>,

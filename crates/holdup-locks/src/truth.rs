@@ -73,7 +73,6 @@ pub enum Truth {
     Holder,
     /// It wants the lock and does not have it.
     Waiter,
-    /// Neither.
     Neither,
     /// It is in the few instructions in which its records do not agree yet, or another one is.
     Ambiguous,

@@ -54,7 +54,7 @@ fn points(bytes: &[u8]) -> Vec<Point> {
     found
 }
 
-/// Whether an address lies in code.
+/// True if an address lies in code.
 fn is_code(file: &object::File<'_>, address: u64) -> bool {
     file.sections().any(|section| {
         let SectionFlags::Elf { sh_flags, .. } = section.flags() else { return false };
@@ -107,7 +107,7 @@ impl Code64 {
         code
     }
 
-    /// Whether every way to an address comes by an instruction of a kind, and in at most that number of steps.
+    /// True if every way to an address comes by an instruction of a kind, and in at most that number of steps.
     fn comes_from(&self, address: u64, most: u32, wanted: &impl Fn(&Instruction) -> bool) -> Result<(), String> {
         let ways = self.before.get(&address).map_or(&[][..], Vec::as_slice);
         if most == 0 || ways.is_empty() {

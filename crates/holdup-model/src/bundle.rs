@@ -32,7 +32,7 @@ pub struct BundleHead {
 pub const IMPORTED: &str = "import";
 
 impl BundleHead {
-    /// Whether it was imported from what other programs captured or measured.
+    /// True if it was imported from what other programs captured or measured.
     pub fn is_imported(&self) -> bool {
         self.target == IMPORTED
     }
@@ -131,17 +131,17 @@ impl BundleData {
         }
     }
 
-    /// Whether it was imported from traces of the scheduler, which are like a record.
+    /// True if it was imported from traces of the scheduler, which are like a record.
     pub fn is_of_traces(&self) -> bool {
         self.head.is_imported() && self.is_of_watching()
     }
 
-    /// Whether nothing was run in it: all was there already, and was watched.
+    /// True if nothing was run in it: all was there already, and was watched.
     pub fn is_of_watching(&self) -> bool {
         !self.plan.workloads.is_empty() && self.plan.workloads.iter().all(|w| w.kind == OBSERVED)
     }
 
-    /// Whether it was imported from captures of packets, which have no metric; results of other benchmarks have.
+    /// True if it was imported from captures of packets, which have no metric; results of other benchmarks have.
     pub fn is_of_captures(&self) -> bool {
         self.head.is_imported() && self.metrics.is_empty()
     }

@@ -312,7 +312,7 @@ pub struct QuantileComparison {
     pub baseline: f64,
     /// In the other one.
     pub other: f64,
-    /// Whether a side has fewer than 10 values beyond it.
+    /// True if a side has fewer than 10 values beyond it.
     pub thin: bool,
     /// B's by A's: that of the values above, its interval from the spans of time of each capture.
     pub shift: RateRatio,

@@ -60,7 +60,7 @@ impl Availability {
         }
     }
 
-    /// Whether it works at least in part.
+    /// True if it works at least in part.
     pub fn is_usable(&self) -> bool {
         !matches!(self, Availability::Unavailable { .. })
     }
@@ -215,11 +215,11 @@ pub struct Parameter {
     pub kind: ParameterKind,
     /// Its default, written as in a plan; `None` when it must be given or may stay absent.
     pub default: Option<&'static str>,
-    /// Whether a plan must give it.
+    /// True if a plan must give it.
     pub required: bool,
     /// One line, with the unit in it where it has one.
     pub summary: &'static str,
-    /// Whether a simulated workload has it too; one without takes no value but the default.
+    /// True if a simulated workload has it too; one without takes no value but the default.
     pub simulated: bool,
 }
 
@@ -271,11 +271,11 @@ pub struct WorkloadWords {
     pub primary_metric: Option<&'static str>,
     /// What its metrics mean.
     pub semantics: Semantics,
-    /// Whether `postgres.SETTING` factors make sense with it.
+    /// True if `postgres.SETTING` factors make sense with it.
     pub has_postgres: bool,
-    /// Whether a plan may define metrics for it: it runs a program that holdup knows nothing about.
+    /// True if a plan may define metrics for it: it runs a program that holdup knows nothing about.
     pub takes_metrics: bool,
-    /// Whether it is made of other workloads: `foreground` names one, `background` several with `+` between or `none`,
+    /// True if it is made of other workloads: `foreground` names one, `background` several with `+` between or `none`,
     /// and the parameters of each are named `KIND.parameter`.
     pub combines: bool,
 }

@@ -13,7 +13,7 @@ pub struct Fact {
     pub source: String,
     /// Why there is no value.
     pub absent: Option<String>,
-    /// Whether it must not change during a trial: a trial in which it moved is void.
+    /// True if it must not change during a trial: a trial in which it moved is void.
     pub steady: bool,
 }
 

@@ -6,7 +6,7 @@
 
 use std::fmt::Write as _;
 
-/// Whether a character commands a terminal, or reorders, hides or breaks the text around it: control characters (C0,
+/// True if a character commands a terminal, or reorders, hides or breaks the text around it: control characters (C0,
 /// DEL, C1), and the format characters and fillers of Unicode that have no shape (Unicode Technical Report 36, 3.7).
 pub fn is_harmful(c: char) -> bool {
     c.is_control()

@@ -272,7 +272,7 @@ impl Decoder {
     }
 }
 
-/// Whether the bytes are the magic, or all of them a beginning of it.
+/// True if the bytes are the magic, or all of them a beginning of it.
 fn begins_like_magic(bytes: &[u8]) -> bool {
     let count = bytes.len().min(MAGIC.len());
     bytes[..count] == MAGIC[..count]

@@ -28,7 +28,7 @@ pub const ROLE_WORD: &str = "holdup.role=";
 pub const SERVER_ROLE: &str = "server";
 /// The TCP port at which a peer takes orders.
 pub const PEER_PORT: u16 = 7077;
-/// Whether a factor of this name is chosen when a session opens (a guest boots, a host is connected to), and not while
+/// True if a factor of this name is chosen when a session opens (a guest boots, a host is connected to), and not while
 /// it runs.
 pub fn is_chosen_at_boot(factor: &str) -> bool {
     factor == KERNEL || factor == POSTGRES_SERVER || factor == HOST || factor.starts_with(BOOT_PREFIX)
@@ -60,7 +60,7 @@ impl GuestArch {
         }
     }
 
-    /// Whether it is left to the host.
+    /// True if it is left to the host.
     pub fn is_host(&self) -> bool {
         *self == GuestArch::Host
     }
@@ -119,7 +119,7 @@ pub struct Guest {
     pub devices: Devices,
     /// The longest that a boot may take until its first message, ns.
     pub boot_timeout_ns: u64,
-    /// Whether each boot starts a second machine of the same kernel, image and shape, linked with the first.
+    /// True if each boot starts a second machine of the same kernel, image and shape, linked with the first.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub peer: bool,
     /// What is added to QEMU's `-device` argument of both ends of the link, as `NAME=VALUE,NAME=VALUE`; empty for

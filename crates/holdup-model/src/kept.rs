@@ -41,7 +41,7 @@ pub struct KeptRun {
 pub struct KeptMetric {
     /// The metric, with the plan's direction.
     pub metric: Metric,
-    /// Whether it answers the question of the plan.
+    /// True if it answers the question of the plan.
     pub is_primary: bool,
     /// The largest difference that counts as none, as a share.
     pub margin: f64,
@@ -121,7 +121,7 @@ pub struct KeptFilter {
 }
 
 impl KeptFilter {
-    /// Whether a run is asked for, but for `last`.
+    /// True if a run is asked for, but for `last`.
     pub fn matches(&self, run: &KeptRun) -> bool {
         self.plan.as_ref().is_none_or(|plan| *plan == run.plan)
             && self.host.as_ref().is_none_or(|host| Some(host) == run.host.as_ref())
@@ -191,7 +191,7 @@ pub struct KeptChange {
     pub p: f64,
     /// The level after by the level before; `None` when a value has no logarithm.
     pub ratio: Option<Estimate>,
-    /// Whether the new level is worse; `None` where that is not known.
+    /// True if the new level is worse; `None` where that is not known.
     pub is_worse: Option<bool>,
     /// What of the environment differs between the runs before and those after, as `fact: old → new`.
     pub environment: Vec<String>,

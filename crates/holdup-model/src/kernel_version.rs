@@ -32,7 +32,7 @@ impl KernelVersion {
         release.as_bytes().first().is_some_and(u8::is_ascii_digit).then_some(KernelVersion { major, minor })
     }
 
-    /// Whether the tables of this crate cover the version.
+    /// True if the tables of this crate cover the version.
     pub fn is_read(self) -> bool {
         (Self::OLDEST_READ..=Self::NEWEST_READ).contains(&self)
     }

@@ -144,13 +144,13 @@ pub struct Comparison {
     /// The levels that both sides share (axes, and other factors where crossed), by name,
     /// as labels. Empty when pooled over all of them.
     pub cell: BTreeMap<String, String>,
-    /// Whether it is pooled over the cells (geometric mean of the ratios).
+    /// True if it is pooled over the cells (geometric mean of the ratios).
     pub pooled: bool,
     /// The metric.
     pub metric: Metric,
-    /// Whether the metric is the plan's primary one.
+    /// True if the metric is the plan's primary one.
     pub primary: bool,
-    /// Whether it answers the question of the plan: the pooled primary one of each thing that the plan varies. The
+    /// True if it answers the question of the plan: the pooled primary one of each thing that the plan varies. The
     /// numbers of an axis beside a factor are a curve and no headline.
     #[serde(default)]
     pub headline: bool,
@@ -207,7 +207,7 @@ pub struct Finding {
     pub details: Vec<String>,
     /// The trials (`Trial::seq`) behind it.
     pub trials: Vec<u32>,
-    /// Whether it belongs among the verdicts at the top (true) or in the notes (false).
+    /// True if it belongs among the verdicts at the top (true) or in the notes (false).
     pub headline: bool,
 }
 
@@ -218,7 +218,7 @@ pub struct QuantileValue {
     pub quantile: f64,
     /// The value in ns.
     pub value_ns: f64,
-    /// Whether fewer than 10 samples lie beyond it.
+    /// True if fewer than 10 samples lie beyond it.
     pub thin: bool,
 }
 
@@ -345,7 +345,7 @@ pub struct ShiftPoint {
     pub low: Option<f64>,
     /// Upper end of that band.
     pub high: Option<f64>,
-    /// Whether a side has fewer than 10 samples beyond.
+    /// True if a side has fewer than 10 samples beyond.
     pub thin: bool,
 }
 

@@ -78,10 +78,10 @@ pub struct CollectOptions {
     /// How often CPUs are sampled, Hz; `None` for each collector's own.
     #[serde(default)]
     pub frequency_hz: Option<u32>,
-    /// Whether call stacks are those of single tasks, and queries those of single sessions.
+    /// True if call stacks are those of single tasks, and queries those of single sessions.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_task: bool,
-    /// Whether page faults are timed in a part of the time only, and counted as of the whole.
+    /// True if page faults are timed in a part of the time only, and counted as of the whole.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub samples_faults: bool,
 }
@@ -126,7 +126,7 @@ impl WorkloadUse {
 }
 
 impl Factor {
-    /// Whether all levels are numbers.
+    /// True if all levels are numbers.
     pub fn is_numeric(&self) -> bool {
         self.levels.iter().all(|level| level.number().is_some())
     }
@@ -205,9 +205,9 @@ pub struct Design {
     pub sessions: u32,
     /// The seed of every random choice.
     pub seed: u64,
-    /// Whether each cell of the axes has the baseline twice (A/A).
+    /// True if each cell of the axes has the baseline twice (A/A).
     pub aa_pair: bool,
-    /// Whether each cell of the axes has the baseline once more without collectors.
+    /// True if each cell of the axes has the baseline once more without collectors.
     pub unobserved_pair: bool,
     /// Time between setting an arm and starting its load, ns.
     pub settle_ns: u64,
@@ -254,7 +254,7 @@ pub struct MetricChoice {
     pub id: String,
     /// The workload it belongs to; `None` for every workload that has it.
     pub workload: Option<String>,
-    /// Whether it is the metric of the headline. One is for each workload.
+    /// True if it is the metric of the headline. One is for each workload.
     pub primary: bool,
     /// The direction, where the plan overrides or defines it.
     pub better: Option<Direction>,
@@ -346,14 +346,14 @@ impl Plan {
         fixed.chain(varied).collect()
     }
 
-    /// Whether something that is chosen at boot has several levels.
+    /// True if something that is chosen at boot has several levels.
     pub fn varies_at_boot(&self) -> bool {
         self.factors.iter().any(|f| f.levels.len() > 1 && is_chosen_at_boot(&f.name))
     }
 }
 
 impl Exclusion {
-    /// Whether an arm with these levels is left out: it has everything that is named here, at one of its levels.
+    /// True if an arm with these levels is left out: it has everything that is named here, at one of its levels.
     pub fn matches<'a>(&self, level_of: impl Fn(&str) -> Option<&'a Level>) -> bool {
         self.levels.iter().all(|(name, levels)| {
             level_of(name).is_some_and(|level| levels.iter().any(|excluded| excluded.value == level.value))

@@ -83,7 +83,7 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// Whether a ratio is the wanted one, or further from 1.
+    /// True if a ratio is the wanted one, or further from 1.
     pub fn is_reached(&self, ratio: f64) -> bool {
         match self.ratio < 1.0 {
             true => ratio <= self.ratio,
@@ -170,7 +170,7 @@ pub struct PublishedBeside {
 }
 
 impl PublishedBeside {
-    /// Whether the published ratio lies within what is simulated.
+    /// True if the published ratio lies within what is simulated.
     pub fn is_within(&self) -> bool {
         self.extremes.is_some_and(|(low, high)| (low..=high).contains(&self.published.ratio))
     }

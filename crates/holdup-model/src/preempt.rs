@@ -83,7 +83,7 @@ impl PreemptModel {
         Self::SWITCHABLE.iter().copied().find(|model| model.word() == word)
     }
 
-    /// Whether a task can lose its CPU inside the kernel other than where it offers it.
+    /// True if a task can lose its CPU inside the kernel other than where it offers it.
     pub fn preempts_kernel_code(self) -> bool {
         matches!(self, PreemptModel::Full | PreemptModel::Lazy | PreemptModel::Rt)
     }
@@ -187,7 +187,7 @@ impl<'a> DynamicModels<'a> {
         active.map(|active| DynamicModels { active, offered })
     }
 
-    /// Whether a text could be the name of a model.
+    /// True if a text could be the name of a model.
     pub fn is_word(text: &str) -> bool {
         !text.is_empty() && text.bytes().all(|b| b.is_ascii_lowercase())
     }

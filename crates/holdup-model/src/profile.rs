@@ -26,7 +26,7 @@ pub struct Setting {
     pub knob: String,
     /// The value.
     pub level: Level,
-    /// Whether the profile goes without it where the knob cannot be set.
+    /// True if the profile goes without it where the knob cannot be set.
     #[serde(default)]
     pub optional: bool,
 }

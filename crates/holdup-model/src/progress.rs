@@ -10,7 +10,7 @@ pub enum Event<'a> {
     Begin {
         /// Trials planned.
         trials: u32,
-        /// Whether the run may end before that, when every headline is decided.
+        /// True if the run may end before that, when every headline is decided.
         at_most: bool,
         /// Honest estimate of the whole, ns.
         estimate_ns: u64,

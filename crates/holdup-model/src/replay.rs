@@ -11,7 +11,7 @@ pub enum ReplayStep {
         ns: u64,
         /// How often it was switched to in that time.
         switches: u16,
-        /// Whether it is in the kernel meanwhile.
+        /// True if it is in the kernel meanwhile.
         in_kernel: bool,
     },
     /// Returns from the kernel.
@@ -26,7 +26,7 @@ pub enum ReplayStep {
         task: u32,
         /// How many steps.
         steps: u16,
-        /// Whether they may also be done before that one sleeps, while it has no wake-up that it has not waited for.
+        /// True if they may also be done before that one sleeps, while it has no wake-up that it has not waited for.
         may_lead: bool,
     },
     /// Sleeps this long, ns: a timer, a device or an interrupt ends that.
@@ -53,9 +53,9 @@ pub struct ReplayTask {
     pub name: String,
     /// Its priority in the kernel: 100 and above are nice values from -20 on, below are real-time priorities from 99 on down.
     pub priority: i32,
-    /// Whether it is a thread of the kernel.
+    /// True if it is a thread of the kernel.
     pub is_kernel: bool,
-    /// Whether another task made it, so that it has not run before.
+    /// True if another task made it, so that it has not run before.
     pub is_new: bool,
     /// The CPU on which it was first, and whether it can be on no other.
     pub cpu: u32,
@@ -63,7 +63,7 @@ pub struct ReplayTask {
     pub is_bound: bool,
     /// How it begins.
     pub begin: TaskBegin,
-    /// Whether it had a CPU or waited for one when the trace ended, so that its last step is cut.
+    /// True if it had a CPU or waited for one when the trace ended, so that its last step is cut.
     pub is_cut: bool,
     /// What it does, up to its end or that of the trace.
     pub steps: Vec<ReplayStep>,
@@ -86,7 +86,7 @@ pub struct Replay {
     pub timed: u64,
     /// Waits for a CPU in the trace, after wake-ups and after preemptions.
     pub waits: SparseHistogram,
-    /// Whether it shows where tasks are in the kernel (`raw_syscalls`).
+    /// True if it shows where tasks are in the kernel (`raw_syscalls`).
     pub has_calls: bool,
     /// What is not known of it, in sentences.
     pub notes: Vec<String>,

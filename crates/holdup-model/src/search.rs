@@ -137,7 +137,7 @@ pub struct Answer {
     pub better: Direction,
     /// Which changes were looked for.
     pub look_for: LookFor,
-    /// Whether they are commits.
+    /// True if they are commits.
     pub is_commit: bool,
     /// The probability that the search ended with.
     pub probability: f64,
@@ -164,18 +164,18 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Whether the interval of the fresh blocks excludes 1, on the side that was looked for: the search has named the culprit,
+    /// True if the interval of the fresh blocks excludes 1, on the side that was looked for: the search has named the culprit,
     /// so it decides.
     pub fn is_confirmed(&self) -> bool {
         self.is_separate() && (self.look_for == LookFor::Any || self.is_worse() == (self.look_for == LookFor::Worse))
     }
 
-    /// Whether the interval of the fresh blocks excludes 1.
+    /// True if the interval of the fresh blocks excludes 1.
     pub fn is_separate(&self) -> bool {
         self.ratio.as_ref().is_some_and(|ratio| ratio.low > 1.0 || ratio.high < 1.0)
     }
 
-    /// Whether the fresh blocks say that it is worse.
+    /// True if the fresh blocks say that it is worse.
     pub fn is_worse(&self) -> bool {
         self.ratio.as_ref().is_some_and(|ratio| (self.better == Direction::Lower) == (ratio.value > 1.0))
     }

@@ -74,7 +74,7 @@ pub struct Condition {
 }
 
 impl Condition {
-    /// Whether it holds for a register's value.
+    /// True if it holds for a register's value.
     pub fn holds(&self, register: u64) -> bool {
         (register & self.mask == self.value) != self.differs
     }
@@ -132,7 +132,7 @@ pub struct CalleeRange {
     pub end: u64,
     /// Where the return address lies, from the stack pointer (or, with `by_frame_pointer`, from the frame pointer), bytes.
     pub return_address_bytes: i32,
-    /// Whether the offset is from the frame pointer.
+    /// True if the offset is from the frame pointer.
     pub by_frame_pointer: bool,
     /// Where the caller's registers ([`Machine::saved`]) are kept: that many times 8 bytes below the caller's stack pointer; 0 for
     /// those that are still in the register, [`CalleeRange::ELSEWHERE`] for those further away.

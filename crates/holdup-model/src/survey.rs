@@ -95,7 +95,7 @@ pub struct Kernel {
     pub release: Reading<String>,
     /// The numbers at its head.
     pub version: Reading<KernelVersion>,
-    /// Whether its vendor is known to put newer parts into older versions, so that a version says less (`.el9`).
+    /// True if its vendor is known to put newer parts into older versions, so that a version says less (`.el9`).
     pub has_backports: bool,
     /// As `uname -m` prints it: `x86_64`, `aarch64`.
     pub architecture: Reading<String>,
@@ -153,7 +153,7 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// Whether the value is the default; `None` when either is not known.
+    /// True if the value is the default; `None` when either is not known.
     pub fn is_default(&self) -> Option<bool> {
         Some(self.value.get()? == self.default.as_ref()?)
     }
@@ -242,7 +242,7 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// Whether new pages still come from the freelist, under its spinlock.
+    /// True if new pages still come from the freelist, under its spinlock.
     pub fn is_cold(self) -> bool {
         self.unused_buffers > 0
     }

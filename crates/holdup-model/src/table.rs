@@ -17,7 +17,7 @@ pub struct TableKind {
     pub query: Option<String>,
     /// The schema version of bundles that brought it.
     pub since: u32,
-    /// Whether the levels of the arm are columns too.
+    /// True if the levels of the arm are columns too.
     pub has_levels: bool,
 }
 
@@ -28,7 +28,7 @@ pub struct ColumnKind {
     pub name: String,
     /// What its values are.
     pub kind: ValueKind,
-    /// Whether a value may be missing.
+    /// True if a value may be missing.
     pub is_nullable: bool,
 }
 

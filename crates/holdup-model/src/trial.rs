@@ -98,7 +98,7 @@ impl Trial {
         Trial { started_unix_ns, ended_unix_ns: started_unix_ns, ..Trial::default() }
     }
 
-    /// Whether it counts.
+    /// True if it counts.
     pub fn is_done(&self) -> bool {
         self.status == TrialStatus::Done
     }

@@ -54,9 +54,9 @@ pub struct Tried {
     pub name: String,
     /// The levels; the first is what was found.
     pub levels: Vec<TriedLevel>,
-    /// Whether the levels lie in an order.
+    /// True if the levels lie in an order.
     pub is_ordered: bool,
-    /// Whether a server has to be started anew for another level.
+    /// True if a server has to be started anew for another level.
     pub restarts: bool,
     /// What speaks for it, in half a sentence.
     pub why: String,
@@ -92,7 +92,7 @@ pub struct Begin {
     /// Where the winner is measured.
     #[serde(default)]
     pub target: String,
-    /// Whether a PostgreSQL server is under test.
+    /// True if a PostgreSQL server is under test.
     #[serde(default)]
     pub workload_has_server: bool,
     /// The metric.
@@ -206,7 +206,7 @@ pub struct Tested {
     pub blocks: u32,
     /// The metric with it over the metric with the settings that were found, and the standard error of its logarithm.
     pub ratio: (f64, f64),
-    /// Whether it may be chosen: it does not fail and breaks no guard.
+    /// True if it may be chosen: it does not fail and breaks no guard.
     pub is_eligible: bool,
 }
 
@@ -260,7 +260,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Whether fresh blocks bear out that the profile is better, and no guard that it is broken.
+    /// True if fresh blocks bear out that the profile is better, and no guard that it is broken.
     pub fn is_confirmed(&self, begin: &Begin) -> bool {
         self.confirmed.as_ref().is_some_and(|c| {
             let better = |r: &Estimate| match begin.better {

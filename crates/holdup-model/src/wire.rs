@@ -135,7 +135,7 @@ pub struct Hello {
     /// Which boot of the kernel it is (`/proc/sys/kernel/random/boot_id`); `None` where it is not to be read.
     #[serde(default)]
     pub boot_id: Option<String>,
-    /// Whether it runs as root.
+    /// True if it runs as root.
     #[serde(default)]
     pub is_root: bool,
     /// What did not work while the guest was set up (a module that did not load, a mount that failed).

@@ -56,7 +56,7 @@ const WORDS: &[(&str, Kind)] = &[
     ("The acknowledgment number field is nonzero", Kind::AckNonzero),
 ];
 
-/// Whether a text looks like this output.
+/// True if a text looks like this output.
 pub fn is_expert(text: &str) -> bool {
     text.lines().take(200).any(is_head)
 }

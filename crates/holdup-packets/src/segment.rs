@@ -82,15 +82,15 @@ pub struct Options {
     pub sack_permitted: bool,
     /// The number of SACK blocks.
     pub sack_count: u8,
-    /// Whether the capture truncates the SACK option.
+    /// True if the capture truncates the SACK option.
     pub sacks_are_cut: bool,
-    /// Whether there are options of Multipath TCP.
+    /// True if there are options of Multipath TCP.
     pub multipath: bool,
-    /// Whether there is a TCP Fast Open cookie, not only the request for one (RFC 7413, 4.1.1).
+    /// True if there is a TCP Fast Open cookie, not only the request for one (RFC 7413, 4.1.1).
     pub fast_open_cookie: bool,
-    /// Whether there is an MSS option whose length is not 4, so that `mss` is `None`.
+    /// True if there is an MSS option whose length is not 4, so that `mss` is `None`.
     pub mss_is_odd: bool,
-    /// Whether the captured options are malformed: an option exceeds the header, or data follows the end of the list.
+    /// True if the captured options are malformed: an option exceeds the header, or data follows the end of the list.
     pub are_odd: bool,
 }
 
@@ -115,9 +115,9 @@ pub struct Segment {
     pub flags: u16,
     /// The unscaled window; 0 if it was not captured.
     pub window: u16,
-    /// Whether it was quoted in an ICMP error.
+    /// True if it was quoted in an ICMP error.
     pub in_error: bool,
-    /// Whether it is the first fragment of an incomplete datagram; its length is unknown.
+    /// True if it is the first fragment of an incomplete datagram; its length is unknown.
     pub is_fragment: bool,
     /// The header length; below 20 it is bogus.
     pub header_bytes: u8,
@@ -136,7 +136,7 @@ pub struct Segment {
 const _: () = assert!(size_of::<Segment>() <= 152, "threads hand segments to each other");
 
 impl Segment {
-    /// Whether any of these flags is set.
+    /// True if any of these flags is set.
     #[inline]
     pub fn has(&self, flags: u16) -> bool {
         self.flags & flags != 0

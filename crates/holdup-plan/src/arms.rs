@@ -118,7 +118,7 @@ pub(crate) fn all(plan: &Plan) -> Result<Vec<Arm>, Problem> {
     Ok(arms)
 }
 
-/// Whether an arm has the levels of an exclusion.
+/// True if an arm has the levels of an exclusion.
 pub(crate) fn is_excluded_by(exclusion: &Exclusion, arm: &Arm) -> bool {
     exclusion.matches(|name| arm.factors.get(name).or_else(|| arm.axes.get(name)))
 }

@@ -133,7 +133,6 @@ pub(crate) fn check_parameter(name: &str) -> Result<(), Wrong> {
     Err(wrong.hint("boot.NAME adds NAME=VALUE to the kernel's command line: ASCII letters, digits and _.-"))
 }
 
-/// The targets that boot, for a hint.
 pub(crate) fn targets_hint(boot_targets: &[&str]) -> String {
     match boot_targets {
         [] => "no target here boots guests".to_owned(),

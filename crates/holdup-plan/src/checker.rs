@@ -23,11 +23,11 @@ pub(crate) struct Checker<'a> {
     pub(crate) complaints: &'a mut Complaints,
     /// What relative sizes are relative to: the guest's where the target boots one.
     pub(crate) machine: Machine,
-    /// Whether the target boots guests; `None` when there is no such target.
+    /// True if the target boots guests; `None` when there is no such target.
     pub(crate) boots: Option<bool>,
-    /// Whether trials run on other hosts; `None` when there is no such target.
+    /// True if trials run on other hosts; `None` when there is no such target.
     pub(crate) is_elsewhere: Option<bool>,
-    /// Whether the target simulates; `None` when there is no such target.
+    /// True if the target simulates; `None` when there is no such target.
     pub(crate) simulates: Option<bool>,
     machine_of: &'a dyn Fn(&str) -> Result<Option<Machine>, Problem>,
     /// Reads the file of a profile.

@@ -118,7 +118,6 @@ fn file_of(place: &Location) -> usize {
     }
 }
 
-/// The entry with a key.
 pub(crate) fn find<'a>(entries: &'a [Entry], key: &str) -> Option<&'a Entry> {
     entries.iter().find(|e| e.key == key)
 }

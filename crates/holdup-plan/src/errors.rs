@@ -109,7 +109,6 @@ impl Complaints {
         self.sources.len() - 1
     }
 
-    /// The name of a file.
     pub(crate) fn source_name(&self, file: usize) -> &str {
         self.sources.get(file).map_or("", |s| s.name.as_str())
     }

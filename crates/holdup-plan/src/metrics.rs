@@ -35,7 +35,7 @@ impl Named {
     }
 }
 
-/// Whether a workload measures it, or lets the plan define it.
+/// True if a workload measures it, or lets the plan define it.
 fn has(workload: &Used<'_>, choice: &MetricChoice) -> bool {
     if choice.from.is_some() { workload.words.takes_metrics } else { workload.words.metrics.contains(&choice.id) }
 }

@@ -47,7 +47,7 @@ struct Table {
     name: &'static str,
     keys: &'static [&'static str],
     of: fn(&mut Draft) -> &mut Vec<Entry>,
-    /// Whether one value is a list of one.
+    /// True if one value is a list of one.
     has_lists: bool,
 }
 

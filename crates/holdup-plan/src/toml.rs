@@ -22,7 +22,6 @@ pub fn comparing_profiles(source: &str, profiles: &[String]) -> Result<String, S
     Ok(document.to_string())
 }
 
-/// The TOML of a profile.
 pub fn profile_toml(name: &str, summary: &str, knobs: &[(String, String)]) -> String {
     let mut document = DocumentMut::new();
     document.insert("name", Item::Value(Value::from(name)));

@@ -13,7 +13,7 @@ use holdup_model::{Machine, ParameterKind, Value};
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Typed {
     pub(crate) level: Level,
-    /// Whether it depends on the machine.
+    /// True if it depends on the machine.
     pub(crate) relative: bool,
 }
 

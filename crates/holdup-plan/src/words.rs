@@ -68,7 +68,7 @@ impl<'a> Words<'a> {
         if is_parameter { Meaning::Parameter } else { Meaning::Unknown }
     }
 
-    /// Whether a factor or setting of this name does something to a workload.
+    /// True if a factor or setting of this name does something to a workload.
     pub(crate) fn acts_on(&self, name: &str, workload: &WorkloadWords) -> bool {
         match self.meaning(name) {
             Meaning::Boot(words) if words.id == guest::POSTGRES_SERVER => workload.has_postgres,

@@ -20,7 +20,7 @@ pub(crate) struct ChildOptions {
     pub(crate) user: Option<RunAs>,
     /// What the kernel sends it when holdup is gone.
     pub(crate) death_signal: i32,
-    /// Whether it may open as many files as its hard limit allows: each client is a socket.
+    /// True if it may open as many files as its hard limit allows: each client is a socket.
     pub(crate) many_files: bool,
 }
 

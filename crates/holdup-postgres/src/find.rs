@@ -133,7 +133,6 @@ impl Binaries {
         Ok(described.lines().filter_map(setting).collect())
     }
 
-    /// The path of one of the programs.
     pub fn program(&self, name: &str) -> PathBuf {
         self.bin.join(name)
     }

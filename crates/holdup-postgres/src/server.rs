@@ -43,7 +43,6 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// The path of its socket.
     pub(crate) fn socket(&self) -> PathBuf {
         self.sockets.path().join(format!(".s.PGSQL.{}", self.port()))
     }
@@ -263,7 +262,7 @@ impl ServerProcesses {
     }
 }
 
-/// Whether /proc/PID/status (proc_pid_status(5)) is that of a running program `postgres` with this real user id.
+/// True if /proc/PID/status (proc_pid_status(5)) is that of a running program `postgres` with this real user id.
 fn is_server_of(status: &str, uid: u32) -> bool {
     let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
     let real = field("Uid:").and_then(|ids| ids.split_ascii_whitespace().next()?.parse().ok());

@@ -21,7 +21,6 @@ pub enum HostState {
     Clear,
 }
 
-/// One host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct HostRow {
     /// Its name.

@@ -169,7 +169,7 @@ pub(crate) fn blocks_needed(groups: &[Vec<&Comparison>]) -> Option<u32> {
     groups.iter().flatten().filter_map(needed).max()
 }
 
-/// Whether a finding is the sentence of a comparison, which the plot shows.
+/// True if a finding is the sentence of a comparison, which the plot shows.
 pub(crate) fn is_shown(finding: &holdup_model::Finding) -> bool {
     finding.headline && finding.analysis == "effect" && finding.verdict != FindingVerdict::Skipped
 }

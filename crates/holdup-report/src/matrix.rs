@@ -73,7 +73,7 @@ fn end_of(text: &str, most: usize) -> String {
     std::iter::once('…').chain(text.chars().skip(left_out)).collect()
 }
 
-/// Whether two groups have the same rows on the same baseline.
+/// True if two groups have the same rows on the same baseline.
 fn agree(a: &Group<'_>, b: &Group<'_>) -> bool {
     let rows = |g: &Group<'_>| {
         let all = g.metrics.iter().flat_map(|(m, rows)| rows.iter().map(|c| (m.id.clone(), tables::cell(c))));
@@ -148,7 +148,7 @@ impl Matrix<'_> {
         self.lines().lines().map(text::columns).max().unwrap_or(0)
     }
 
-    /// Whether anything is known of a metric: a ratio, or at least what the baseline measured.
+    /// True if anything is known of a metric: a ratio, or at least what the baseline measured.
     fn has_data(&self, metric: &str) -> bool {
         let known = |c: &&Comparison| c.ratio.is_some() || c.baseline.is_some();
         self.groups.iter().any(|g| shown(of(g, metric)).iter().any(|c| known(c)))
@@ -160,7 +160,7 @@ impl Matrix<'_> {
         first.metrics.iter().filter(|(m, _)| !self.has_data(&m.id)).map(|(m, _)| clean(&m.id)).collect()
     }
 
-    /// Whether some cells of other metrics are left out of the rows.
+    /// True if some cells of other metrics are left out of the rows.
     pub(crate) fn leaves_out(&self) -> bool {
         self.groups
             .iter()

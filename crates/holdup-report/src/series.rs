@@ -128,7 +128,7 @@ fn layout<'a>(bundle: &'a BundleData, analysis: &'a Analysis, names: &Names, wor
     Layout { workload, axis, panels, arms, metrics }
 }
 
-/// Whether a metric is the headline's.
+/// True if a metric is the headline's.
 pub(crate) fn is_primary(plan: &Plan, workload: &str, metric: &str) -> bool {
     plan.metric_choice(workload, metric).is_some_and(|choice| choice.primary)
 }
@@ -148,7 +148,7 @@ impl<'a> Layout<'a> {
         level.map_or((None, String::new()), |l| (l.number(), clean(&l.label)))
     }
 
-    /// Whether the axis is one of numbers.
+    /// True if the axis is one of numbers.
     pub(crate) fn is_numeric(&self) -> bool {
         self.axis.is_some_and(Factor::is_numeric)
     }

@@ -46,7 +46,6 @@ pub(crate) fn sign(verdict: &Verdict) -> &'static str {
     }
 }
 
-/// A verdict as a word.
 pub(crate) fn word(verdict: &Verdict) -> &'static str {
     match verdict {
         Verdict::Different => "different",

@@ -38,7 +38,7 @@ fn a_history_reads_well() {
     common::is_one_screen("a history", &history_terminal(&history, &screen));
 }
 
-/// Whether a value is of a type, as JSON Schema calls it.
+/// True if a value is of a type, as JSON Schema calls it.
 fn is(value: &Value, name: &str) -> bool {
     match name {
         "object" => value.is_object(),

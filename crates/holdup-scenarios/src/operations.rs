@@ -45,7 +45,7 @@ pub(crate) struct Writer<'a, 'n> {
     /// Where labels stand, and in which `repeat`.
     labels: BTreeMap<&'a str, (u32, u32)>,
     goes: Vec<Goes<'a>>,
-    /// Whether the program creates tasks.
+    /// True if the program creates tasks.
     pub(crate) forks: bool,
 }
 

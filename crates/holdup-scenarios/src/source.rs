@@ -80,7 +80,7 @@ impl<'a> SourceLine<'a> {
         self.number
     }
 
-    /// Whether it is the line's last word.
+    /// True if it is the line's last word.
     pub(crate) fn has_last(&self, text: &str) -> bool {
         self.words.last().is_some_and(|word| word.text == text)
     }

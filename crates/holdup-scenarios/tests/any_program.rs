@@ -25,7 +25,7 @@ fn machine(number: usize) -> Machine {
     scenario::machine("machine", &text).expect("it is one")
 }
 
-/// Whether it ran; otherwise it was refused.
+/// True if it ran; otherwise it was refused.
 fn runs(text: &str) -> bool {
     let has_reason = |problem: holdup_model::Problem| assert!(!problem.what.is_empty() && !problem.why.is_empty());
     let machine = machine(text.len());

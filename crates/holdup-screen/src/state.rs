@@ -35,7 +35,7 @@ pub(crate) enum Below {
 pub struct State {
     /// What is watched, in words.
     pub(crate) watched: String,
-    /// Whether it may use colours.
+    /// True if it may use colours.
     pub(crate) has_colour: bool,
     pub(crate) now: Option<Now>,
     pub(crate) bars: Vec<Bar>,
@@ -88,7 +88,7 @@ impl State {
         }
     }
 
-    /// Whether call stacks of single tasks are looked at, or were within the last windows.
+    /// True if call stacks of single tasks are looked at, or were within the last windows.
     pub fn wants_stacks(&self) -> bool {
         self.stacks_for > 0
     }

@@ -17,7 +17,6 @@ use std::time::Duration;
 pub enum Input {
     /// Nothing in that time.
     Nothing,
-    /// A key.
     Key(KeyCode),
     /// Its size changed.
     Resized,

@@ -76,7 +76,7 @@ impl Ahead {
         }
     }
 
-    /// Whether a candidate is being built.
+    /// True if a candidate is being built.
     pub fn builds(&self, name: &str) -> bool {
         self.shared.lock().under_way.as_ref().is_some_and(|(of, _)| of == name)
     }

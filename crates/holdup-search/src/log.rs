@@ -30,7 +30,7 @@ pub trait Line: Serialize + DeserializeOwned + Clone {
     fn of_host(host: String) -> Self;
     /// The host that the line names.
     fn host(&self) -> Option<&str>;
-    /// Whether the line holds a measurement.
+    /// True if the line holds a measurement.
     fn is_measurement(&self) -> bool;
     /// The answer and its exit code, if the line holds them.
     fn answer(&self) -> Option<(&str, u8)>;

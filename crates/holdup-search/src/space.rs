@@ -24,7 +24,7 @@ pub struct Place<'a> {
     pub server: Option<&'a dyn PostgresControl>,
     /// Whether a simulated machine has a knob; `None` where no trial is simulated.
     pub simulated: Option<&'a dyn Fn(&str) -> bool>,
-    /// Whether trials run on the host as well.
+    /// True if trials run on the host as well.
     pub is_real: bool,
     /// What the plan sets for all trials.
     pub fixed: &'a [String],
@@ -157,7 +157,7 @@ impl Place<'_> {
         KnobContext { host: self.host, postgres: self.server, pids: vec![std::process::id()] }
     }
 
-    /// Whether a knob needs a restart of the server; the error is why it cannot be set here.
+    /// True if a knob needs a restart of the server; the error is why it cannot be set here.
     fn hindrance(&self, name: &str) -> Result<bool, String> {
         let (knob, instance) = find(name).ok_or("there is no such knob; `holdup list knobs` has all")?;
         if self.fixed.iter().any(|fixed| fixed.eq_ignore_ascii_case(name)) {

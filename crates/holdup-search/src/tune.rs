@@ -115,7 +115,7 @@ fn is_usable(entry: Option<&Entry>) -> bool {
         if seen.iter().any(|s| is_found(s) && s.value.is_some()) && seen.len() > 1)
 }
 
-/// Whether a trial had the settings that were found.
+/// True if a trial had the settings that were found.
 fn is_found(seen: &Seen) -> bool {
     seen.levels.iter().all(|level| *level == 0)
 }

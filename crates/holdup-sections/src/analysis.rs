@@ -37,7 +37,7 @@ pub(crate) struct Found {
     pub(crate) lock: String,
     /// The section's name, where a note declares it.
     pub(crate) declared: Option<String>,
-    /// Whether the lock is waited for in a loop with `pause`, or by a library's function for spin locks.
+    /// True if the lock is waited for in a loop with `pause`, or by a library's function for spin locks.
     pub(crate) spins: bool,
     /// In the order in which they are to be asked.
     pub(crate) pieces: Vec<Piece>,
@@ -275,7 +275,7 @@ impl<'a> Analysis<'a> {
         all
     }
 
-    /// Whether a call takes a lock for its caller.
+    /// True if a call takes a lock for its caller.
     fn is_taking_call(&self, call: &Instruction) -> bool {
         let gives = |callee| self.known.gives.contains_key(&callee);
         matches!(call.flow, Flow::Call(_)) && self.program.callee(call).is_some_and(gives)

@@ -13,7 +13,7 @@ pub(crate) enum Word {
 }
 
 impl Word {
-    /// Whether both are surely the same.
+    /// True if both are surely the same.
     pub(crate) fn same(&self, other: &Word) -> bool {
         match (self, other) {
             (Word::Memory { address: a, .. }, Word::Memory { address: b, .. }) => a.same(*b),
@@ -22,7 +22,7 @@ impl Word {
         }
     }
 
-    /// Whether taking one takes the other.
+    /// True if taking one takes the other.
     pub(crate) fn overlaps(&self, other: &Word) -> bool {
         let bits = match (self, other) {
             (Word::Memory { bits: a, .. }, Word::Memory { bits: b, .. }) => a == b || a & b != 0,
@@ -31,7 +31,7 @@ impl Word {
         bits && self.same(other)
     }
 
-    /// Whether both may be the same field of the same structure, and are taken alike.
+    /// True if both may be the same field of the same structure, and are taken alike.
     pub(crate) fn alike(&self, other: &Word) -> bool {
         match (self, other) {
             (Word::Memory { address: a, bits: a_bits, .. }, Word::Memory { address: b, bits: b_bits, .. }) => {
@@ -141,7 +141,7 @@ pub(crate) fn effect(access: &Access, word: &Word, nodes: &Nodes) -> Effect {
     if offset_alike && !elsewhere && opens == Some(true) { Effect::MayRelease } else { Effect::None }
 }
 
-/// Whether a write surely clears the bits (true) or surely leaves them set (false); `None` where neither is sure.
+/// True if a write surely clears the bits (true) or surely leaves them set (false); `None` where neither is sure.
 fn opens(access: &Access, bits: u64, nodes: &Nodes) -> Option<bool> {
     let known = |value| nodes.low(value, access.bytes);
     let is_clear = |value: Value| value.zero & bits == bits;

@@ -23,7 +23,7 @@ const HEAD: [u8; 8] = *b"hmap\x02\0\0\0";
 pub struct CachedAnalysis {
     /// The binary's build id, hexadecimal.
     pub build_id: String,
-    /// Whether its sections were looked for, and not what runs of it inside those of others.
+    /// True if its sections were looked for, and not what runs of it inside those of others.
     pub is_program: bool,
     /// The functions that were named.
     pub functions: Vec<String>,

@@ -50,7 +50,7 @@ impl ReturnedLock {
         Some(ReturnedLock { place, bits, bytes })
     }
 
-    /// Whether the lock is reached through what the function returns.
+    /// True if the lock is reached through what the function returns.
     pub(crate) fn is_result(&self) -> bool {
         matches!(self.place, LockAddress::Result(_))
     }
@@ -284,7 +284,7 @@ pub(crate) struct View<'k, 'a> {
 }
 
 impl View<'_, '_> {
-    /// Whether a called function stores to the word so that the lock is free, itself or in what it calls.
+    /// True if a called function stores to the word so that the lock is free, itself or in what it calls.
     fn gives_back(&mut self, caller: &Function, call: &Instruction, state: &State, word: &Word, depth: u32) -> bool {
         let Some(callee) = self.program.callee(call) else { return false };
         if let Word::Declared(lock) = word {

@@ -26,7 +26,7 @@ struct Sign {
     mask: u64,
     /// Bits that can be set at all.
     possible: u64,
-    /// Whether the test is true where the masked bits are zero; else where they are not.
+    /// True if the test is true where the masked bits are zero; else where they are not.
     when_zero: bool,
 }
 

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// What a called function does to a lock that its caller holds or wants.
 pub(crate) trait Calls {
-    /// Whether the call at an instruction gives the lock back (or may).
+    /// True if the call at an instruction gives the lock back (or may).
     fn releases(&mut self, function: &mut Function, at: Index, state: &State, word: &Word) -> bool;
     /// The lock that the call at an instruction takes for its caller; `state` is before it.
     fn acquires(&mut self, function: &mut Function, at: Index, state: &State) -> Option<Word>;
@@ -190,7 +190,7 @@ fn is_swap(access: &Access) -> bool {
     matches!(access.change, Change::CompareAndSwap { .. })
 }
 
-/// Whether an operation may leave memory as it is.
+/// True if an operation may leave memory as it is.
 fn may_fail(access: &Access) -> bool {
     is_swap(access) || access.status.is_some()
 }

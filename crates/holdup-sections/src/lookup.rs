@@ -53,7 +53,7 @@ pub enum Kind {
     Callee {
         /// Where its return address lies, from the stack pointer or the frame pointer, bytes.
         return_address_bytes: i32,
-        /// Whether that is from the frame pointer.
+        /// True if that is from the frame pointer.
         by_frame_pointer: bool,
         /// Where its caller's registers are kept.
         saved: [u8; 6],
@@ -283,7 +283,7 @@ struct Up<'a> {
     pointer: u64,
     /// Where its registers are kept, in the order of [`CalleeRange::saved`]; of those that a callee saved too far away, nothing.
     saved: [Option<Option<u64>>; 6],
-    /// Whether the registers are those of this frame.
+    /// True if the registers are those of this frame.
     is_own: bool,
 }
 

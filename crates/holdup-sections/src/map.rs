@@ -90,7 +90,7 @@ fn empty(analysis: &Analysis<'_>) -> SectionMap {
     SectionMap { build_id: image.build_id.clone(), machine: image.arch.abi().machine, ..SectionMap::default() }
 }
 
-/// Whether the binary is a PostgreSQL server.
+/// True if the binary is a PostgreSQL server.
 fn is_postgres(program: &Program<'_>) -> bool {
     postgres::SIGNS.iter().all(|sign| program.image.symbols.contains_key(*sign))
 }

@@ -117,12 +117,12 @@ impl<'a> Program<'a> {
         self.calls[first..].iter().take_while(move |call| call.0 == of).map(|call| call.1)
     }
 
-    /// Whether an address is called from anywhere.
+    /// True if an address is called from anywhere.
     pub(crate) fn is_called(&self, at: u64) -> bool {
         self.callers(at).next().is_some()
     }
 
-    /// Whether a jump to an address of another fragment stays within the same function: a part that was moved away has no
+    /// True if a jump to an address of another fragment stays within the same function: a part that was moved away has no
     /// name, is not called, and is not entered with a fresh stack frame.
     pub(crate) fn is_part(&self, at: u64) -> bool {
         let Some(fragment) = self.image.fragment_at(at) else { return false };
@@ -152,7 +152,7 @@ impl<'a> Program<'a> {
         name.unwrap_or_else(|| format!("function {function:#x}"))
     }
 
-    /// Whether a call never returns, by names.
+    /// True if a call never returns, by names.
     pub(crate) fn never_returns(&self, call: &Instruction) -> bool {
         let named = |at| self.image.fragment_at(at)?.name.as_deref();
         let name = self.import(call).or_else(|| named(self.callee(call)?));

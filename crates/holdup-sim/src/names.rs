@@ -12,7 +12,6 @@ pub struct Names {
     pub file: String,
     /// The line of each operation, by program, where there is a file.
     pub lines: Vec<Vec<u32>>,
-    /// The line of each task.
     pub task_lines: Vec<u32>,
     pub programs: Vec<String>,
 }

@@ -68,7 +68,7 @@ pub(crate) struct Flows {
     /// Flows from the client to the server, and back.
     pub(crate) there: u32,
     pub(crate) back: u32,
-    /// Whether each task is its own process.
+    /// True if each task is its own process.
     pub(crate) processes: bool,
     placement: holdup_catalogue::Placement,
     way: Way,

@@ -11,11 +11,8 @@ use crate::stats::SwitchOut;
 pub enum BlockedOn {
     /// A message, or room for one.
     Message,
-    /// A device.
     Device,
-    /// A log.
     Log,
-    /// A lock.
     Lock,
     /// Its timer, or its children.
     Other,
@@ -64,7 +61,6 @@ impl RecordedEvent {
     }
 }
 
-/// One entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
     /// When it happened or began, ns from the window's opening.
@@ -80,7 +76,7 @@ pub struct Recorded {
     pub entries: Vec<Entry>,
     /// When the record ends, ns from the window's opening: with the window, or when the room was used up.
     pub end_ns: u64,
-    /// Whether the room was used up.
+    /// True if the room was used up.
     pub is_full: bool,
     /// Entries of the time after that, up to the window's end.
     pub given_up: u64,
@@ -93,7 +89,7 @@ struct Lane {
     task: Option<u32>,
     /// Up to when it is recorded.
     until: u64,
-    /// Whether nothing was recorded since its task came.
+    /// True if nothing was recorded since its task came.
     is_fresh: bool,
     /// The activity under way, since when, for which lock.
     piece: Option<(Activity, Option<u32>, u64)>,

@@ -129,7 +129,7 @@ pub struct WindowStats {
     pub overhead_ns: u64,
     /// Reschedule interrupts that one CPU sent to another.
     pub ipis: u64,
-    /// Whether a task asked for a slice extension.
+    /// True if a task asked for a slice extension.
     pub asked: bool,
     /// Slice extensions that were granted.
     pub grants: u64,
@@ -144,7 +144,7 @@ pub struct WindowStats {
 pub struct ReplayStats {
     /// By task: times from runnable to running, ns.
     pub waits: Vec<SparseHistogram>,
-    /// Whether a task has come to where the trace ended while it ran or waited for a CPU: less runs than in the trace from then on, and
+    /// True if a task has come to where the trace ended while it ran or waited for a CPU: less runs than in the trace from then on, and
     /// waits count no more.
     pub is_past_end: bool,
     /// Tasks that have not ended.

@@ -122,7 +122,7 @@ fn messages_are_conserved_and_all_receivers_get_some() {
     }
 }
 
-/// Whether a task of two groups with 4 receivers each is one of these.
+/// True if a task of two groups with 4 receivers each is one of these.
 fn is_receiver(task: usize, senders: &str) -> bool {
     let senders: usize = senders.split_once('=').expect("a number").1.parse().expect("a number");
     task % (4 + senders) < 4

@@ -16,7 +16,6 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Slurm;
 
-/// A partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Partition {
     pub name: String,

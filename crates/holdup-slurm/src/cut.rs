@@ -17,7 +17,7 @@ impl Span {
         self.end - self.first
     }
 
-    /// Whether it has none.
+    /// True if it has none.
     pub fn is_empty(self) -> bool {
         self.end == self.first
     }

@@ -261,7 +261,7 @@ impl RunFolder {
         self.folder.replace_synced(PARTIAL, identity(bundle)?.as_bytes(), 0o600)
     }
 
-    /// Whether a bundle is the one that was noted, untouched since.
+    /// True if a bundle is the one that was noted, untouched since.
     pub fn is_partial(&self, bundle: &Path) -> bool {
         let noted = self.folder.read_own(PARTIAL, MOST_BYTES_OF_TEXT).ok();
         noted.is_some_and(|noted| identity(bundle).is_ok_and(|identity| identity.into_bytes() == noted))

@@ -280,7 +280,7 @@ impl<'a> Following<'a> {
         Ok(())
     }
 
-    /// Whether some parts are missing for good, and no other is under way.
+    /// True if some parts are missing for good, and no other is under way.
     fn is_given_up(&self) -> bool {
         let mut missing = (0..self.parts).filter(|number| !self.whole.contains(number));
         !self.failed.is_empty() && missing.all(|number| self.failed.contains_key(&number))

@@ -40,7 +40,7 @@ pub struct Job {
     pub out: PathBuf,
     /// The folder in which programs of the plan are started.
     pub working_folder: PathBuf,
-    /// Whether the trials are computed.
+    /// True if the trials are computed.
     pub is_simulated: bool,
     pub parts: Vec<Span>,
     /// The command line of sbatch without the array and the script.

@@ -17,7 +17,7 @@ pub struct Needs {
     pub nodes: Nodes,
     /// The names of nodes that lack it, in ways that no option of sbatch says.
     pub excluded: Vec<String>,
-    /// Whether the jobs bring what they need.
+    /// True if the jobs bring what they need.
     pub is_staged: bool,
 }
 

@@ -48,7 +48,7 @@ impl State {
         }
     }
 
-    /// Whether more is to come of it.
+    /// True if more is to come of it.
     pub fn is_live(&self) -> bool {
         matches!(self, State::Pending | State::Running)
     }
@@ -166,12 +166,11 @@ pub fn exit_code(scontrol: &str) -> Option<u32> {
 pub struct Usable {
     /// The name of the partition.
     pub partition: String,
-    /// Whether it is the one of jobs that name none.
+    /// True if it is the one of jobs that name none.
     pub is_default: bool,
     /// CPUs that jobs can have: idle, and allocated.
     pub usable_cpus: u32,
     pub node_cpus: u32,
-    /// Memory of a node, MB.
     pub node_memory_mb: u64,
     /// The longest time of a job, minutes; `None` for no limit.
     pub limit_minutes: Option<u64>,
@@ -207,7 +206,6 @@ pub struct Node {
     pub memory_mb: u64,
     /// The features that it has now.
     pub features: Vec<String>,
-    /// The partitions that it is in.
     pub partitions: Vec<String>,
 }
 

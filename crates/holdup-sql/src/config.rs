@@ -94,7 +94,7 @@ impl Config {
         Ok(Config { inner, tls, notes, pairs })
     }
 
-    /// Whether the server is on Unix sockets only.
+    /// True if the server is on Unix sockets only.
     pub(crate) fn is_local(&self) -> bool {
         is_local(&self.inner)
     }

@@ -152,7 +152,7 @@ impl Client {
         self
     }
 
-    /// Whether no statement can be sent any more.
+    /// True if no statement can be sent any more.
     pub fn is_closed(&self) -> bool {
         self.client.as_ref().is_none_or(tokio_postgres::Client::is_closed)
     }
@@ -235,7 +235,7 @@ async fn open(config: &Config) -> Result<Opened, Error> {
     }
 }
 
-/// Whether a server that refused may take the connection with TLS, or without.
+/// True if a server that refused may take the connection with TLS, or without.
 fn is_worth_another_way(error: &Error) -> bool {
     match error {
         Error::Server(error) => error.code().is_none_or(|code| *code == SqlState::INVALID_AUTHORIZATION_SPECIFICATION),

@@ -58,7 +58,7 @@ impl Ssh {
 /// How hosts are worked on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SshOptions {
-    /// Whether holdup runs there by `sudo -n`.
+    /// True if holdup runs there by `sudo -n`.
     pub with_sudo: bool,
     /// The longest that a line may be silent.
     pub dead_after: Duration,

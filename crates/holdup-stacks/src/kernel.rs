@@ -61,7 +61,7 @@ impl KernelSymbols {
         self.text.get(begin..begin + length as usize).unwrap_or_default()
     }
 
-    /// Whether no symbol is known.
+    /// True if no symbol is known.
     pub fn is_empty(&self) -> bool {
         self.symbols.is_empty()
     }

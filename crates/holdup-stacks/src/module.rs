@@ -172,7 +172,7 @@ impl Module {
         self.functions.leave(&self.eh_frame.as_ref()?.bytes, address, from, context, read)
     }
 
-    /// Whether a signal's handler returns to this address, behind which its frame has the registers of what was interrupted.
+    /// True if a signal's handler returns to this address, behind which its frame has the registers of what was interrupted.
     pub(crate) fn is_signal_return(&self, address: u64) -> bool {
         self.signal_return == Some(address)
     }
@@ -213,7 +213,7 @@ impl Module {
     }
 }
 
-/// Whether the table of `.eh_frame_hdr` has only entries that lie behind the beginning of `.eh_frame` that it names. With
+/// True if the table of `.eh_frame_hdr` has only entries that lie behind the beginning of `.eh_frame` that it names. With
 /// others gimli 0.33 subtracts below zero (`EhHdrTable::pointer_to_offset`); unwinding goes without the table then.
 fn points_forward(bytes: &[u8], bases: &BaseAddresses) -> bool {
     let header = EhFrameHdr::new(bytes, gimli::LittleEndian);

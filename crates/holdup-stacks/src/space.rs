@@ -94,7 +94,6 @@ impl Space {
         &self.mappings
     }
 
-    /// The place at an address.
     pub(crate) fn place(&self, address: u64, modules: &[Module]) -> CodeAddress {
         let after = self.mappings.partition_point(|mapping| mapping.start <= address);
         let mapping = after.checked_sub(1).and_then(|at| self.mappings.get(at)).filter(|m| address < m.end);

@@ -49,7 +49,7 @@ pub struct Sample<'a> {
 pub struct Followed {
     task: TaskId,
     places: Vec<CodeAddress>,
-    /// Whether it could be followed to its outermost function.
+    /// True if it could be followed to its outermost function.
     pub is_complete: bool,
 }
 
@@ -159,7 +159,6 @@ impl Symbolizer {
         Some(id)
     }
 
-    /// The mappings of a space.
     pub fn mappings(&self, space: SpaceId) -> &[Mapping] {
         self.spaces.get(space.0 as usize).map_or(&[], Space::mappings)
     }

@@ -160,7 +160,7 @@ fn check(values: &[f64], options: ChangeOptions) -> Result<(), NoEstimate> {
 struct Series {
     /// Logarithms, or values as shares of the largest.
     values: Vec<f64>,
-    /// Whether they are logarithms.
+    /// True if they are logarithms.
     logs: bool,
     /// What one of `values` is in the values' unit; 1 for logarithms.
     unit: f64,

@@ -205,7 +205,7 @@ impl Effect {
         &self.method
     }
 
-    /// Whether all pieces were the same, so that only a sign or permutation test remains.
+    /// True if all pieces were the same, so that only a sign or permutation test remains.
     pub fn is_constant(&self) -> bool {
         matches!(self.error, Error::Constant { .. })
     }

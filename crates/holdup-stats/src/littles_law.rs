@@ -16,7 +16,7 @@ pub struct LittlesLaw {
     pub found: f64,
     /// `found / expected − 1`.
     pub deviation: f64,
-    /// Whether the deviation is within [`LITTLES_LAW_TOLERANCE`].
+    /// True if the deviation is within [`LITTLES_LAW_TOLERANCE`].
     pub holds: bool,
 }
 

@@ -15,7 +15,7 @@ pub struct NoiseFloor {
     pub floor: f64,
     /// The ratio of A to itself.
     pub ratio: Estimate,
-    /// Whether A differs from itself: then noise is not random from block to block, or one of the
+    /// True if A differs from itself: then noise is not random from block to block, or one of the
     /// two had another place in the order (a warning, though 1 in 20 does so by chance).
     pub differs: bool,
 }

@@ -92,7 +92,7 @@ impl Pieces {
         if self.sessions >= 2 { self.blocks.div_ceil(self.sessions).max(1) } else { 1 }
     }
 
-    /// Whether all pieces are the same up to rounding.
+    /// True if all pieces are the same up to rounding.
     pub(crate) fn is_constant(&self) -> bool {
         let low = self.values.iter().copied().fold(f64::INFINITY, f64::min);
         let high = self.values.iter().copied().fold(f64::NEG_INFINITY, f64::max);

@@ -54,7 +54,7 @@ pub struct QuantileShift {
     pub low: Option<f64>,
     /// Upper end of the ratio's band; `None` when the samples do not bound it.
     pub high: Option<f64>,
-    /// Whether either side (over blocks: of any block) has fewer than 10 samples beyond.
+    /// True if either side (over blocks: of any block) has fewer than 10 samples beyond.
     pub thin: bool,
 }
 
@@ -77,7 +77,7 @@ struct Step {
 struct Ladder {
     steps: Vec<Step>,
     count: u64,
-    /// Whether the last bucket holds values of which only a lower end is known.
+    /// True if the last bucket holds values of which only a lower end is known.
     clipped: bool,
 }
 
@@ -221,7 +221,7 @@ struct Spread {
     se: f64,
     /// Residual of each block by the standard deviation; zeros without spread.
     residuals: Vec<f64>,
-    /// Whether a block's value was clipped or is too near the end of its samples, so that the mean has no ends.
+    /// True if a block's value was clipped or is too near the end of its samples, so that the mean has no ends.
     open: bool,
 }
 

@@ -20,7 +20,7 @@ pub const CURVE_QUANTILES: [f64; 100] = {
     all
 };
 
-/// Whether fewer than 10 samples are expected beyond a quantile. Low quantiles have their thin
+/// True if fewer than 10 samples are expected beyond a quantile. Low quantiles have their thin
 /// side below them, so the smaller side counts.
 pub fn is_thin(histogram: &Histogram, quantile: f64) -> bool {
     // 100 samples at 0.9 come to 9.999999999999998 beyond; the slack keeps them at ten.

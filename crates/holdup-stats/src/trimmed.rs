@@ -53,7 +53,7 @@ pub struct SlowTrials {
     pub others: Vec<usize>,
     /// The geometric mean of the slow ones by that of the others; 1 without slow ones.
     pub ratio: f64,
-    /// Whether they are more than chance makes of ordinary noise: two at least and one in ten.
+    /// True if they are more than chance makes of ordinary noise: two at least and one in ten.
     pub is_named: bool,
 }
 

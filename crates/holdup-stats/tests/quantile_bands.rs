@@ -277,7 +277,7 @@ fn trials_that_move_as_a_whole_are_covered_over_blocks_and_not_by_pooling() {
 /// Two shapes that dominate each other's error in turn: narrow below and wide above, and the other way round.
 const SHAPES: [fn(f64) -> f64; 2] = [|z| if z < 0.0 { 0.1 * z } else { z }, |z| if z < 0.0 { z } else { 0.2 * z }];
 
-/// Whether a band includes the true ratio of [`SHAPES`], everywhere or where enough samples lie beyond.
+/// True if a band includes the true ratio of [`SHAPES`], everywhere or where enough samples lie beyond.
 fn includes_shapes(shifts: &[QuantileShift], thin_too: bool) -> bool {
     let standard = statrs::distribution::Normal::standard();
     shifts.iter().filter(|s| thin_too || !s.thin).all(|s| {

@@ -70,7 +70,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     text
 }
 
-/// Whether a bundle takes the place of one of the same run: the run had not ended, or was continued, and has more trials now.
+/// True if a bundle takes the place of one of the same run: the run had not ended, or was continued, and has more trials now.
 pub(crate) fn is_newer(new: &KeptRun, known: &KeptRun) -> bool {
     let trials = |run: &KeptRun| run.trials_done + run.trials_void;
     trials(new) > trials(known) || trials(new) == trials(known) && known.ending.is_none() && new.ending.is_some()

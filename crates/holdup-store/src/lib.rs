@@ -22,7 +22,6 @@ use std::collections::BTreeMap;
 pub enum Pushed {
     /// The run is new there.
     New,
-    /// It was there.
     There,
     /// It was there with fewer trials, of a run that had not ended, and its new bundle took the place.
     Replaced,

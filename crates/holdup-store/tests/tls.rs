@@ -146,7 +146,7 @@ impl Server {
     }
 }
 
-/// Whether the connection has TLS.
+/// True if the connection has TLS.
 fn connect(text: &str) -> Result<bool, String> {
     let config = Config::of_user(text).map_err(|e| e.to_string())?;
     let mut client = Client::connect(&config).map_err(|e| e.to_string())?;

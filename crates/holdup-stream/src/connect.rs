@@ -38,7 +38,6 @@ impl Drop for HangUp {
 pub(crate) struct Ends {
     client: OwnedFd,
     server: OwnedFd,
-    /// Whether the client sends.
     pub(crate) client_sends: bool,
 }
 

@@ -50,7 +50,7 @@ impl Stream {
         Stream { socket, connection, sends, is_udp, size, at: 0, stamp: [0; STAMP_BYTES] }
     }
 
-    /// Whether a transfer is under way.
+    /// True if a transfer is under way.
     pub(crate) fn is_under_way(&self) -> bool {
         self.at > 0
     }

@@ -30,7 +30,7 @@ pub struct Setup {
     pub(crate) sharing: Sharing,
     /// What lies between the two ends.
     pub network: NetworkSpec,
-    /// Whether the server is another machine.
+    /// True if the server is another machine.
     pub is_apart: bool,
     /// The profile of uperf that is run instead.
     pub profile: Option<PathBuf>,

@@ -92,13 +92,12 @@ pub(crate) fn drops(socket: RawFd) -> io::Result<u64> {
     }
 }
 
-/// Whether an error only says that a call would have to wait, or was woken by a signal.
+/// True if an error only says that a call would have to wait, or was woken by a signal.
 #[inline(always)]
 pub(crate) fn is_wait(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EINTR))
 }
 
-/// The number of a file.
 pub(crate) fn number(file: &OwnedFd) -> RawFd {
     file.as_raw_fd()
 }

@@ -39,7 +39,7 @@ pub(crate) struct Done<'a> {
     pub(crate) counters: &'a Counters,
     /// TCP segments that another machine has sent again; `None` when the server is on this one, or does not count.
     pub(crate) sent_again_elsewhere: Option<u64>,
-    /// Whether both ends have the same clock.
+    /// True if both ends have the same clock.
     pub(crate) has_one_clock: bool,
 }
 
@@ -127,7 +127,7 @@ pub(crate) struct Side {
     pub(crate) size: u64,
     pub(crate) interval_ns: u64,
     pub(crate) is_udp: bool,
-    /// Whether the other end counts on another board.
+    /// True if the other end counts on another board.
     pub(crate) is_apart: bool,
     pub(crate) cpus: Option<Vec<u32>>,
 }

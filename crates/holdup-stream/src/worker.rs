@@ -28,7 +28,7 @@ pub(crate) struct Job {
     pub(crate) buffer: Vec<u8>,
     /// Time from one transfer of a connection to the next, ns; 0 for none.
     pub(crate) interval_ns: u64,
-    /// Whether the other end counts on another board, where this worker cannot look.
+    /// True if the other end counts on another board, where this worker cannot look.
     pub(crate) is_apart: bool,
     pub(crate) cpus: Option<Vec<u32>>,
     pub(crate) room: Room,
@@ -139,7 +139,7 @@ pub(crate) fn ended(stream: &Stream, flow: &Flow, is_apart: bool) -> Result<(), 
     }
 }
 
-/// Whether no datagram comes any more: the sender is done and all have come or were dropped at this socket, or nothing
+/// True if no datagram comes any more: the sender is done and all have come or were dropped at this socket, or nothing
 /// has come for a while. `quiet_since_ns` is 0 when one has just come.
 pub(crate) fn is_drained(stream: &Stream, flow: &Flow, quiet_since_ns: &mut u64) -> bool {
     if flow.sent.0.done.load(Ordering::Acquire) == 0 {

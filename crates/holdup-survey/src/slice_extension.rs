@@ -116,7 +116,7 @@ fn offered(size: &Reading<u64>) -> Step {
     }
 }
 
-/// Whether this is a 7.0 that may be from before 7.0.10, which took to refusing registrations of 32 bytes.
+/// True if this is a 7.0 that may be from before 7.0.10, which took to refusing registrations of 32 bytes.
 fn may_take_32_bytes(ground: &KernelFacts) -> bool {
     let patch = ground.release.get().and_then(|release| {
         let rest = release.splitn(3, '.').nth(2)?;

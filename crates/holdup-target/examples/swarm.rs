@@ -380,7 +380,7 @@ fn is_of_server(sample: &Sample) -> bool {
     find(sample.factor).unwrap().0.is_of_server()
 }
 
-/// Whether it is the same for all processes.
+/// True if it is the same for all processes.
 fn is_of_host(sample: &Sample) -> bool {
     !find(sample.factor).unwrap().0.is_of_processes() && !sample.factor.starts_with("cgroup") && !is_of_server(sample)
 }

@@ -168,7 +168,6 @@ fn occurs(arms: &[Arm], factor: &str, level: &Level) -> bool {
     arms.iter().any(|arm| arm.factors.get(factor) == Some(level))
 }
 
-/// The arms of one boot.
 pub(crate) fn arms_of(schedule: &Schedule, boot: u32) -> Vec<Arm> {
     let numbers: BTreeSet<u32> = schedule.trials.iter().filter(|t| t.boot == boot).map(|t| t.arm).collect();
     schedule.arms.iter().filter(|arm| numbers.contains(&arm.id)).cloned().collect()

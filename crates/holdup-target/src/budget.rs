@@ -35,7 +35,7 @@ impl Pace {
         self.per_trial_ns().saturating_mul(u64::from(trials))
     }
 
-    /// Whether another block of `trials` fits into the budget after `spent_ns`.
+    /// True if another block of `trials` fits into the budget after `spent_ns`.
     pub(crate) fn fits(&self, budget_ns: Option<u64>, spent_ns: u64, trials: u32) -> bool {
         budget_ns.is_none_or(|budget| spent_ns.saturating_add(self.left_ns(trials)) <= budget)
     }

@@ -58,7 +58,6 @@ pub fn known_machines() -> Vec<Described> {
     catalogue::names().into_iter().filter_map(|name| catalogue::find(name).ok()).collect()
 }
 
-/// The machine of this name.
 pub fn known_machine(name: &str) -> Result<Described, Problem> {
     catalogue::find(name)
 }
@@ -71,7 +70,6 @@ pub fn machine_text(host: &holdup_host::Host, target: &str) -> Result<Option<Str
     sim::text_of(host, target)
 }
 
-/// Whether the simulator has a workload.
 pub fn is_simulated(workload: &str) -> bool {
     holdup_sim::workloads::find(workload).is_some()
 }
@@ -88,7 +86,7 @@ pub fn metrics_of(
     Ok(metrics.into_iter().map(|(_, metric)| metric).collect())
 }
 
-/// Whether a simulated machine, or a workload on it, has a factor.
+/// True if a simulated machine, or a workload on it, has a factor.
 pub fn is_simulated_factor(name: &str) -> bool {
     sim::changes(name).is_some()
 }

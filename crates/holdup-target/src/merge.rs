@@ -17,7 +17,7 @@ pub struct Begun {
     pub run_id: String,
     /// ns since 1970.
     pub unix_ns: i64,
-    /// Whether the bundle takes the place of one: of the same run, with trials missing.
+    /// True if the bundle takes the place of one: of the same run, with trials missing.
     pub replaces: bool,
 }
 
@@ -257,7 +257,7 @@ impl<'a> Merger<'a> {
         writer.copy_boot_logs(from)
     }
 
-    /// Whether a trial is the first of a block, or of a session whose arms boot in turn.
+    /// True if a trial is the first of a block, or of a session whose arms boot in turn.
     fn begins_piece(&self, trial: &Trial) -> bool {
         let Some(last) = &self.last else { return false };
         let begins_session = last.session != trial.session;

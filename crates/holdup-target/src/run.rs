@@ -461,7 +461,7 @@ impl<'a> Walk<'a> {
         self.so_far.as_ref().is_some_and(|so_far| !so_far.trials.is_empty() && (self.request.is_decided)(so_far))
     }
 
-    /// Whether a trial is the first of what is only of use as a whole: a block, or a session whose arms boot in turn.
+    /// True if a trial is the first of what is only of use as a whole: a block, or a session whose arms boot in turn.
     fn begins_piece(&self, spec: &TrialSpec) -> bool {
         let first_of_block = spec.position == 0;
         let trials = &self.request.schedule.trials;

@@ -40,7 +40,7 @@ pub struct GuestOptions {
     pub cache: Option<PathBuf>,
     /// The archive that packages come from; `None` for the one of this machine's apt.
     pub mirror: Option<String>,
-    /// Whether only what is cached may be used.
+    /// True if only what is cached may be used.
     pub offline: bool,
     /// How many guests run at the same time; 0 and 1 are one after the other.
     pub parallel: u32,
@@ -113,19 +113,19 @@ pub struct Closed {
 pub trait Target: Sync {
     /// Its entry in the catalogue.
     fn meta(&self) -> &'static Meta;
-    /// Whether it boots guests: then plans may name what is chosen at boot.
+    /// True if it boots guests: then plans may name what is chosen at boot.
     fn boots_guests(&self) -> bool {
         false
     }
-    /// Whether its trials are computed: nothing on this host is touched, and times are those of another machine.
+    /// True if its trials are computed: nothing on this host is touched, and times are those of another machine.
     fn is_simulated(&self) -> bool {
         false
     }
-    /// Whether its trials run on other hosts: nothing on this one is touched.
+    /// True if its trials run on other hosts: nothing on this one is touched.
     fn is_elsewhere(&self) -> bool {
         false
     }
-    /// Whether plans name it as `ID:ARGUMENT`.
+    /// True if plans name it as `ID:ARGUMENT`.
     fn takes_argument(&self) -> bool {
         false
     }

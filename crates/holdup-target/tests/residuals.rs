@@ -40,7 +40,7 @@ fn watched(section_ns: i64, window_ms: u64) -> (Collected, f64) {
     (seen, on_share / rate.value.value().expect("it runs") * 1e9)
 }
 
-/// Whether it is among the notes.
+/// True if it is among the notes.
 fn says(seen: &Collected, what: &str) -> bool {
     seen.coverage.notes.iter().any(|note| note.contains(what))
 }

@@ -90,7 +90,7 @@ fn of_pgbench(collector: &'static str, script: &str) -> Collected {
     hooks.collected.expect("it was collected")
 }
 
-/// Whether a stack begins where the server does.
+/// True if a stack begins where the server does.
 fn is_rooted(names: &[&str]) -> bool {
     names.windows(2).any(|pair| pair == ["main", "PostmasterMain"])
 }

@@ -13,7 +13,6 @@ impl Name {
         Name(name)
     }
 
-    /// Its bytes.
     pub fn bytes(&self) -> &[u8] {
         let length = self.0.iter().position(|byte| *byte == 0).unwrap_or(self.0.len());
         &self.0[..length]
@@ -31,7 +30,7 @@ impl Name {
         rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
     }
 
-    /// Whether it is that of a thread of the kernel.
+    /// True if it is that of a thread of the kernel.
     pub(crate) fn is_of_kernel(&self) -> bool {
         let of = [&b"kworker/"[..], b"kswapd", b"rcu_", b"kcompactd", b"jbd2/", b"irq/", b"khugepaged", b"ktimers/"];
         self.bound_cpu().is_some() || of.iter().any(|of| self.bytes().starts_with(of))
@@ -85,7 +84,7 @@ impl Left {
         })
     }
 
-    /// Whether the task could go on.
+    /// True if the task could go on.
     pub(crate) fn is_runnable(self) -> bool {
         matches!(self, Left::UserBoundary | Left::InKernel)
     }
@@ -118,7 +117,7 @@ pub enum What {
         cpu: u32,
         /// Who woke it; `None` for an interrupt.
         by: Option<u32>,
-        /// Whether it just began.
+        /// True if it just began.
         is_new: bool,
     },
     /// A task moves to the queue of another CPU.
@@ -149,7 +148,6 @@ pub enum What {
     },
 }
 
-/// One event.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Event {
     /// When, ns, by the clock of the trace.

@@ -15,7 +15,7 @@ const BLOCK: u64 = 512;
 /// Members beyond this are not looked at.
 const MOST_MEMBERS: u32 = 100_000;
 
-/// Whether the begin of a file is that of an archive.
+/// True if the begin of a file is that of an archive.
 pub(crate) fn is_it(head: &[u8]) -> bool {
     head.get(257..262) == Some(b"ustar")
 }

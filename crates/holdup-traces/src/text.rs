@@ -13,7 +13,7 @@ use holdup_model::stacks::{Frame, FrameKind};
 const EVENTS: [&str; 5] =
     ["sched_switch:", "sched_waking:", "sched_wakeup:", "sched_wakeup_new:", "sched_migrate_task:"];
 
-/// Whether the begin of a file is such text.
+/// True if the begin of a file is such text.
 pub(crate) fn is_it(head: &[u8]) -> bool {
     let head = String::from_utf8_lossy(head);
     let mut lines = head.lines();

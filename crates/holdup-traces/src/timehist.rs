@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 /// What stands above the columns.
 const COLUMNS: &str = "sch delay";
 
-/// Whether the begin of a file is such text.
+/// True if the begin of a file is such text.
 pub(crate) fn is_it(head: &[u8]) -> bool {
     String::from_utf8_lossy(head).lines().take(50).any(|line| line.contains(COLUMNS) && line.contains("run time"))
 }

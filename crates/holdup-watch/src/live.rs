@@ -26,7 +26,7 @@ pub struct LiveRequest<'a> {
     pub host: &'a Host,
     /// Asked at the begin, and again after what was watched has ended.
     pub find: Find<'a>,
-    /// Whether it waits for what is not there yet; otherwise that is an error.
+    /// True if it waits for what is not there yet; otherwise that is an error.
     pub is_patient: bool,
     /// The length of a window.
     pub window: Duration,

@@ -17,7 +17,7 @@ const CPUS_USED: &str = "cpus_used";
 pub(crate) struct Observed {
     /// In words: `all processes named nginx`.
     pub(crate) watched: String,
-    /// Whether a PostgreSQL server answers.
+    /// True if a PostgreSQL server answers.
     pub(crate) has_postgres: bool,
     pub(crate) window_ns: u64,
     pub(crate) collectors: Vec<String>,

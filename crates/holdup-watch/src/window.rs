@@ -140,7 +140,7 @@ impl<'a> CollectorHooks<'a> {
         }
     }
 
-    /// Whether all collectors run.
+    /// True if all collectors run.
     pub(crate) fn is_complete(&self) -> bool {
         self.absent.is_empty()
     }
@@ -150,7 +150,7 @@ impl<'a> CollectorHooks<'a> {
         self.begin.map(|(at, _)| at)
     }
 
-    /// Whether the window can be cut. The parts of the BPF object are loaded together, so one that cannot be cut there has
+    /// True if the window can be cut. The parts of the BPF object are loaded together, so one that cannot be cut there has
     /// all of it loaded anew.
     pub fn can_be_cut(&mut self) -> bool {
         let has_part = |id: &str| holdup_evidence::find(id).is_some_and(|collector| collector.part().is_some());

@@ -21,7 +21,6 @@ pub mod workloads;
 
 use holdup_load::Workload;
 
-/// The workload with this id.
 pub fn find(id: &str) -> Option<&'static dyn Workload> {
     workloads::ALL.iter().copied().find(|w| w.meta().id == id)
 }

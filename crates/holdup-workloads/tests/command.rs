@@ -114,7 +114,7 @@ fn number(result: &TrialResult, id: &str) -> f64 {
     value(result, id).value().unwrap_or_else(|| panic!("{id}: {:?}", value(result, id)))
 }
 
-/// Whether a process is there, zombies aside.
+/// True if a process is there, zombies aside.
 fn alive(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X']))

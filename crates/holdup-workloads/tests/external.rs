@@ -538,7 +538,7 @@ fn in_groups_of(pid: u32) -> Vec<u32> {
     stats().filter(|s| groups.contains(&s.2)).map(|s| s.0).collect()
 }
 
-/// Whether a process is there, zombies aside.
+/// True if a process is there, zombies aside.
 fn runs(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X']))

@@ -111,13 +111,13 @@ impl Watched {
         }
     }
 
-    /// Whether it has a connection to a server.
+    /// True if it has a connection to a server.
     pub(crate) fn has_connection(&self) -> bool {
         self.pg.as_deref().is_some_and(is_connection)
     }
 }
 
-/// Whether `--pg` names a way to connect, and not a process.
+/// True if `--pg` names a way to connect, and not a process.
 pub(crate) fn is_connection(server: &str) -> bool {
     server != "auto" && server.parse::<u32>().is_err()
 }

@@ -49,7 +49,7 @@ pub(crate) struct ClusterArgs {
 pub(crate) struct Cluster {
     slurm: Slurm,
     partition: Partition,
-    /// Whether the user named the partition.
+    /// True if the user named the partition.
     is_named: bool,
     /// What the plan needs of nodes.
     needs: Needs,
@@ -203,7 +203,7 @@ impl ClusterArgs {
         Ok(Some(Earlier::Run(folder, Box::new(job))))
     }
 
-    /// Whether the user says how many parts.
+    /// True if the user says how many parts.
     pub(crate) fn has_parts(&self) -> bool {
         self.parts.is_some()
     }

@@ -21,7 +21,7 @@ pub(crate) struct Planned<const SIMULATED: bool> {
 }
 
 impl<const SIMULATED: bool> Planned<SIMULATED> {
-    /// Whether the command line plans anything.
+    /// True if the command line plans anything.
     pub(crate) fn is_given(&self) -> bool {
         self.file.is_some() || self.workload.is_some()
     }

@@ -429,7 +429,7 @@ fn a_prediction_on_four_nodes_is_the_one_of_this_host_to_the_byte() {
     assert_eq!(at.expect(0, &strip(alone)).0, parts);
 }
 
-/// Whether a process has a lock of flock(2) on a file (proc_locks(5)).
+/// True if a process has a lock of flock(2) on a file (proc_locks(5)).
 fn holds(child: &Child, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
     let Ok(file) = std::fs::metadata(path) else { return false };
@@ -443,7 +443,7 @@ fn holds(child: &Child, path: &Path) -> bool {
     })
 }
 
-/// Whether a second holdup is refused because one follows the run.
+/// True if a second holdup is refused because one follows the run.
 fn refused_second(at: &Fixture) -> bool {
     let output = at.command(&["run", "--continue", "x.holdup.slurm", "--quiet"]).output().unwrap();
     texts(&output).1.contains("another holdup follows this run")

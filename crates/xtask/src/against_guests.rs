@@ -25,12 +25,12 @@ pub struct Ratio {
     pub low: f64,
     /// Upper end.
     pub high: f64,
-    /// Whether it differs from 1 when all cells are taken together (Holm), as `holdup report` judges it.
+    /// True if it differs from 1 when all cells are taken together (Holm), as `holdup report` judges it.
     pub is_different: bool,
 }
 
 impl Ratio {
-    /// Whether its own interval leaves 1 out.
+    /// True if its own interval leaves 1 out.
     fn is_beyond_noise(self) -> bool {
         self.low > 1.0 || self.high < 1.0
     }

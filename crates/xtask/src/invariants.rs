@@ -30,7 +30,7 @@ pub fn check(repo: &Repo) -> Vec<String> {
     wrong
 }
 
-/// Whether a test of this name is in the sources and runs with the others: a function below `#[test]` without
+/// True if a test of this name is in the sources and runs with the others: a function below `#[test]` without
 /// `#[ignore]`, or one of the names in `holdup_testkit::tests!` that do not run by hand. What takes root is run with
 /// those that are ignored (script/test).
 fn exists(repo: &Repo, name: &str) -> bool {

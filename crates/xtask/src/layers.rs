@@ -18,7 +18,7 @@ const FOR_TESTS: [&str; 2] = ["holdup-testkit", "holdup-induce"];
 pub struct CodeMapRow {
     /// The layer, from 0.
     pub layer: u32,
-    /// Whether it may touch the host although it is in a layer of engines.
+    /// True if it may touch the host although it is in a layer of engines.
     pub touches_host: bool,
     /// Crates that it may depend on although they are not below it.
     pub beside: Vec<String>,

@@ -83,7 +83,7 @@ fn check_row(rows: &[(&str, Vec<&str>)], fact: &str, in_code: &[bool]) -> Option
     })
 }
 
-/// Whether an architecture has something, as the code says.
+/// True if an architecture has something, as the code says.
 fn has(repo: &Repo, source: &Source, arch: &Architecture) -> Result<bool, String> {
     match source {
         Source::Constant { folder, name } => {

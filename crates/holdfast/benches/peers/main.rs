@@ -133,7 +133,7 @@ impl Effort {
         effort
     }
 
-    /// Whether a cell is to be measured.
+    /// True if a cell is to be measured.
     fn wants(&self, cell: &Cell) -> bool {
         self.cells.is_empty() || self.cells.contains(&(cell.workers, cell.inside_us, cell.outside_us))
     }

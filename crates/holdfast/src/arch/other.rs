@@ -1,7 +1,7 @@
 //! Architectures without the slice extension: arm64 has no `GENERIC_ENTRY`, which it needs (7.2), others were not tried. Miri is one, as it has
 //! no kernel.
 
-/// Whether kernels extend time slices here.
+/// True if kernels extend time slices here.
 pub(crate) const HAS_SLICE_EXTENSION: bool = false;
 
 /// None is registered.

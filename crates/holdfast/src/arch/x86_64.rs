@@ -1,6 +1,6 @@
 //! x86-64.
 
-/// Whether kernels extend time slices here (7.0, init/Kconfig: `RSEQ_SLICE_EXTENSION` needs `GENERIC_ENTRY` and `HAVE_GENERIC_TIF_BITS`).
+/// True if kernels extend time slices here (7.0, init/Kconfig: `RSEQ_SLICE_EXTENSION` needs `GENERIC_ENTRY` and `HAVE_GENERIC_TIF_BITS`).
 pub(crate) const HAS_SLICE_EXTENSION: bool = true;
 
 /// What glibc registers areas with (sysdeps/unix/sysv/linux/x86/bits/rseq.h).

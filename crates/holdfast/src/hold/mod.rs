@@ -73,7 +73,7 @@ fn first() -> Option<Control> {
 }
 
 impl Hold {
-    /// Whether this guard asks: the outermost, where the kernel knows it.
+    /// True if this guard asks: the outermost, where the kernel knows it.
     pub fn asks(&self) -> bool {
         self.control.is_some()
     }

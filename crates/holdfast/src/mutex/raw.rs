@@ -128,7 +128,7 @@ impl<S: Sharing> RawMutex<S> {
         super::debug::took(self.word.address());
     }
 
-    /// Whether it is held. True only for the moment of the look.
+    /// True if it is held. True only for the moment of the look.
     pub fn is_locked(&self) -> bool {
         self.word.load(Relaxed) & LOCKED != 0
     }

@@ -69,7 +69,7 @@ fn first() -> Thread {
 }
 
 impl Thread {
-    /// Whether the kernel can be shown the locks of this thread.
+    /// True if the kernel can be shown the locks of this thread.
     pub(super) fn is_listed(&self) -> bool {
         !self.head.is_null()
     }

@@ -41,7 +41,7 @@ fn is_free(state: u32) -> bool {
     state & READERS == 0
 }
 
-/// Whether a reader may enter. A reader that slept may pass writers that wait: it was let in by one that left.
+/// True if a reader may enter. A reader that slept may pass writers that wait: it was let in by one that left.
 fn may_read(state: u32, has_slept: bool) -> bool {
     state & READERS < MOST_READERS && (has_slept || state & (READERS_WAIT | WRITERS_WAIT) == 0)
 }
@@ -124,12 +124,12 @@ impl<S: Sharing> RawRwLock<S> {
         self.try_lock_exclusive() || self.wait_to_write(Some(deadline))
     }
 
-    /// Whether anyone holds it. True only for the moment of the look.
+    /// True if anyone holds it. True only for the moment of the look.
     pub fn is_locked(&self) -> bool {
         !is_free(self.state.load(Relaxed))
     }
 
-    /// Whether a writer holds it. True only for the moment of the look.
+    /// True if a writer holds it. True only for the moment of the look.
     pub fn is_locked_exclusive(&self) -> bool {
         self.state.load(Relaxed) & READERS == WRITTEN
     }

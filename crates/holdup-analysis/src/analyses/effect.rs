@@ -143,7 +143,7 @@ pub(crate) fn subject(contrast: &Contrast) -> String {
     }
 }
 
-/// Whether a ratio is for the better.
+/// True if a ratio is for the better.
 fn better(c: &Comparison, ratio: f64) -> bool {
     match c.metric.better {
         Direction::Higher => ratio > 1.0,

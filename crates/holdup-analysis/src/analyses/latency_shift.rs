@@ -44,7 +44,7 @@ fn trials(context: &Context<'_>, shift: &Shift) -> Vec<u32> {
     [shift.baseline, shift.level].iter().flat_map(|arm| context.index.done(*arm)).map(|t| t.seq).collect()
 }
 
-/// Whether the band of a quantile lies on one side of 1.
+/// True if the band of a quantile lies on one side of 1.
 fn is_apart(point: &ShiftPoint) -> bool {
     point.low.is_some_and(|low| low > 1.0) || point.high.is_some_and(|high| high < 1.0)
 }

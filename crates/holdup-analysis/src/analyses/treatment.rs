@@ -23,7 +23,7 @@ pub static META: Meta = Meta {
 struct Check {
     factor: &'static str,
     fact: &'static str,
-    /// Whether a value of the fact is what the level asks for; `None` where the level does not say.
+    /// True if a value of the fact is what the level asks for; `None` where the level does not say.
     is_so: fn(&str, &str) -> Option<bool>,
 }
 
@@ -156,7 +156,7 @@ fn is_model(level: &str, model: &str) -> Option<bool> {
     PreemptModel::of_word(level).map(|_| level == model)
 }
 
-/// Whether a release is that of `debian:VERSION`, which may be the begin of one: `debian:7.0` is 7.0.3 as well, but
+/// True if a release is that of `debian:VERSION`, which may be the begin of one: `debian:7.0` is 7.0.3 as well, but
 /// not 7.01. Other kinds of kernels do not say their release.
 fn is_release(level: &str, release: &str) -> Option<bool> {
     let version = level.strip_prefix("debian:")?.split('/').next()?;
@@ -170,7 +170,7 @@ fn is_release(level: &str, release: &str) -> Option<bool> {
     Some(rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit())))
 }
 
-/// Whether a release has the number of Debian's ABI instead of the kernel's third one: 6.1.176 calls itself
+/// True if a release has the number of Debian's ABI instead of the kernel's third one: 6.1.176 calls itself
 /// `6.1.0-50-amd64`. Debian's kernels up to 6.5 do.
 fn has_abi_number(release: &str) -> bool {
     let Some((numbers, rest)) = release.split_once('-') else { return false };

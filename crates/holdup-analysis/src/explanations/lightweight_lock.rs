@@ -17,7 +17,7 @@ pub static META: Meta = Meta {
 /// Locks on the content of a buffer since PostgreSQL 19, LWLock:BufferContent before.
 const OF_BUFFERS: [&str; 3] = ["Buffer:BufferExclusive", "Buffer:BufferShareExclusive", "Buffer:BufferShared"];
 
-/// Whether a wait event is for such a lock, or for the session that has it and does the work of all that queue for it.
+/// True if a wait event is for such a lock, or for the session that has it and does the work of all that queue for it.
 pub(super) fn is_of_a_lock(event: &str) -> bool {
     waits::is_of_type(event, "LWLock") && !super::wal::is_wal(event)
         || event.eq_ignore_ascii_case("IPC:ProcArrayGroupUpdate")

@@ -49,7 +49,7 @@ fn item(watched: &Watched<'_>) -> &'static str {
     if is_known { GROUP } else { HOST }
 }
 
-/// Whether most of the time in which tasks wait for a disk is one in which they wait for memory: then they read back what was
+/// True if most of the time in which tasks wait for a disk is one in which they wait for memory: then they read back what was
 /// taken from the page cache.
 pub(super) fn explains_reads(watched: &Watched<'_>) -> bool {
     let item = item(watched);

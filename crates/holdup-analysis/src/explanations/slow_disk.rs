@@ -24,7 +24,7 @@ pub static META: Meta = Meta {
 
 static KIND: Kind = Kind { meta: &META, name: "I/O wait", of: "one task's time", minimum: 0.05 };
 
-/// Whether a wait event is for a disk, or for another process that reads or writes the same page.
+/// True if a wait event is for a disk, or for another process that reads or writes the same page.
 pub(super) fn is_io(event: &str) -> bool {
     waits::is_of_type(event, "IO") && !super::wal::is_wal(event) || event.eq_ignore_ascii_case("IPC:BufferIO")
 }

@@ -13,7 +13,7 @@ pub static META: Meta = Meta {
     references: &["PostgreSQL 15-18 manual, WAL Configuration", "src/backend/access/transam/xlog.c:XLogFlush (18.6)"],
 };
 
-/// Whether a wait event is of the log.
+/// True if a wait event is of the log.
 pub(super) fn is_wal(event: &str) -> bool {
     event.starts_with("IO:WAL") || event.starts_with("IO:Wal") || event.starts_with("LWLock:WAL")
 }

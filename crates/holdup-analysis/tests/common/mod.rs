@@ -48,7 +48,7 @@ pub struct Maker {
     pub curve: fn(i64) -> f64,
     /// Everything from this share of the run on is multiplied by this.
     pub step: (f64, f64),
-    /// Whether trials have histograms; simulations of many bundles go without.
+    /// True if trials have histograms; simulations of many bundles go without.
     pub histograms: bool,
 }
 

@@ -509,7 +509,6 @@ pub(crate) fn write(path: &Path, data: &BundleData) -> Result<(), Problem> {
     }
 }
 
-/// The names in a folder.
 pub(crate) fn names(folder: &Path) -> Vec<String> {
     let mut names: Vec<String> = std::fs::read_dir(folder)
         .expect("the folder can be read")

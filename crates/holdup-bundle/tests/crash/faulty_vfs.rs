@@ -136,7 +136,7 @@ fn is_read_only() -> bool {
     FUSE.with_borrow(|slot| slot.as_ref().is_some_and(|fuse| fuse.fault == Fault::ReadOnly))
 }
 
-/// Whether the read-only place is where this file is. Private copies are made elsewhere.
+/// True if the read-only place is where this file is. Private copies are made elsewhere.
 fn is_beside_the_bundle(name: *const c_char) -> bool {
     if name.is_null() {
         return false;

@@ -208,7 +208,7 @@ fn crashed(at: &Path, whole: &BundleData) -> Acknowledged {
     unreachable!("the loop returns or panics")
 }
 
-/// Whether the file without its journal is not what was committed.
+/// True if the file without its journal is not what was committed.
 fn holds_pages_of_an_open_transaction(site: &Path) -> bool {
     let aside = folder();
     let alone = aside.path().join("a.holdup");

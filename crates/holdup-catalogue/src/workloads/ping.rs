@@ -33,12 +33,12 @@ words! {
 }
 
 impl Protocol {
-    /// Whether it has no borders between messages.
+    /// True if it has no borders between messages.
     pub fn is_stream(self) -> bool {
         matches!(self, Protocol::Tcp | Protocol::UnixStream)
     }
 
-    /// Whether the kernel may drop what it took.
+    /// True if the kernel may drop what it took.
     pub fn may_lose(self) -> bool {
         self == Protocol::Udp
     }

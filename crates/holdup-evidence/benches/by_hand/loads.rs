@@ -90,7 +90,6 @@ impl Program {
     }
 }
 
-/// The load of this name.
 pub(crate) fn load(name: &str, arguments: &Arguments) -> Result<Box<dyn Load>, String> {
     match name {
         "pgbench" => Ok(Box::new(Postgres::start(arguments, None)?)),

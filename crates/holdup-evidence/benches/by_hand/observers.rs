@@ -41,7 +41,6 @@ pub(crate) struct Said {
     pub(crate) notes: Vec<String>,
 }
 
-/// One that watches.
 pub(crate) trait Watching {
     /// CPU time that its own process took so far, s.
     fn cpu_s(&self) -> f64;

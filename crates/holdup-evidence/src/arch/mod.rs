@@ -30,7 +30,7 @@ pub(crate) struct Programs {
     pub(crate) registers: &'static [u16],
     /// What sees the begin of a page fault.
     pub(crate) fault_begins: &'static [Program],
-    /// Whether that shows if a page table entry was there.
+    /// True if that shows if a page table entry was there.
     pub(crate) knows_first_touch: bool,
 }
 

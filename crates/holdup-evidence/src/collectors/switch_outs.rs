@@ -166,7 +166,7 @@ impl TaskFilter {
 /// What a condition on `prev_state` leaves of a filter's length.
 const LONGEST_CHOICE: usize = LONGEST_FILTER - 80;
 
-/// Whether a filter's parser, which has no escapes, takes a name.
+/// True if a filter's parser, which has no escapes, takes a name.
 fn can_be_filtered(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|b| b.is_ascii_graphic() && b != b'"' && b != b'\\' || b == b' ')
 }
@@ -193,7 +193,6 @@ fn range_condition((first, last): (u32, u32)) -> String {
 /// The tasks of a role, and the names of all processes outside of it.
 type Tasks = (Vec<Named>, BTreeSet<String>);
 
-/// The tasks of each role.
 fn tasks_by_role(reader: &mut Reader<'_>, subjects: &[Subject]) -> Result<BTreeMap<String, Tasks>, String> {
     let all = tasks::of_host(reader)?;
     let mut by_role: BTreeMap<String, (Vec<Named>, BTreeSet<u32>)> = BTreeMap::new();

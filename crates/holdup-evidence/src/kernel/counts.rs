@@ -32,7 +32,6 @@ pub(crate) struct SectionStats {
     pub(crate) residual: Option<SparseHistogram>,
 }
 
-/// The counts of a window.
 #[derive(Debug)]
 pub(crate) struct WindowCounts {
     pub(crate) roles: Vec<String>,
@@ -44,7 +43,7 @@ pub(crate) struct WindowCounts {
     /// The waits for each CPU, of all roles.
     pub(crate) waits_by_cpu: Vec<SparseHistogram>,
     pub(crate) sections: Vec<SectionStats>,
-    /// Whether sections were watched at all.
+    /// True if sections were watched at all.
     pub(crate) has_sections: bool,
     maps: Arc<Maps>,
     /// What is missing, as (number, why).
@@ -301,7 +300,6 @@ fn coarse_histogram(now: &CoarseBuckets, then: &CoarseBuckets) -> SparseHistogra
     histogram
 }
 
-/// The counts of all shards.
 fn counts(object: &Ebpf, shards: u32) -> Result<Counts, String> {
     let counts = array::<Counts>(object, "counts")?;
     (0..shards).try_fold(zeroed(), |sum, shard| Ok(plus(sum, counts.get(&shard, 0).map_err(|e| e.to_string())?)))

@@ -78,7 +78,7 @@ impl FaultSlices {
 
 const MINOR_FAULT_ENDS: &str = "minor_fault_ends";
 
-/// Whether a program is run in slices.
+/// True if a program is run in slices.
 pub(crate) fn is_in_slices(program: &str) -> bool {
     program == MINOR_FAULT_ENDS || fault_begins().iter().any(|begins| begins.name == program)
 }

@@ -35,7 +35,7 @@ pub(crate) struct Largest(Tasks);
 /// whose client has not asked for anything.
 const WITHOUT_WORK: [u32; 2] = [0x05, 0x06];
 
-/// Whether who sleeps for this waits for others: in other programs that is known of mutexes and page faults.
+/// True if who sleeps for this waits for others: in other programs that is known of mutexes and page faults.
 fn is_wait(wait_event: u32, syscall: u32) -> bool {
     if wait_event == 0 {
         syscall == FUTEX_LOCK as u32 || syscall == NO_SYSCALL as u32

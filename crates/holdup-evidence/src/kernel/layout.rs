@@ -10,7 +10,6 @@ mod types {
 
 pub(crate) use types::*;
 
-/// The bytes of a value.
 pub(crate) fn bytes_of<T: Pod>(value: &mut T) -> &mut [u8] {
     // SAFETY: `Pod` types are integers without padding, so all their bytes are initialised, and every pattern of bits is a value.
     unsafe { std::slice::from_raw_parts_mut(std::ptr::from_mut(value).cast::<u8>(), size_of::<T>()) }

@@ -44,7 +44,7 @@ pub(crate) struct Shards {
 pub(crate) struct Loaded {
     pub(crate) object: Ebpf,
     pub(crate) shards: Shards,
-    /// Whether a program runs when a task is back on a CPU.
+    /// True if a program runs when a task is back on a CPU.
     pub(crate) has_sched_exit: bool,
     /// In the order in which they are attached.
     programs: Vec<Program>,
@@ -104,7 +104,7 @@ pub(crate) struct Purpose<'a> {
     pub(crate) cpus: u32,
     pub(crate) addresses: Addresses,
     pub(crate) off_cpu: OffCpu,
-    /// Whether page faults are timed in slices of the time only.
+    /// True if page faults are timed in slices of the time only.
     pub(crate) samples_faults: bool,
     /// See [`AskedAt::ways`].
     pub(crate) asked_at: &'static [AskedAt],

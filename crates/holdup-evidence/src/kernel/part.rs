@@ -14,7 +14,7 @@ pub struct Part {
 }
 
 impl Part {
-    /// Whether it asks for the section maps of the programs under test.
+    /// True if it asks for the section maps of the programs under test.
     pub fn has_sections(&self) -> bool {
         self.switches.contains(&"want_sections")
     }
@@ -57,7 +57,7 @@ impl Parts {
         Parts(self.0.iter().copied().filter(|part| !part.switches.contains(&switch)).collect())
     }
 
-    /// Whether a constant is switched on.
+    /// True if a constant is switched on.
     pub(crate) fn has(&self, switch: &str) -> bool {
         self.switches().any(|on| on == switch)
     }

@@ -104,7 +104,7 @@ struct Followed {
     asked_ns: u64,
     /// When its last breakpoint was set.
     armed_ns: u64,
-    /// Whether it resumes in a line of code that has a breakpoint.
+    /// True if it resumes in a line of code that has a breakpoint.
     is_slowed: bool,
     _breakpoints: Vec<Breakpoint>,
 }

@@ -49,7 +49,7 @@ impl Images {
         number
     }
 
-    /// Whether the releases of any section are known.
+    /// True if the releases of any section are known.
     pub(crate) fn has_releases(&self) -> bool {
         self.releases.values().any(|all| !all.is_empty())
     }

@@ -33,7 +33,7 @@ pub(crate) struct OffCpu {
     pub(crate) period_ns: u64,
     /// Where the tasks of each role have the pointer to what they wait for; 0 for none.
     pub(crate) wait_event_at: [u64; ROLES],
-    /// Whether each sample is taken when its time is over (sched_exit_tp), so that all have the same weight.
+    /// True if each sample is taken when its time is over (sched_exit_tp), so that all have the same weight.
     pub(crate) has_sched_exit: bool,
 }
 
@@ -43,7 +43,6 @@ const WAIT_EVENT: &str = "my_wait_event_info";
 /// What kind of process a PostgreSQL process is (miscadmin.h, since 13).
 const BACKEND_TYPE: &str = "MyBackendType";
 
-/// An array map by name.
 pub(crate) fn array<'a, V: aya::Pod>(object: &'a Ebpf, name: &str) -> Result<Array<&'a MapData, V>, String> {
     let map = object.map(name).ok_or_else(|| format!("the object has no map {name}"))?;
     Array::try_from(map).map_err(|e| format!("{name}: {e}"))

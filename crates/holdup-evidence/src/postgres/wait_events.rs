@@ -24,7 +24,7 @@ const TABLES: [(u32, &str); 5] = [
     (19, include_str!("wait_events/19.txt")),
 ];
 
-/// Whether the names of a version are known.
+/// True if the names of a version are known.
 pub(super) fn is_known(major: u32) -> bool {
     table(major).is_some()
 }

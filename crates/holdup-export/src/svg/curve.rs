@@ -12,7 +12,7 @@ pub(super) struct Data {
     numeric: bool,
     name: String,
     unit: String,
-    /// Whether the values are times; then they are in ns.
+    /// True if the values are times; then they are in ns.
     time: bool,
     points: Vec<OfArm>,
 }

@@ -43,7 +43,7 @@ pub(super) async fn answer(request: Request<Incoming>, served: &Served) -> Answe
     }
 }
 
-/// Whether the client has shown the token. The time that it takes says nothing of the token but its length.
+/// True if the client has shown the token. The time that it takes says nothing of the token but its length.
 fn is_allowed(request: &Request<Incoming>, token: Option<&str>) -> bool {
     let Some(token) = token else { return true };
     let given = request.headers().get(AUTHORIZATION).map_or(&[][..], HeaderValue::as_bytes);

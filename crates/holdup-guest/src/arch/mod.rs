@@ -24,7 +24,7 @@ pub struct Architecture {
     pub board: &'static str,
     /// QEMU's CPU model where it emulates.
     pub emulated_cpu: &'static str,
-    /// Whether its CPUs see each other's stores in order, so that only a host of the same kind can emulate several at the same time.
+    /// True if its CPUs see each other's stores in order, so that only a host of the same kind can emulate several at the same time.
     pub is_strongly_ordered: bool,
     /// What its machine needs on the kernel's command line.
     pub kernel_words: &'static [&'static str],
@@ -32,7 +32,7 @@ pub struct Architecture {
     pub serial: Option<SerialPort>,
     /// What virtio devices sit on.
     pub virtio: VirtioBus,
-    /// Whether its machine can have NUMA nodes.
+    /// True if its machine can have NUMA nodes.
     pub has_numa: bool,
     /// QEMU's packages.
     pub packages: QemuPackages,
@@ -50,7 +50,6 @@ pub struct SerialPort {
 /// What virtio devices sit on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VirtioBus {
-    /// PCI.
     Pci,
     /// The channel subsystem of s390x.
     Ccw,
@@ -111,7 +110,7 @@ pub fn of(arch: GuestArch) -> Result<&'static Architecture, Problem> {
 }
 
 impl Architecture {
-    /// Whether this host has it too.
+    /// True if this host has it too.
     pub fn is_hosts(&self) -> bool {
         self.machine == std::env::consts::ARCH
     }
@@ -121,7 +120,7 @@ impl Architecture {
         if accel == "kvm" { "host" } else { self.emulated_cpu }
     }
 
-    /// Whether an emulator on this host can have a thread for each CPU.
+    /// True if an emulator on this host can have a thread for each CPU.
     pub(crate) fn has_parallel_emulation(&self) -> bool {
         !self.is_strongly_ordered || find(std::env::consts::ARCH).is_some_and(|host| host.is_strongly_ordered)
     }

@@ -271,7 +271,6 @@ impl From<io::Error> for Trouble {
     }
 }
 
-/// Writes a tree as an archive.
 fn archive<W: Write>(tree: &Tree, out: W) -> Result<W, Trouble> {
     let mut out = BufWriter::with_capacity(1 << 20, out);
     let mut buffer = vec![0; 1 << 20];

@@ -16,7 +16,6 @@ const TABLE_BYTES_MAX: u64 = 1 << 20;
 
 const NAMES_MAX: usize = 4096;
 
-/// A machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Machine(pub u16);
 
@@ -80,7 +79,7 @@ pub fn of_file(path: &Path) -> Result<Elf, String> {
     Elf::parse(&ReadCache::new(file))
 }
 
-/// Whether a file begins with the ELF magic number.
+/// True if a file begins with the ELF magic number.
 pub fn is_elf(head: &[u8]) -> bool {
     head.starts_with(&elf::ELFMAG)
 }

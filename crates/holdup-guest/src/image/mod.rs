@@ -100,7 +100,7 @@ pub struct Image {
     pub sha256: String,
     /// Its size.
     pub bytes: u64,
-    /// Whether it came from the cache.
+    /// True if it came from the cache.
     pub cached: bool,
     /// The number of files with content.
     pub files: usize,

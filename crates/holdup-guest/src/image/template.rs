@@ -47,7 +47,7 @@ pub struct Template {
     pub major: u32,
     /// The output of `initdb --version` from the version number on.
     pub version: String,
-    /// Whether it came from the cache.
+    /// True if it came from the cache.
     pub cached: bool,
 }
 

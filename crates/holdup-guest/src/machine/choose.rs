@@ -52,7 +52,7 @@ pub struct Chosen {
 }
 
 impl Chosen {
-    /// Whether the guest's CPUs are emulated.
+    /// True if the guest's CPUs are emulated.
     pub fn is_emulated(&self) -> bool {
         self.accel == "tcg"
     }

@@ -21,7 +21,6 @@ const STREAM_SINCE: (u32, u32) = (7, 2);
 /// The network card at both ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Nic {
-    /// virtio-net.
     VirtioNet,
     /// An emulated Intel 82540EM.
     E1000,

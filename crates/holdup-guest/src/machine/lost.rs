@@ -34,14 +34,12 @@ pub enum Cause {
     },
     /// No message and no console output for too long, after the first message.
     Hang {
-        /// Seconds.
         seconds: u64,
         /// The machine's status according to QEMU (`running`, `internal-error`, …), or why there is none.
         status: String,
     },
     /// No first message within the boot timeout.
     Timeout {
-        /// Seconds.
         seconds: u64,
         /// The machine's status according to QEMU.
         status: String,
@@ -145,7 +143,7 @@ impl Lost {
 pub struct Ended {
     /// `exit code 0`, or that it had to be killed.
     pub status: String,
-    /// Whether it had to be killed.
+    /// True if it had to be killed.
     pub killed: bool,
     /// The last 1 MiB of the console.
     pub console: Vec<u8>,

@@ -53,7 +53,7 @@ pub struct MachineRequest<'a> {
     /// The kernel's command line with `guest.append`; [`command_line`] lists what precedes it.
     pub command_line: &'a str,
     pub arch: &'static Architecture,
-    /// Whether the kernel, or a module in the initramfs, has a virtio console driver.
+    /// True if the kernel, or a module in the initramfs, has a virtio console driver.
     pub virtio_console: bool,
     /// QEMU's working directory; it writes nothing there.
     pub folder: &'a Path,

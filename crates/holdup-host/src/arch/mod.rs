@@ -19,7 +19,7 @@ use other as here;
 /// address, stack pointer, instruction pointer.
 pub(crate) const SAMPLED_REGISTERS: u64 = here::SAMPLED_REGISTERS;
 
-/// Whether a call leaves the return address in a register, which then is one of those of a sample.
+/// True if a call leaves the return address in a register, which then is one of those of a sample.
 pub const HAS_LINK: bool = here::HAS_LINK;
 
 /// Instruction breakpoints that a thread can have.

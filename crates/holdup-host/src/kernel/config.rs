@@ -24,7 +24,6 @@ enum Stand {
     Contradicted(String, String),
 }
 
-/// An option of the kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KernelOption<'a> {
     /// It has this value: `y`, `m`, `250`.
@@ -72,7 +71,7 @@ impl KernelConfig {
         }
     }
 
-    /// Whether an option is built in or a module.
+    /// True if an option is built in or a module.
     pub fn is_on(&self, name: &str) -> Result<bool, String> {
         match self.option(name) {
             KernelOption::Set(value) => Ok(value == "y" || value == "m"),

@@ -17,7 +17,7 @@ pub struct KernelFacts {
     pub release: Reading<String>,
     /// The numbers at its head.
     pub version: Reading<KernelVersion>,
-    /// Whether its vendor puts newer parts into older versions, so that a version alone decides nothing.
+    /// True if its vendor puts newer parts into older versions, so that a version alone decides nothing.
     pub has_backports: bool,
     /// `uname -m`.
     pub architecture: Reading<String>,

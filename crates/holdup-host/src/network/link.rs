@@ -225,7 +225,7 @@ pub(super) struct Link {
     /// Its Ethernet address; `None` where it has none, or one of another length.
     pub(super) mac: Option<Mac>,
     pub(super) mtu: Option<u32>,
-    /// Whether packets go through: up, with a carrier, and its queue in force.
+    /// True if packets go through: up, with a carrier, and its queue in force.
     pub(super) is_running: bool,
     pub(super) counters: Option<LinkCounters>,
 }

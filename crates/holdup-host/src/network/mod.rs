@@ -66,7 +66,6 @@ impl Topology {
         }
     }
 
-    /// The one of a word.
     pub fn parse(word: &str) -> Result<Self, Problem> {
         Self::ALL.into_iter().find(|topology| topology.word() == word).ok_or_else(|| {
             Problem::usage(format!("network `{word}`"), "there is no such network")

@@ -36,14 +36,13 @@ pub struct Capturing {
     pub ring_bytes: usize,
 }
 
-/// A packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Packet<'a> {
     /// When the kernel saw it, ns since the epoch.
     pub at_ns: i64,
     /// The index of the link that it passed.
     pub link: u32,
-    /// Whether it went out.
+    /// True if it went out.
     pub is_outgoing: bool,
     /// Its protocol (`ETH_P_IP` 0x0800, `ETH_P_IPV6` 0x86dd).
     pub protocol: u16,

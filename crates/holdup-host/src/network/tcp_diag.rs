@@ -26,7 +26,6 @@ const MIN_RTT: usize = 148;
 pub enum TcpUnit {
     /// Segments, or how often something was seen.
     Count,
-    /// Bytes.
     Bytes,
     /// µs.
     Us,

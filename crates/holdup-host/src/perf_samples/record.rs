@@ -51,7 +51,6 @@ pub enum UserSide<'a> {
     Bits64(TaskRegisters, &'a [u8]),
 }
 
-/// One record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Record<'a> {
     /// A task was running.

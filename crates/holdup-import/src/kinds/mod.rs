@@ -31,7 +31,7 @@ use holdup_model::{Direction, Meta, Metric, Problem};
 pub struct Kind {
     /// What it says about itself.
     pub meta: Meta,
-    /// Whether the begin of a file looks like it.
+    /// True if the begin of a file looks like it.
     pub(crate) looks_like: fn(&str) -> bool,
     /// Reads a file.
     pub(crate) read: fn(&mut Input<'_>) -> Result<Results, Problem>,
@@ -40,7 +40,7 @@ pub struct Kind {
 }
 
 impl Kind {
-    /// Whether a file of a folder is read with it; `path` is relative to the folder.
+    /// True if a file of a folder is read with it; `path` is relative to the folder.
     ///
     /// # Errors
     /// When a folder of this tool has no meaning.
@@ -56,7 +56,7 @@ impl Kind {
 
 /// A folder of results.
 pub(crate) struct Folder {
-    /// Whether the file at this path in it is read; the end of a compressed file is left out.
+    /// True if the file at this path in it is read; the end of a compressed file is left out.
     pub(crate) holds: fn(&str) -> bool,
     /// The kinds that its files may be of, besides its own.
     pub(crate) parts: &'static [&'static str],
@@ -97,7 +97,6 @@ pub static KINDS: &[Kind] = &[
     uperf::KIND,
 ];
 
-/// The one with this id.
 pub fn find(id: &str) -> Option<&'static Kind> {
     KINDS.iter().find(|kind| kind.meta.id == id)
 }

@@ -8,7 +8,7 @@ use std::io::{self, BufRead, BufReader, Read};
 /// Memory limit of a decoder, KiB. The highest levels of xz and zstd need 64 and 128 MiB.
 const MOST_MEMORY_KIB: u32 = 192 << 10;
 
-/// Whether the begin of a stream is that of one that [`decompressed`] decompresses.
+/// True if the begin of a stream is that of one that [`decompressed`] decompresses.
 pub fn is_compressed(begin: &[u8]) -> bool {
     matches!(begin, [0x1f, 0x8b, ..] | [0xfd, b'7', b'z', b'X', b'Z', 0, ..] | [0x28, 0xb5, 0x2f, 0xfd, ..])
 }

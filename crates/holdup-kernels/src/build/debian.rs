@@ -51,7 +51,7 @@ impl Package {
             .ok_or_else(|| Problem::host(format!("package {}", self.title()), "its version is not a kernel's"))
     }
 
-    /// Whether it has the requested version: `7.2` matches 7.2.12, `7.2.1` does not.
+    /// True if it has the requested version: `7.2` matches 7.2.12, `7.2.1` does not.
     fn fits(&self, version: &str) -> bool {
         let rest = self.kernel().ok().and_then(|kernel| kernel.text.strip_prefix(version).map(str::to_owned));
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))

@@ -85,7 +85,7 @@ fn refuse(what: &str, missing: &[(&str, &str)]) -> Result<(), Problem> {
         .hint(format!("apt-get install {}", packages.join(" "))))
 }
 
-/// Whether pkg-config(1) knows a library.
+/// True if pkg-config(1) knows a library.
 pub(super) fn has_library(name: &str) -> bool {
     let mut command = Command::new("pkg-config");
     command.args(["--exists", name]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());

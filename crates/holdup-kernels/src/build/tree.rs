@@ -19,7 +19,7 @@ pub(super) struct Tree {
     pub(super) path: PathBuf,
     /// The unchanged files: the user's tree, or for an unpacked tree the folder with the originals of patched files.
     pristine: PathBuf,
-    /// Whether `pristine` is the user's tree.
+    /// True if `pristine` is the user's tree.
     shared: bool,
     /// Records the source, the patches, and their files.
     state: PathBuf,

@@ -220,7 +220,7 @@ impl Cache {
     }
 }
 
-/// Whether no lookup is needed: the spec names one version, or the last lookup was less than a day ago.
+/// True if no lookup is needed: the spec names one version, or the last lookup was less than a day ago.
 fn is_current(found: &Found, spec: &Spec, wanted: &DebianSpec) -> bool {
     let asked = found.manifest.asked_unix_ns.get(&spec.to_string());
     let is_recent = asked.is_some_and(|at| now_unix_ns().saturating_sub(*at) < BELIEVED_NS);

@@ -22,7 +22,7 @@ pub(super) struct Manifest {
     /// What it was built from.
     pub(super) key: Option<String>,
     pub(super) package: Option<Package>,
-    /// Whether modules were requested, so that a kernel without them is not fetched again for them.
+    /// True if modules were requested, so that a kernel without them is not fetched again for them.
     pub(super) modules_asked: bool,
     pub(super) files: Vec<Sum>,
     pub(super) fetched_unix_ns: u64,
@@ -96,7 +96,7 @@ impl Manifest {
         (fits && flavour.as_deref() == wanted).then_some(version)
     }
 
-    /// Whether a spec matches only this kernel, so that no newer one could.
+    /// True if a spec matches only this kernel, so that no newer one could.
     pub(super) fn is_exactly(&self, spec: &crate::DebianSpec) -> bool {
         let Some(Package::Debian { version, abi, .. }) = &self.package else { return false };
         match &spec.wanted {

@@ -332,7 +332,7 @@ impl Found {
     }
 }
 
-/// Whether no other user can change a folder at this path. Always true for users other than root.
+/// True if no other user can change a folder at this path. Always true for users other than root.
 fn is_safe_from_others(place: &Path) -> bool {
     let there = place.ancestors().skip(1).find_map(|above| above.canonicalize().ok());
     there.is_some_and(|above| check_ancestors(&above).is_ok())

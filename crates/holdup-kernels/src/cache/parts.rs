@@ -21,7 +21,6 @@ pub enum Part {
     Templates,
 }
 
-/// The size of a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PartSize {
     /// The number of packages, images or data folders.
@@ -42,7 +41,7 @@ impl Part {
         }
     }
 
-    /// Whether a file or folder is an item; the others belong to items.
+    /// True if a file or folder is an item; the others belong to items.
     fn counts(self, name: &str) -> bool {
         match self {
             Part::Packages => name.ends_with(".deb") || name.ends_with(".dsc"),

@@ -13,7 +13,6 @@ pub(super) const FILE: &str = "manifest.json";
 pub(super) trait ManifestFile: DeserializeOwned {
     /// The schema that is read.
     const SCHEMA: &'static str;
-    /// The schema that it has.
     fn schema(&self) -> &String;
     fn paths(&self) -> Vec<&PathBuf>;
     /// Reads the manifest of an entry; the error says what is wrong with it.

@@ -246,7 +246,7 @@ impl<'a> Apt<'a> {
         self.age().is_some()
     }
 
-    /// Whether the index is less than an hour old, so that fetching it again would change nothing.
+    /// True if the index is less than an hour old, so that fetching it again would change nothing.
     pub(crate) fn is_just_updated(&self) -> bool {
         self.age().is_some_and(|age| age < Duration::from_secs(3600))
     }

@@ -163,7 +163,7 @@ pub(crate) fn fetch(
 struct Beside {
     kind: &'static str,
     holds: &'static str,
-    /// Whether it may come unverified from the pool once it has left the index: a configuration is only read, modules would be
+    /// True if it may come unverified from the pool once it has left the index: a configuration is only read, modules would be
     /// executed.
     unverified: bool,
 }
@@ -222,7 +222,7 @@ fn unpack_kernel(
     Ok(())
 }
 
-/// Whether a path in a package is an image, a configuration or, with `modules`, a module.
+/// True if a path in a package is an image, a configuration or, with `modules`, a module.
 pub(crate) fn belongs(path: &str, release: Option<&str>, modules: bool) -> bool {
     if let Some(name) = path.strip_prefix("boot/") {
         return ["vmlinuz-", "vmlinux-", "config-"]

@@ -95,7 +95,7 @@ pub(crate) fn kernel_name<'a>(package: &'a str, architecture: &str) -> Option<Ke
     (numbers.split('.').count() >= 3).then_some(KernelName { release, abi, flavour })
 }
 
-/// Whether a requested version is a kernel's version, a prefix of it, or its ABI.
+/// True if a requested version is a kernel's version, a prefix of it, or its ABI.
 pub(crate) fn fits(wanted: &str, version: &str, abi: &str) -> bool {
     let upstream = upstream(version);
     let begins = upstream.strip_prefix(wanted).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));

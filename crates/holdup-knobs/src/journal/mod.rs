@@ -33,7 +33,7 @@ pub struct Journal {
     entries: Vec<Entry>,
     /// The profiles that `entries` come from; none for a run.
     applied: Vec<AppliedProfile>,
-    /// Whether the file may differ from what is held here.
+    /// True if the file may differ from what is held here.
     is_behind: bool,
 }
 

@@ -22,7 +22,7 @@ impl Owner {
         Owner { pid, start_time: process::start_time(host, pid).ok() }
     }
 
-    /// Whether it still runs. Where the start time is not known any process of this pid will do, because
+    /// True if it still runs. Where the start time is not known any process of this pid will do, because
     /// taking a running holdup's knobs away is worse than leaving them for a while.
     pub(super) fn runs(&self, host: &Host) -> bool {
         match self.start_time {
@@ -39,7 +39,7 @@ pub(super) struct Server {
     pub(super) connection: String,
     /// Its data directory, which distinguishes it from another server under the same address.
     pub(super) data_directory: Option<String>,
-    /// Whether holdup made it and takes it away as a whole.
+    /// True if holdup made it and takes it away as a whole.
     pub(super) is_temporary: bool,
 }
 
@@ -86,7 +86,7 @@ impl Entry {
         Past { saved: &self.saved, written: &self.written, ever: &self.ever }
     }
 
-    /// Whether the boot since has put it back. Where a boot id is not known the boot counts as the same: looking at
+    /// True if the boot since has put it back. Where a boot id is not known the boot counts as the same: looking at
     /// what is in force then decides.
     pub(super) fn went_with_boot(&self, boot_id: Option<&str>) -> bool {
         !self.is_of_boot(boot_id) && crate::find(&self.factor).is_some_and(|(knob, _)| !knob.outlives_boot())
@@ -99,7 +99,7 @@ impl Entry {
         }
     }
 
-    /// Whether it is about the same factor of the same server.
+    /// True if it is about the same factor of the same server.
     pub(super) fn is_about(&self, factor: &str, server: Option<&Server>) -> bool {
         self.factor == factor
             && self.server.as_ref().map(|s| s.connection.as_str()) == server.map(|s| s.connection.as_str())
@@ -133,7 +133,6 @@ struct File {
     entries: Vec<Entry>,
 }
 
-/// The boot that the host is in.
 pub(super) fn boot_id(host: &Host) -> Option<String> {
     host.read_value("/proc/sys/kernel/random/boot_id").ok().filter(|id| !id.is_empty())
 }

@@ -219,7 +219,7 @@ struct Compared {
     tid: u32,
     now: String,
     before: String,
-    /// Whether it differs from what was, and is what holdup wrote.
+    /// True if it differs from what was, and is what holdup wrote.
     is_ours: bool,
 }
 

@@ -71,7 +71,7 @@ fn major(release: &str) -> Option<u32> {
     release.split('.').next()?.parse().ok()
 }
 
-/// Whether the last `rseq_slice_ext=` that the kernel understands says no (lib/kstrtox.c:kstrtobool, v7.2).
+/// True if the last `rseq_slice_ext=` that the kernel understands says no (lib/kstrtox.c:kstrtobool, v7.2).
 fn is_switched_off(command_line: &str) -> bool {
     let words = command_line.split_ascii_whitespace().rev();
     let said = words.filter_map(|word| word.strip_prefix("rseq_slice_ext=")).find_map(|said| {

@@ -51,7 +51,7 @@ struct State {
     /// In ns; `None` where the kernel does not report it.
     #[serde(default)]
     slice_ns: Option<u64>,
-    /// Whether the slice differs from the default one.
+    /// True if the slice differs from the default one.
     #[serde(default)]
     has_own_slice: bool,
 }
@@ -389,9 +389,9 @@ struct Compared {
     now: State,
     before: State,
     is_back: bool,
-    /// Whether its slice is one that holdup wrote and the default one now, so that it may be its own or not.
+    /// True if its slice is one that holdup wrote and the default one now, so that it may be its own or not.
     is_alike: bool,
-    /// Whether it differs from what was, and is what holdup wrote.
+    /// True if it differs from what was, and is what holdup wrote.
     is_ours: bool,
 }
 

@@ -12,7 +12,7 @@ pub struct Tunable {
     pub name: &'static str,
     /// What it may cost to be wrong about it.
     pub class: Class,
-    /// Whether its levels lie in an order, so that neighbours are alike.
+    /// True if its levels lie in an order, so that neighbours are alike.
     pub is_ordered: bool,
     /// The levels. One that is in force already is not tried.
     pub levels: Levels,

@@ -31,19 +31,18 @@ fn sample(factor: &str) -> &'static Sample {
     samples().find(|sample| sample.factor == factor).unwrap()
 }
 
-/// A level of a factor.
 pub fn level(factor: &str, text: &str) -> Value {
     let (knob, _) = find(factor).unwrap();
     let (value, _) = knob.values().parse(text, Machine { cpus: 4, memory_bytes: 1 << 30 }).unwrap().unwrap();
     value
 }
 
-/// Whether a factor stands for its way to change something. The others differ in path and text only.
+/// True if a factor stands for its way to change something. The others differ in path and text only.
 pub fn is_paired(factor: &str) -> bool {
     sample(factor).is_paired
 }
 
-/// Whether a sweep goes over this pair: those of different ways to change something, and any two that share a file.
+/// True if a sweep goes over this pair: those of different ways to change something, and any two that share a file.
 pub fn is_swept_pair(one: &str, other: &str) -> bool {
     let path = |factor| surfaces::files(&sample(factor).surface).first().map(|file| file.path);
     let shares_a_file = path(one).is_some() && path(one) == path(other);
@@ -58,7 +57,7 @@ pub fn factors() -> &'static [(&'static str, [Value; 2])] {
     &FACTORS
 }
 
-/// Whether a factor acts on several things together, so that a report names more than the one that was changed.
+/// True if a factor acts on several things together, so that a report names more than the one that was changed.
 pub fn has_parts(factor: &str) -> bool {
     sample(factor).has_parts
 }

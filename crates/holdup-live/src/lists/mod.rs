@@ -38,7 +38,7 @@ pub struct List {
     pub(crate) rows: fn(&BundleData) -> Vec<Row>,
     /// More about a row, by its name.
     pub(crate) more: Option<fn(&BundleData, &str) -> Vec<String>>,
-    /// Whether that has call stacks of single tasks, which are collected only while they are looked at.
+    /// True if that has call stacks of single tasks, which are collected only while they are looked at.
     pub has_stacks: bool,
 }
 
@@ -75,7 +75,7 @@ pub struct Row {
     pub numbers: Vec<Option<f64>>,
     /// What the number of a [`CellKind::Named`] column is of.
     pub text: String,
-    /// Whether it stands for all that have no row, and comes last in every order.
+    /// True if it stands for all that have no row, and comes last in every order.
     pub is_rest: bool,
 }
 

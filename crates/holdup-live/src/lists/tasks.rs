@@ -38,7 +38,7 @@ fn name(label: &str) -> String {
     if tid == pid { format!("{tid} {what}") } else { format!("{tid} {what} of {pid}") }
 }
 
-/// Whether a task that sleeps for this has nothing to do.
+/// True if a task that sleeps for this has nothing to do.
 fn is_idle(waits_for: &str) -> bool {
     waits_for == IDLE || waits_for.starts_with("Activity:")
 }

@@ -52,7 +52,7 @@ pub struct Trigger {
     for_ns: u64,
     /// For how long it has held, ns.
     held_ns: u64,
-    /// Whether it has been said that it holds.
+    /// True if it has been said that it holds.
     is_on: bool,
 }
 
@@ -115,7 +115,7 @@ impl Selected {
         families::all().find(|family| family.name == self.family)
     }
 
-    /// Whether a series has the labels.
+    /// True if a series has the labels.
     fn accepts(&self, family: &Family, values: &[&str]) -> bool {
         self.labels.iter().all(|(name, wanted)| {
             let at = family.labels.iter().position(|label| label == name);

@@ -45,7 +45,6 @@ pub const ALL: &[&Algorithm] = &[
     &holdfast_slice::ALGORITHM,
 ];
 
-/// The algorithm with this id.
 pub fn find(id: &str) -> Option<&'static Algorithm> {
     ALL.iter().copied().find(|a| a.meta.id == id)
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicU32;
 
-/// Whether the two below are what they are named after.
+/// True if the two below are what they are named after.
 pub(crate) const HAS_TURNS_OF_ARM64: bool = true;
 
 /// `yield`.

@@ -25,7 +25,7 @@ pub struct Options {
     pub flows: u32,
     /// The number of threads, the calling one included; at most [`MOST_THREADS`]. The result is identical for any number.
     pub threads: usize,
-    /// Whether to add our own judgement ([`rfc`]).
+    /// True if to add our own judgement ([`rfc`]).
     pub with_own: bool,
 }
 

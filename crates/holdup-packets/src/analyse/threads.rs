@@ -137,7 +137,7 @@ impl Progress {
         self.gone + self.blocks.len()
     }
 
-    /// Whether another block may be read: never again once a limit could be reached.
+    /// True if another block may be read: never again once a limit could be reached.
     fn has_room(&mut self, limits: Limits) -> bool {
         self.is_over |= room(limits, self.used.iter().copied()) < (WAITING * MOST_FRAMES) as u32;
         !self.is_over && !self.is_reading && self.blocks.len() < WAITING

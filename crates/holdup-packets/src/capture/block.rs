@@ -19,7 +19,7 @@ impl Block {
         self.found.len()
     }
 
-    /// Whether it is empty.
+    /// True if it is empty.
     pub fn is_empty(&self) -> bool {
         self.found.is_empty()
     }

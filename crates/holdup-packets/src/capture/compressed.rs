@@ -14,7 +14,7 @@ const PACKED_BYTES: usize = 64 << 10;
 /// A decompressed source.
 pub(super) struct Unpacked<'a> {
     source: Box<dyn Read + Send + 'a>,
-    /// Whether the compressed source was truncated, as one that is being written is.
+    /// True if the compressed source was truncated, as one that is being written is.
     pub(super) is_cut: bool,
 }
 

@@ -44,7 +44,7 @@ fn credible(row: &MarkComparison) -> f64 {
     row.per_segment.ratio.as_ref().map(|e| e.low).or(row.per_segment.at_least).unwrap_or(0.0)
 }
 
-/// Whether the upper bound is within the margin.
+/// True if the upper bound is within the margin.
 fn is_no_worse(row: &MarkComparison, margin: f64) -> bool {
     let high = row.per_segment.ratio.as_ref().map(|e| e.high).or(row.per_segment.at_most);
     high.is_some_and(|high| high <= 1.0 + margin)

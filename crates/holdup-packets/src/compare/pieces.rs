@@ -98,7 +98,7 @@ impl<'a> Pieces<'a> {
         }
     }
 
-    /// Whether there are enough clusters of this type.
+    /// True if there are enough clusters of this type.
     pub(crate) fn has(&self, by: Clusters, base: Base) -> bool {
         let sizes = |all: &mut dyn Iterator<Item = f64>| {
             let (mut n, mut sum, mut squares) = (0, 0.0, 0.0);

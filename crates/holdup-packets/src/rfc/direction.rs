@@ -31,7 +31,7 @@ impl Sent {
         Sent { at_ns: segment.at_ns, clock, ip_id: segment.ip_id.filter(|id| *id != 0) }
     }
 
-    /// Whether this was sent before the other: by timestamp (RFC 7323), packet number, or the delay of its capture.
+    /// True if this was sent before the other: by timestamp (RFC 7323), packet number, or the delay of its capture.
     fn is_before(self, other: Sent, pace: Pace) -> bool {
         if let (Some(mine), Some(others)) = (self.clock, other.clock)
             && mine != others
@@ -48,7 +48,7 @@ impl Sent {
         self.is_simultaneous(other, pace) || self.at_ns - other.at_ns < most_ns
     }
 
-    /// Whether the two were sent within one timestamp tick that is shorter than a round trip, so that neither reacts to the
+    /// True if the two were sent within one timestamp tick that is shorter than a round trip, so that neither reacts to the
     /// other.
     fn is_simultaneous(self, other: Sent, pace: Pace) -> bool {
         self.clock.is_some() && self.clock == other.clock && pace.tick_ns.is_some_and(|tick| pace.rtt_ns >= 2 * tick)
@@ -173,7 +173,7 @@ impl Direction {
         after
     }
 
-    /// Whether a segment follows directly on its own acknowledgement: the capture has the two in the wrong order.
+    /// True if a segment follows directly on its own acknowledgement: the capture has the two in the wrong order.
     fn was_missed(&mut self, seq: u32, end: u32, at_ns: i64) -> bool {
         let is_of = |m: &(u32, u32, i64)| is_up_to(m.0, seq) && is_from(m.1, end) && at_ns - m.2 < REORDERED_NS;
         let Some(place) = self.missed.iter().position(is_of) else { return false };
@@ -279,7 +279,7 @@ impl Direction {
         self.gaps.len() as u64
     }
 
-    /// Whether data is in flight.
+    /// True if data is in flight.
     pub(super) fn has_outstanding(&self) -> bool {
         match (self.next, self.acknowledged) {
             (Some(next), Some(acknowledged)) => is_after(next, acknowledged),

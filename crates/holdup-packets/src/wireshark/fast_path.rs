@@ -40,7 +40,7 @@ pub(super) fn rtt_ns(connection: &Connection) -> Option<i64> {
     }
 }
 
-/// Whether the segment is next in its direction, acknowledges no less than before and nothing unseen, and neither answers a
+/// True if the segment is next in its direction, acknowledges no less than before and nothing unseen, and neither answers a
 /// probe nor fills a window nor exceeds the MSS.
 #[inline(always)]
 pub(super) fn applies<const HAS_PAYLOAD: bool>(segment: &Segment, length: u32, sender: &Side, receiver: &Side) -> bool {
@@ -63,7 +63,7 @@ pub(super) fn applies<const HAS_PAYLOAD: bool>(segment: &Segment, length: u32, s
         && !fills_window(end, receiver)
 }
 
-/// Whether payload up to here fills the receiver's window.
+/// True if payload up to here fills the receiver's window.
 #[inline(always)]
 pub(super) fn fills_window(end: u32, receiver: &Side) -> bool {
     let shift = match receiver.shift {

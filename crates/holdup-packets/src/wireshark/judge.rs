@@ -26,7 +26,7 @@ const SENT_AGAIN: Kinds = Kinds::of(Kind::Retransmission)
 /// The findings about one segment.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
-    /// Whether Wireshark has a record of the segment. Without one it does not even show the initial round trip.
+    /// True if Wireshark has a record of the segment. Without one it does not even show the initial round trip.
     pub(super) is_recorded: bool,
     /// Its marks from sequence number analysis; `Retransmission` only if it is neither fast nor spurious.
     pub(super) kinds: Kinds,
@@ -38,9 +38,9 @@ pub(super) struct Findings {
     /// 0 if unknown.
     pub(super) in_flight_bytes: u32,
     pub(super) push_bytes: u32,
-    /// Whether it has a D-SACK.
+    /// True if it has a D-SACK.
     pub(super) is_duplicate_sack: bool,
-    /// Whether it could not be tracked as unacknowledged.
+    /// True if it could not be tracked as unacknowledged.
     pub(super) is_given_up: bool,
 }
 
@@ -243,7 +243,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Whether duplicate ACKs request this segment, or SACK blocks leave it out.
+    /// True if duplicate ACKs request this segment, or SACK blocks leave it out.
     fn was_asked_for(&self) -> bool {
         let (seq, end) = (self.segment.seq, self.end());
         // Wireshark compares with relative blocks.

@@ -30,13 +30,13 @@ impl Kinds {
         self.0 &= !Kinds::of(kind).0;
     }
 
-    /// Whether it contains a kind.
+    /// True if it contains a kind.
     #[inline]
     pub fn has(self, kind: Kind) -> bool {
         self.0 & Kinds::of(kind).0 != 0
     }
 
-    /// Whether it contains any of these.
+    /// True if it contains any of these.
     #[inline]
     pub fn has_any(self, others: Kinds) -> bool {
         self.0 & others.0 != 0
@@ -49,7 +49,7 @@ impl Kinds {
         Kinds(self.0 | others.0)
     }
 
-    /// Whether it is empty.
+    /// True if it is empty.
     #[inline]
     pub fn is_empty(self) -> bool {
         self.0 == 0

@@ -37,7 +37,7 @@ impl Blocks {
         blocks
     }
 
-    /// Whether the first block is a D-SACK: acknowledged, or inside the second (RFC 2883, 4).
+    /// True if the first block is a D-SACK: acknowledged, or inside the second (RFC 2883, 4).
     fn begins_with_duplicate(&self, ack: u32) -> bool {
         match *self.as_slice() {
             [] => false,

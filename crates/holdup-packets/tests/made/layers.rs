@@ -50,9 +50,9 @@ pub struct Ipv4 {
     pub id: u16,
     /// Time to live.
     pub hops: u8,
-    /// Whether it says that it must not be cut into fragments.
+    /// True if it says that it must not be cut into fragments.
     pub dont_fragment: bool,
-    /// Whether more fragments follow.
+    /// True if more fragments follow.
     pub more_fragments: bool,
     /// Where in the datagram the fragment belongs, bytes, a multiple of 8.
     pub offset_bytes: u16,

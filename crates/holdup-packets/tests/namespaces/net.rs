@@ -19,7 +19,7 @@ use std::time::Duration;
 pub(crate) struct Wiring {
     pub(crate) is_v6: bool,
     pub(crate) mtu: u16,
-    /// Whether super-packets (TSO) come out of the links as they are, each behind a header of virtio.
+    /// True if super-packets (TSO) come out of the links as they are, each behind a header of virtio.
     pub(crate) offload: bool,
     pub(crate) sysctls: &'static [(&'static str, &'static str)],
 }
@@ -48,7 +48,7 @@ pub(crate) struct Wants {
     pub(crate) receive_bytes: Option<usize>,
     /// The first number that it sends after its SYN.
     pub(crate) begin: Option<u32>,
-    /// Whether it connects by the first write, with a cookie of Fast Open.
+    /// True if it connects by the first write, with a cookie of Fast Open.
     pub(crate) fast_open: bool,
 }
 

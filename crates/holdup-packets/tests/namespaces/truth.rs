@@ -56,7 +56,7 @@ fn is_probe(segment: &Segment, next: u32) -> bool {
         && segment.seq.wrapping_add(1) == next
 }
 
-/// Whether all of these numbers are in the ranges.
+/// True if all of these numbers are in the ranges.
 fn covered(ranges: &[(u32, u32)], seq: u32, end: u32) -> bool {
     let mut open = vec![(0, end.wrapping_sub(seq))];
     for (begin, up_to) in ranges {
@@ -74,7 +74,7 @@ fn covered(ranges: &[(u32, u32)], seq: u32, end: u32) -> bool {
     open.is_empty()
 }
 
-/// Whether other packets with these bytes, sent or captured before this one, came to the other side, then or later.
+/// True if other packets with these bytes, sent or captured before this one, came to the other side, then or later.
 fn arrived(run: &[(Passed, Segment)], number: usize, captured: &BTreeSet<usize>, seq: u32, end: u32) -> bool {
     let from = run[number].0.from;
     let is_other = |i: usize| i < number || (i > number && captured.contains(&i));
@@ -87,7 +87,7 @@ fn arrived(run: &[(Passed, Segment)], number: usize, captured: &BTreeSet<usize>,
     covered(&came, seq, end)
 }
 
-/// Whether no packet with any of these bytes was sent before.
+/// True if no packet with any of these bytes was sent before.
 fn is_first(run: &[(Passed, Segment)], number: usize, seq: u32, end: u32) -> bool {
     let from = run[number].0.from;
     run[..number]

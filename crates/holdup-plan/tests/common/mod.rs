@@ -141,7 +141,6 @@ pub(crate) fn environment(name: &str) -> Option<String> {
     (name == "SCALE").then(|| "50".to_owned())
 }
 
-/// The folder of a corpus.
 pub(crate) fn corpus(folder: &str) -> std::path::PathBuf {
     std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(folder)
 }
@@ -220,7 +219,6 @@ pub(crate) struct Case {
     pub(crate) expected: Option<String>,
 }
 
-/// The cases of a table.
 pub(crate) fn table(name: &str) -> Vec<Case> {
     let text = std::fs::read_to_string(corpus(name)).unwrap();
     let case = |case: &str| {

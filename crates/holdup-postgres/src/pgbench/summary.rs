@@ -51,7 +51,7 @@ impl Summary {
         summary
     }
 
-    /// Whether it is a line with a number that is wanted, and the number could be read.
+    /// True if it is a line with a number that is wanted, and the number could be read.
     fn take(&mut self, line: &str) -> bool {
         let after = |head: &str| line.strip_prefix(head).and_then(|rest| rest.split([' ', '/']).next());
         fn put<T: std::str::FromStr>(slot: &mut Option<T>, text: Option<&str>) -> bool {

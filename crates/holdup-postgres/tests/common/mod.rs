@@ -159,7 +159,6 @@ pub(crate) fn trial(
     Ran { result, window: hooks.window, subjects: hooks.subjects }
 }
 
-/// Names in a folder.
 pub(crate) fn names(folder: &std::path::Path) -> Vec<String> {
     std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect()
 }

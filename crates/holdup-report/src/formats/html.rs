@@ -77,7 +77,7 @@ impl Charts {
 }
 
 impl Section {
-    /// Whether there is anything of what collectors saw that is more than a number.
+    /// True if there is anything of what collectors saw that is more than a number.
     fn is_rich(&self) -> bool {
         !(self.critical.is_empty()
             && self.matrices.is_empty()
@@ -106,9 +106,9 @@ struct Page<'a> {
     captures: OnPage,
     /// What stands in the place of the machine where nothing was run.
     imported: Option<String>,
-    /// Whether trials were run, and not captures imported or a live system recorded.
+    /// True if trials were run, and not captures imported or a live system recorded.
     is_run: bool,
-    /// Whether there is something that was or could have been compared.
+    /// True if there is something that was or could have been compared.
     has_verdicts: bool,
     /// The windows of a record.
     windows: Option<Table>,

@@ -9,7 +9,6 @@ pub(crate) mod terminal;
 
 use holdup_model::{Analysis, BundleData};
 
-/// A format.
 #[derive(Debug, Clone, Copy)]
 pub struct Format {
     /// Its name on the command line.

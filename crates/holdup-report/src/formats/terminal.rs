@@ -15,7 +15,7 @@ use holdup_model::{Analysis, BundleData, Finding};
 pub struct TerminalOptions {
     /// Columns; lines are wrapped to it, but never narrower than 40.
     pub width: usize,
-    /// Whether ANSI colours may be used; nothing is said by colour alone.
+    /// True if ANSI colours may be used; nothing is said by colour alone.
     pub color: bool,
     /// Everything, instead of the answer on one screen of 24 lines.
     pub details: bool,

@@ -129,7 +129,7 @@ pub(crate) struct OnPage {
 }
 
 impl OnPage {
-    /// Whether there is nothing to show.
+    /// True if there is nothing to show.
     pub(crate) fn is_empty(&self) -> bool {
         self.compared.is_empty() && self.captures.is_empty() && self.traces.is_empty()
     }

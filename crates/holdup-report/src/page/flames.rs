@@ -142,7 +142,6 @@ fn heading(name: &str) -> String {
     }
 }
 
-/// A weight with its unit.
 fn amount(weight: u64, unit: &str) -> String {
     match unit {
         "ns" => text::latency(weight as f64),

@@ -28,7 +28,7 @@ pub(crate) struct Table {
 pub(crate) struct Row {
     /// The anchor that links lead to; empty for none.
     pub(crate) id: String,
-    /// Whether it does not count.
+    /// True if it does not count.
     pub(crate) void: bool,
     pub(crate) cells: Vec<String>,
 }
@@ -45,7 +45,7 @@ impl Table {
         self.rows.push(Row { cells, ..Row::default() });
     }
 
-    /// Whether a cell of a column is a number.
+    /// True if a cell of a column is a number.
     pub(crate) fn is_number(&self, column: &usize) -> bool {
         self.head.get(*column).is_some_and(|(_, number)| *number)
     }

@@ -46,7 +46,7 @@ fn headline(finding: &Finding) -> Headline<'_> {
     Headline { answer, class, subject, rest, finding, shown, how }
 }
 
-/// Whether a bundle holds windows of a live system, in which nothing was started and nothing is compared.
+/// True if a bundle holds windows of a live system, in which nothing was started and nothing is compared.
 pub(crate) fn is_record(bundle: &BundleData) -> bool {
     bundle.is_of_watching()
 }

@@ -84,7 +84,7 @@ pub fn json(profile: &Profile, lines: &[ProfileLine]) -> String {
     format!("{document:#}\n")
 }
 
-/// Whether every value that is not left out is in force.
+/// True if every value that is not left out is in force.
 pub fn is_in_force(lines: &[ProfileLine]) -> bool {
     let counts = |state| matches!(state, ProfileState::InForce | ProfileState::Applied | ProfileState::LeftOut);
     lines.iter().all(|line| counts(line.state))
@@ -157,13 +157,13 @@ fn end(instead: &str) -> String {
     if instead.is_empty() { String::new() } else { format!(" ({instead})") }
 }
 
-/// Whether a key, a path or a value is safe in a command or a line without any quoting.
+/// True if a key, a path or a value is safe in a command or a line without any quoting.
 fn is_plain(text: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '/' | '-' | '+' | ',' | ':' | '*');
     !text.is_empty() && text.chars().all(fits)
 }
 
-/// Whether a value can: no `*`, which only paths may hold.
+/// True if a value can: no `*`, which only paths may hold.
 fn is_plain_value(text: &str) -> bool {
     is_plain(text) && !text.contains('*')
 }

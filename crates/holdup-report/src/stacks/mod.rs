@@ -9,7 +9,6 @@ pub use speedscope::speedscope;
 use holdup_model::StackProfile;
 use holdup_model::stacks::{Frame, FrameKind};
 
-/// A format.
 #[derive(Debug, Clone, Copy)]
 pub struct StackFormat {
     /// Its name on the command line.
@@ -18,7 +17,6 @@ pub struct StackFormat {
     pub summary: &'static str,
     /// What a file of it commonly ends in.
     pub extension: &'static str,
-    /// Renders a profile in it.
     pub render: fn(&StackProfile) -> String,
 }
 

@@ -150,7 +150,7 @@ pub(crate) struct Access {
     pub(crate) address: Value,
     pub(crate) bytes: usize,
     pub(crate) change: Change,
-    /// Whether other CPUs see nothing between the read and the write.
+    /// True if other CPUs see nothing between the read and the write.
     pub(crate) is_atomic: bool,
     /// The register that has the old value then.
     pub(crate) old: Option<usize>,
@@ -240,15 +240,15 @@ pub(crate) trait Architecture: Sync {
     fn abi(&self) -> &'static Abi;
     /// The instructions of code that begins at an address.
     fn instructions<'a>(&self, code: &'a [u8], at: u64) -> Instructions<'a>;
-    /// Whether an instruction only marks where control may arrive.
+    /// True if an instruction only marks where control may arrive.
     fn is_landing_pad(&self, instruction: &Instruction) -> bool;
-    /// Whether it lets the CPU know that the program waits in a loop.
+    /// True if it lets the CPU know that the program waits in a loop.
     fn is_pause(&self, instruction: &Instruction) -> bool;
-    /// Whether it is an atomic operation that can take a lock.
+    /// True if it is an atomic operation that can take a lock.
     fn may_acquire(&self, instruction: &Instruction) -> bool;
-    /// Whether it may write memory, by its form.
+    /// True if it may write memory, by its form.
     fn may_write(&self, instruction: &Instruction) -> bool;
-    /// Whether it is an atomic addition that leaves the old number in a register.
+    /// True if it is an atomic addition that leaves the old number in a register.
     fn may_count(&self, instruction: &Instruction) -> bool;
     /// What it does to memory; `state` is before it.
     fn access(&self, instruction: &Instruction, state: &State, nodes: &mut Nodes) -> Option<Access>;
@@ -267,7 +267,7 @@ pub(crate) trait Architecture: Sync {
     fn compared(&self, instruction: &Instruction, state: &State, nodes: &mut Nodes) -> Option<(Value, Value)>;
     fn branch_on(&self, instruction: &Instruction) -> Option<BranchOn>;
     fn flag_copy(&self, instruction: &Instruction) -> Option<FlagCopy>;
-    /// Whether the flags say something else behind it.
+    /// True if the flags say something else behind it.
     fn changes_flags(&self, instruction: &Instruction) -> bool;
     /// Whether it writes the register of the first argument, and the number that it puts there.
     fn first_argument(&self, instruction: &Instruction) -> Option<Option<u64>>;

@@ -115,7 +115,7 @@ impl<'t> World<'t> {
         }
     }
 
-    /// Whether the instruction at `ip` is an atomic operation on a lock that another task has.
+    /// True if the instruction at `ip` is an atomic operation on a lock that another task has.
     fn attempts_in_vain(&self, ip: u64, registers: &Registers, values: &[u64]) -> bool {
         let Some(at) = self.task.atomic(ip, registers) else { return false };
         let theirs = |(word, value): (&Word, &u64)| word.at == at && !word.ours && value & word.bits != 0;

@@ -50,7 +50,7 @@ fn cells() -> Vec<Cell> {
     cells
 }
 
-/// Whether the cell with this number was kept out of calibration.
+/// True if the cell with this number was kept out of calibration.
 fn is_held_out(number: usize) -> bool {
     (number * 7 + number / 6).is_multiple_of(5)
 }

@@ -75,7 +75,7 @@ pub(crate) fn word(world: &World, lock: u32) -> u16 {
     locked | marked | l.hints | if l.is_granted { GRANTED } else { 0 }
 }
 
-/// Whether an atomic operation of a newcomer takes the lock, regardless of hints in its word.
+/// True if an atomic operation of a newcomer takes the lock, regardless of hints in its word.
 fn is_free(world: &World, lock: u32) -> bool {
     word(world, lock) & (LOCKED | MARKED | GRANTED) == 0
 }
@@ -233,7 +233,7 @@ fn released(world: &mut World, cpu: u32, task: u32, lock: u32) -> bool {
     !is_marked
 }
 
-/// Whether the step under way is the end of a release that wakes.
+/// True if the step under way is the end of a release that wakes.
 pub(crate) fn is_waking(step: u8) -> bool {
     step == WAKES
 }

@@ -34,11 +34,11 @@ pub(crate) struct Algorithm {
     pub(crate) inner: Option<&'static Algorithm>,
     /// Of one inside another lock: whether its word is not on that one's line.
     pub(crate) has_own_line: bool,
-    /// Whether several can hold it, shared.
+    /// True if several can hold it, shared.
     pub(crate) is_shareable: bool,
-    /// Whether a spinner writes the line at every turn instead of reading it.
+    /// True if a spinner writes the line at every turn instead of reading it.
     pub(crate) exchanges: bool,
-    /// Whether a holder asks the kernel for a longer time slice.
+    /// True if a holder asks the kernel for a longer time slice.
     pub(crate) asks: bool,
     /// How its waiters look before they sleep, where they do.
     pub(crate) looking: Option<&'static looking::Rules>,
@@ -128,7 +128,6 @@ pub fn names(load: &[&str]) -> Vec<String> {
     names
 }
 
-/// A lock.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Lock {
     pub(crate) algorithm: &'static Algorithm,

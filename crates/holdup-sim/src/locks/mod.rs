@@ -55,7 +55,6 @@ pub(crate) const ALL: &[&Algorithm] = &[
     &holdfast_one_fetch::ALGORITHM,
 ];
 
-/// The algorithm with this id.
 pub(crate) fn find(id: &str) -> Option<&'static Algorithm> {
     ALL.iter().copied().find(|a| a.id == id)
 }

@@ -30,7 +30,6 @@ pub enum Provenance {
 pub struct Parameter {
     /// Its name in `[costs]`.
     pub name: &'static str,
-    /// Its value, ns.
     pub value_ns: u64,
     /// The least and the most that it may be, ns.
     pub range_ns: (u64, u64),
@@ -62,7 +61,6 @@ pub struct Described {
     pub name: String,
     /// One line.
     pub summary: String,
-    /// Its memory, bytes.
     pub memory_bytes: u64,
     /// Where its topology comes from.
     pub topology_source: String,

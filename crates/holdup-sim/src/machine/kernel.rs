@@ -8,7 +8,6 @@ use crate::sched::{cfs, eevdf};
 use holdup_model::preempt::LAZY_SINCE;
 use holdup_model::{KernelVersion, PreemptModel, Problem};
 
-/// The kernel.
 #[derive(Debug, Clone)]
 pub struct Kernel {
     pub preempt: &'static Model,
@@ -26,7 +25,7 @@ pub struct Kernel {
     pub nr_migrate: u32,
     /// How long a slice extension lasts; 0: the kernel grants none.
     pub slice_extension_ns: u64,
-    /// Whether each session is a group (`kernel.sched_autogroup_enabled`). It is off unless asked for: services
+    /// True if each session is a group (`kernel.sched_autogroup_enabled`). It is off unless asked for: services
     /// in control groups with the cpu controller are not affected by it.
     pub autogroup: bool,
     /// What it runs on.

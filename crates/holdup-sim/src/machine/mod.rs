@@ -119,7 +119,6 @@ costs! {
     }
 }
 
-/// A machine.
 #[derive(Debug, Clone)]
 pub struct Machine {
     /// Its CPUs.

@@ -67,7 +67,6 @@ impl Topology {
         cpu / self.cpus_of_llc()
     }
 
-    /// The node of a CPU.
     pub fn node_of(&self, cpu: u32) -> u32 {
         cpu / self.cpus_of_node()
     }

@@ -13,17 +13,17 @@ mod voluntary;
 pub struct Model {
     /// Its word on the kernel's command line ([`holdup_model::PreemptModel`]).
     pub id: &'static str,
-    /// Whether kernel code is preempted when an interrupt returns into it (`irqentry_exit_cond_resched`) and where it
+    /// True if kernel code is preempted when an interrupt returns into it (`irqentry_exit_cond_resched`) and where it
     /// switches preemption on again (`preempt_schedule`).
     pub preempts_kernel: bool,
-    /// Whether `cond_resched()` reschedules.
+    /// True if `cond_resched()` reschedules.
     pub cond_resched: bool,
-    /// Whether `might_resched()` reschedules: where kernel code may sleep.
+    /// True if `might_resched()` reschedules: where kernel code may sleep.
     pub might_resched: bool,
-    /// Whether the fair class asks with the lazy bit, which no interrupt carries to another CPU and the next tick
+    /// True if the fair class asks with the lazy bit, which no interrupt carries to another CPU and the next tick
     /// promotes (`resched_curr_lazy()`).
     pub lazy: bool,
-    /// Whether locks of the kernel that others spin on are mutexes, so that code under them can be preempted.
+    /// True if locks of the kernel that others spin on are mutexes, so that code under them can be preempted.
     pub sleeping_locks: bool,
 }
 
@@ -42,7 +42,6 @@ impl Model {
 /// Every model, in the order shown to users.
 pub const ALL: &[&Model] = &[&none::MODEL, &voluntary::MODEL, &full::MODEL, &lazy::MODEL, &rt::MODEL];
 
-/// The model with this id.
 pub fn find(id: &str) -> Option<&'static Model> {
     ALL.iter().copied().find(|m| m.id == id)
 }

@@ -14,15 +14,12 @@ pub struct Features {
     pub gentle_fair_sleepers: bool,
     /// START_DEBIT: a new task waits for one slice first.
     pub start_debit: bool,
-    /// WAKEUP_PREEMPTION.
     pub wakeup_preemption: bool,
-    /// Whether a slice is never shorter than the minimal granularity: BASE_SLICE, from 5.13.
+    /// True if a slice is never shorter than the minimal granularity: BASE_SLICE, from 5.13.
     pub base_slice: bool,
     /// sched_latency_ns, ns: the period, unless more tasks run than granularities fit in it.
     pub latency_ns: u64,
-    /// min_granularity_ns, ns.
     pub min_granularity_ns: u64,
-    /// wakeup_granularity_ns, ns.
     pub wakeup_granularity_ns: u64,
 }
 

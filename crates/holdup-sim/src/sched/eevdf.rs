@@ -18,7 +18,7 @@ pub struct Features {
     pub place_rel_deadline: bool,
     /// RUN_TO_PARITY: a task that was picked runs until its lag is 0 or its slice is used.
     pub run_to_parity: bool,
-    /// Whether that protection lasts for the shortest slice of the queue and not for the task's own; from 6.17
+    /// True if that protection lasts for the shortest slice of the queue and not for the task's own; from 6.17
     /// (`set_protect_slice()`).
     pub protects_shortest: bool,
     /// PREEMPT_SHORT: a task with a shorter slice need not wait for that; from 6.12.
@@ -27,13 +27,10 @@ pub struct Features {
     pub delay_dequeue: bool,
     /// DELAY_ZERO: one that slept so comes back without positive lag; from 6.12.
     pub delay_zero: bool,
-    /// WAKEUP_PREEMPTION.
     pub wakeup_preemption: bool,
-    /// Whether sched_yield() gives up what is left of the slice; from 6.18 (`yield_task_fair()`).
+    /// True if sched_yield() gives up what is left of the slice; from 6.18 (`yield_task_fair()`).
     pub yield_forfeits: bool,
-    /// base_slice_ns, ns.
     pub base_slice_ns: u64,
-    /// One tick, ns.
     pub tick_ns: u64,
 }
 

@@ -24,11 +24,11 @@ pub(crate) struct Entity {
     /// The queue that it owns, when it is a group.
     pub(crate) child: u32,
     pub(crate) depth: u8,
-    /// Whether the slice is its own (`sched_attr.sched_runtime`).
+    /// True if the slice is its own (`sched_attr.sched_runtime`).
     pub(crate) custom_slice: bool,
     pub(crate) on_queue: bool,
     pub(crate) delayed: bool,
-    /// Whether its deadline is relative to its virtual run time, because it moves between queues.
+    /// True if its deadline is relative to its virtual run time, because it moves between queues.
     pub(crate) relative_deadline: bool,
     /// SCHED_IDLE.
     pub(crate) idle: bool,
@@ -93,14 +93,13 @@ pub(crate) struct Fair {
     pub(crate) nodes: Vec<Node>,
     pub(crate) entities: Vec<Entity>,
     pub(crate) queues: Vec<CfsRq>,
-    /// Who waits in each queue.
     pub(crate) waiting_in: Vec<EntityQueue>,
     pub(crate) groups: Vec<Group>,
     pub(crate) cpus: u32,
     /// The entity of task 0.
     first_task: u32,
     came: u32,
-    /// Whether a queue used up its share since the last choice.
+    /// True if a queue used up its share since the last choice.
     pub(crate) spent: bool,
 }
 
@@ -204,7 +203,7 @@ impl Fair {
         self.first_task + task
     }
 
-    /// Whether a task sleeps and still stands in its queue.
+    /// True if a task sleeps and still stands in its queue.
     pub(crate) fn is_delayed(&self, task: u32) -> bool {
         self.entities[self.entity_of(task) as usize].delayed
     }

@@ -74,7 +74,7 @@ impl Rt {
         }
     }
 
-    /// Whether a task of the priority or a higher one waits on a CPU.
+    /// True if a task of the priority or a higher one waits on a CPU.
     pub(crate) fn waits_at(&self, cpu: u32, priority: u8) -> bool {
         self.queues[cpu as usize].first().is_some_and(|entry| entry.0 <= 99 - priority)
     }

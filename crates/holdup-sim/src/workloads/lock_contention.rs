@@ -23,7 +23,7 @@ pub struct Setup {
     /// First touches inside the lock.
     pub faults: u32,
     pub huge: bool,
-    /// Whether worker i stays on CPU i, round and round.
+    /// True if worker i stays on CPU i, round and round.
     pub pin: bool,
 }
 

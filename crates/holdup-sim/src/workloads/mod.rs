@@ -68,7 +68,6 @@ pub const ALL: &[&dyn Workload] = &[
     &mixed::Mixed,
 ];
 
-/// The workload with this id.
 pub fn find(id: &str) -> Option<&'static dyn Workload> {
     ALL.iter().copied().find(|w| w.id() == id)
 }

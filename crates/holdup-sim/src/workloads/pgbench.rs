@@ -75,9 +75,9 @@ struct Build {
     id: &'static str,
     /// WALWriteLock.
     lwlock: &'static str,
-    /// Whether s_lock asks for slice extensions.
+    /// True if s_lock asks for slice extensions.
     extends: bool,
-    /// Whether a backend maps the headers of buffers when it starts.
+    /// True if a backend maps the headers of buffers when it starts.
     prefaults: bool,
 }
 

@@ -32,9 +32,9 @@ pub(crate) struct Cpu {
     pub(crate) need: bool,
     /// TIF_NEED_RESCHED_LAZY.
     pub(crate) lazy: bool,
-    /// Whether the event WORK is a `cond_resched()` and not the end of the segment.
+    /// True if the event WORK is a `cond_resched()` and not the end of the segment.
     pub(crate) at_point: bool,
-    /// Whether a busy CPU has asked it to look for work.
+    /// True if a busy CPU has asked it to look for work.
     pub(crate) kicked: bool,
     /// When it balances next, by domain.
     pub(crate) next_balance: [u64; 4],
@@ -205,7 +205,7 @@ impl World {
         }
     }
 
-    /// Whether preemption is on where the running task is in the kernel.
+    /// True if preemption is on where the running task is in the kernel.
     pub(crate) fn may_leave(&self, cpu: u32) -> bool {
         let segment = &self.tasks[self.cpus[cpu as usize].current as usize].segment;
         segment.preemption != Preemption::Off || self.machine.kernel.preempt.sleeping_locks

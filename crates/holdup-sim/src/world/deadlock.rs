@@ -36,7 +36,6 @@ pub enum Failure {
     Clock {
         /// The time, ns.
         asked_ns: u64,
-        /// The last one, ns.
         last_ns: u64,
     },
 }
@@ -57,11 +56,9 @@ pub enum WaitsFor {
     FreeLock(u32),
     /// A CPU that a real-time task occupies.
     Cpu(u32, u32),
-    /// A message.
     Message,
     /// Room in a channel.
     Room,
-    /// Its children.
     Children,
     /// The write of a log.
     Log,
@@ -138,7 +135,7 @@ impl World {
         Some(Failure::Deadlock(stopped))
     }
 
-    /// Whether a search is due: a task waits for one that waits or has ended, or no task can run.
+    /// True if a search is due: a task waits for one that waits or has ended, or no task can run.
     fn is_suspicious(&self) -> bool {
         let mut any_can = false;
         for task in 0..self.tasks.len() as u32 {
@@ -233,7 +230,7 @@ impl World {
         }
     }
 
-    /// Whether a task's program, or one that it may make a task of, has such an operation.
+    /// True if a task's program, or one that it may make a task of, has such an operation.
     fn can_come_to(&self, task: usize, is: &dyn Fn(&Op) -> bool) -> bool {
         let mut open = vec![self.tasks[task].program as usize];
         let mut done = vec![false; self.entry.len()];

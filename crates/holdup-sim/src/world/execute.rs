@@ -85,7 +85,7 @@ impl World {
         self.arm(cpu);
     }
 
-    /// Whether small operations took time that must pass before the next one.
+    /// True if small operations took time that must pass before the next one.
     fn passes_first(&mut self, cpu: u32, task: u32) -> bool {
         if self.tasks[task as usize].extra_ns == 0 {
             return false;

@@ -22,15 +22,15 @@ pub(crate) struct Waiting {
     /// The algorithm's own step and numbers.
     pub(crate) step: u8,
     pub(crate) slept: bool,
-    /// Whether it is wanted shared.
+    /// True if it is wanted shared.
     pub(crate) is_shared: bool,
-    /// Whether it waits only until the lock is free, unless it can have it immediately.
+    /// True if it waits only until the lock is free, unless it can have it immediately.
     pub(crate) until_free: bool,
-    /// Whether its semaphore was raised.
+    /// True if its semaphore was raised.
     pub(crate) is_posted: bool,
-    /// Whether it sleeps on it.
+    /// True if it sleeps on it.
     pub(crate) on_semaphore: bool,
-    /// Whether another task took it from a list to raise its semaphore.
+    /// True if another task took it from a list to raise its semaphore.
     pub(crate) is_chosen: bool,
     pub(crate) sleeps: u16,
     pub(crate) delay_us: u32,
@@ -46,11 +46,11 @@ pub(crate) struct Waiting {
     /// The word that it read last, and how many writes its line had seen by then.
     pub(crate) word: u16,
     pub(crate) writes: u32,
-    /// Whether another task ended its last sleep.
+    /// True if another task ended its last sleep.
     pub(crate) was_woken: bool,
-    /// Whether it is one of those that are counted as looking.
+    /// True if it is one of those that are counted as looking.
     pub(crate) is_counted: bool,
-    /// Whether it gave up looking, and whether its next atomic operation leaves the mark of a sleeper in any case.
+    /// True if it gave up looking, and whether its next atomic operation leaves the mark of a sleeper in any case.
     pub(crate) gave_up: bool,
     pub(crate) must_mark: bool,
     /// From when on it can see that it is served: its place in the queue is taken by then, ns.
@@ -177,7 +177,6 @@ impl World {
         self.lock(lock).data_ns = ns;
     }
 
-    /// A step of a lock is over.
     pub(crate) fn lock_step_over(&mut self, cpu: u32, task: u32) {
         let lock = self.tasks[task as usize].waiting.lock;
         let algorithm = self.locks[lock as usize].algorithm;
@@ -407,7 +406,7 @@ impl World {
         self.has_it_in_kernel(cpu, task);
     }
 
-    /// Whether the task holds a lock for an outer one, whose algorithm continues.
+    /// True if the task holds a lock for an outer one, whose algorithm continues.
     fn goes_on_outside(&mut self, task: u32) -> bool {
         let t = &mut self.tasks[task as usize];
         let outer = std::mem::replace(&mut t.waiting.outer, NONE);

@@ -42,7 +42,7 @@ impl World {
         self.cpus[cpu as usize].ahead_ns = ns;
     }
 
-    /// Whether each stretch is its own event, as traces and records need.
+    /// True if each stretch is its own event, as traces and records need.
     fn sees_each_stretch(&self) -> bool {
         #[cfg(test)]
         if self.each_stretch {

@@ -136,7 +136,7 @@ pub struct TaskSpec {
     pub inbox: Option<u32>,
     /// Its peer's channel.
     pub peer: Option<u32>,
-    /// Whether it is a kernel thread: its operations enter no kernel, and between them it reschedules where
+    /// True if it is a kernel thread: its operations enter no kernel, and between them it reschedules where
     /// `cond_resched()` does.
     pub kernel: bool,
     /// When it begins, ns; `None`: in the first microseconds, one after the other.
@@ -184,17 +184,17 @@ impl Default for TaskSpec {
 /// Memory that tasks touch.
 #[derive(Debug, Clone, Copy)]
 pub struct RegionSpec {
-    /// Whether its pages are huge.
+    /// True if its pages are huge.
     pub huge: bool,
     /// Steps of a page: 1 for touches of 4 KB steps of 4 KB pages, 512 of huge ones; for a region that all walk through
     /// together, how many of its members lie in a page.
     pub steps: u32,
-    /// Whether all tasks walk through it together, each touch the next step of all: a list of free buffers. A page faults
+    /// True if all tasks walk through it together, each touch the next step of all: a list of free buffers. A page faults
     /// when the task that touches it did not touch it last; otherwise each process walks through it alone.
     pub together: bool,
     /// How many steps there are before the region is used up and touches do nothing; 0 for no end.
     pub end: u64,
-    /// Whether every task has its page table entries from the beginning, so that no touch is a fault.
+    /// True if every task has its page table entries from the beginning, so that no touch is a fault.
     pub mapped: bool,
 }
 

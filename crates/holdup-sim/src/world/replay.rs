@@ -42,7 +42,7 @@ struct Later {
 }
 
 impl Followers {
-    /// Whether a task waits for a wake-up, or needs none any more; with `may_lead` also whether it has none that it has not waited for.
+    /// True if a task waits for a wake-up, or needs none any more; with `may_lead` also whether it has none that it has not waited for.
     fn is_ready(&self, task: usize, may_lead: bool) -> bool {
         self.waits[task]
             || may_lead && self.posts[task] == 0
@@ -120,7 +120,7 @@ impl World {
         }));
     }
 
-    /// Whether tasks follow a trace.
+    /// True if tasks follow a trace.
     pub(super) fn follows_trace(&self) -> bool {
         self.followers.is_some()
     }
@@ -206,7 +206,7 @@ impl World {
         }
     }
 
-    /// Whether another task is not ready for a wake-up, and does not wait for this task either.
+    /// True if another task is not ready for a wake-up, and does not wait for this task either.
     fn is_busy(&self, task: u32, other: u32, may_lead: bool) -> bool {
         let Some(followers) = &self.followers else { return false };
         !(followers.is_ready(other as usize, may_lead) || followers.behind[task as usize].contains(&other))

@@ -170,7 +170,7 @@ impl World {
         }
     }
 
-    /// Whether a CPU is idle and no task is on its way to it.
+    /// True if a CPU is idle and no task is on its way to it.
     pub(crate) fn is_idle(&self, cpu: u32) -> bool {
         self.idle.has(cpu)
     }

@@ -22,7 +22,6 @@ pub enum Mode {
     User,
     /// In its own code, waiting for a lock.
     Spin,
-    /// In the kernel.
     Kernel,
 }
 
@@ -117,12 +116,11 @@ pub(crate) struct Task {
     pub(crate) state: State,
     pub(crate) tag: u8,
     pub(crate) is_new: bool,
-    /// Whether it asks for a slice extension, and whether it has one.
+    /// True if it asks for a slice extension, and whether it has one.
     pub(crate) asks: bool,
     pub(crate) granted: bool,
-    /// Whether it yields.
     pub(crate) yields: bool,
-    /// Whether it is a thread of the kernel, which never returns to user mode.
+    /// True if it is a thread of the kernel, which never returns to user mode.
     pub(crate) is_kernel: bool,
     // The second line begins here: what wake-ups, switches and messages read.
     /// When it could run, or since when a holder is off its CPU.
@@ -164,9 +162,9 @@ pub(crate) struct Task {
     pub(crate) children: u32,
     /// PostgreSQL's estimate of this process.
     pub(crate) spins_per_delay: u32,
-    /// Whether it waits for its children.
+    /// True if it waits for its children.
     pub(crate) joins: bool,
-    /// Whether the last message that it transmitted was lost.
+    /// True if the last message that it transmitted was lost.
     pub(crate) lost: bool,
     /// What an SCHED_RR task used of its slice, ns.
     pub(crate) rr_ran_ns: u64,

@@ -39,7 +39,6 @@ pub enum Event {
 /// How a CPU was asked to reschedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReschedRequest {
-    /// Not at all.
     None,
     /// With TIF_NEED_RESCHED_LAZY.
     Lazy,

@@ -103,7 +103,7 @@ pub struct Options {
     /// build. Above zero, repeated trials of one build are not independent. `None`: learnt from the trials, as that between
     /// sessions of one build is.
     pub build_variance_ratio: Option<f64>,
-    /// Whether the host may drift in a straight line during the search.
+    /// True if the host may drift in a straight line during the search.
     pub may_drift: bool,
     /// Residuals beyond this many σ lose weight, as 1/z² with the excess; `None` takes all noise for normal.
     pub outlier_limit: Option<f64>,

@@ -61,9 +61,9 @@ pub struct Outcome {
     pub second: Option<usize>,
     /// How the search ended.
     pub end: Next,
-    /// Whether that is right: a culprit is among the named, or there is none and none was named.
+    /// True if that is right: a culprit is among the named, or there is none and none was named.
     pub found: bool,
-    /// Whether a commit was named that was not the culprit.
+    /// True if a commit was named that was not the culprit.
     pub false_accusation: bool,
     /// What was said of a second step.
     pub two_steps: Option<TwoSteps>,

@@ -99,7 +99,7 @@ pub enum Peak {
         load: Bounds,
         /// The throughput there.
         throughput: Bounds,
-        /// Whether the peak lies beyond the largest measured load: then nothing measured fell.
+        /// True if the peak lies beyond the largest measured load: then nothing measured fell.
         beyond_loads: bool,
     },
     /// The points show no peak.
@@ -150,7 +150,7 @@ impl FitTest {
         }
     }
 
-    /// Whether the shape is rejected at 5 %. False also where nothing could be tested.
+    /// True if the shape is rejected at 5 %. False also where nothing could be tested.
     pub fn rejects(&self) -> bool {
         self.p().is_some_and(|p| p <= ALPHA)
     }

@@ -210,7 +210,7 @@ impl Belief {
         best.0
     }
 
-    /// Whether a point may be the answer.
+    /// True if a point may be the answer.
     pub(super) fn is_eligible(&self, tuning: &Tuning, point: &Point) -> bool {
         point.is_default()
             || (tuning.space.may_hold(point)

@@ -23,7 +23,7 @@ const THINNING: usize = 10;
 const MOST_SUSPECTS: usize = 400;
 
 impl Suspect {
-    /// Whether a point has all of its levels.
+    /// True if a point has all of its levels.
     pub(super) fn is_in(&self, point: &Point) -> bool {
         self.0.iter().all(|(factor, level)| point.0[*factor] == *level)
     }
@@ -91,7 +91,7 @@ impl Failures {
         out
     }
 
-    /// Whether a point fails in a draw.
+    /// True if a point fails in a draw.
     pub(super) fn fails_in(&self, draw: usize, point: &Point) -> bool {
         self.draws[draw].iter().any(|s| self.suspects[*s].is_in(point))
     }

@@ -47,7 +47,7 @@ impl Point {
         Point(vec![0; factors])
     }
 
-    /// Whether every factor has its default.
+    /// True if every factor has its default.
     pub fn is_default(&self) -> bool {
         self.0.iter().all(|level| *level == 0)
     }
@@ -70,7 +70,7 @@ impl Point {
 pub struct Factor {
     /// How many levels, within [`LEVELS`]; level 0 is the default.
     pub levels: u8,
-    /// Whether levels lie in an order, so that neighbours are alike.
+    /// True if levels lie in an order, so that neighbours are alike.
     pub is_ordered: bool,
     /// What setting another level costs before a trial, in seconds. Of points that are as good as each other, the
     /// cheaper is preferred.

@@ -104,7 +104,7 @@ impl Terms {
         self.levels
     }
 
-    /// Whether every pair of levels has a term.
+    /// True if every pair of levels has a term.
     pub(super) fn has_room_for_all_pairs(&self) -> bool {
         self.levels * self.levels.saturating_sub(1) / 2 <= MOST_PAIRS
     }

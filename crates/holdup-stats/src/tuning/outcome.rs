@@ -71,7 +71,7 @@ pub struct Candidate {
     pub gain_log: f64,
     /// Posterior standard deviation.
     pub gain_se_log: f64,
-    /// Whether it may be the answer: it does not fail and violates no guard, as far as is known.
+    /// True if it may be the answer: it does not fail and violates no guard, as far as is known.
     pub is_eligible: bool,
 }
 

@@ -21,7 +21,7 @@ pub struct SurfaceOptions {
     pub cv: f64,
     /// Standard deviation of the logarithm of what a block shares.
     pub block_cv: f64,
-    /// Whether there is a guard, which some levels make worse.
+    /// True if there is a guard, which some levels make worse.
     pub has_guard: bool,
 }
 
@@ -154,7 +154,7 @@ impl Surface {
         Some(levels + pairs)
     }
 
-    /// Whether a point keeps the guard; true without one.
+    /// True if a point keeps the guard; true without one.
     pub fn keeps_guard(&self, point: &Point) -> bool {
         self.guard_log(point).is_none_or(|worse| worse <= GUARD_LOG)
     }
@@ -243,7 +243,7 @@ impl Played {
         Played { value_log, best_log: surface.best_log(), trials, grid: surface.grid(), point }
     }
 
-    /// Whether the point is within a share of the best.
+    /// True if the point is within a share of the best.
     pub fn is_within(&self, share: f64) -> bool {
         self.value_log.is_some_and(|v| v >= self.best_log + (-share).ln_1p())
     }

@@ -104,7 +104,7 @@ fn problem(config: &Config, e: &Error) -> Problem {
     }
 }
 
-/// Whether the server went away, and may come back.
+/// True if the server went away, and may come back.
 fn is_lost(e: &Error) -> bool {
     match e {
         Error::Server(_) | Error::Noted(..) => match e.code() {

@@ -30,7 +30,7 @@ fn version(store: &mut PostgresStore) -> Result<Option<i32>, Problem> {
     Ok(rows.first().and_then(|row| row.get::<_, Option<i32>>(0)))
 }
 
-/// Whether this user owns the schema.
+/// True if this user owns the schema.
 fn is_owner(store: &mut PostgresStore) -> Result<bool, Problem> {
     let rows = store.rows("SELECT pg_has_role(nspowner, 'USAGE') FROM pg_namespace WHERE nspname = 'holdup'", &[])?;
     Ok(rows.first().is_some_and(|row| row.get(0)))

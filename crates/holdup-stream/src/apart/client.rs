@@ -59,7 +59,7 @@ pub fn peer_of(host: &Host) -> Result<ServiceAccess, Problem> {
     })
 }
 
-/// Whether the client sends over a connection.
+/// True if the client sends over a connection.
 fn client_sends(mode: Mode, index: usize) -> bool {
     match mode {
         Mode::Write => true,

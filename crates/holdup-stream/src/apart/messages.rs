@@ -13,7 +13,7 @@ pub struct Begin {
     pub size: u64,
     /// Workers of the server.
     pub workers: usize,
-    /// Whether they are processes.
+    /// True if they are processes.
     pub processes: bool,
     /// Time from one transfer of a connection to the next, ns; 0 for none.
     pub interval_ns: u64,

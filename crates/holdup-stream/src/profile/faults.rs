@@ -117,7 +117,7 @@ impl Faults {
         self.found.len() + self.omitted
     }
 
-    /// Whether there is no use in continuing.
+    /// True if there is no use in continuing.
     pub(super) fn are_enough(&self) -> bool {
         self.count() >= ENOUGH_FAULTS
     }

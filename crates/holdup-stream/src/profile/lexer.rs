@@ -6,7 +6,6 @@
 
 use super::faults::{Faults, Wrong, one_line, shown};
 
-/// One tag.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Tag<'a> {
     /// `<name …>` or, when it is `closed`, `<name …/>`.
@@ -202,7 +201,7 @@ impl<'a> Lexer<'a> {
     }
 }
 
-/// Whether uperf parts words here: all control characters and the blank.
+/// True if uperf parts words here: all control characters and the blank.
 pub(super) fn is_blank(c: char) -> bool {
     c <= ' ' && c != '\0'
 }

@@ -27,7 +27,7 @@ pub struct Group {
     pub name: Option<String>,
     /// How many strands.
     pub strands: u32,
-    /// Whether each strand is a process (`nprocs`); threads of one process otherwise (`nthreads`).
+    /// True if each strand is a process (`nprocs`); threads of one process otherwise (`nthreads`).
     pub processes: bool,
     /// What each strand does, one after another. The n-th of all groups begin together.
     pub transactions: Vec<Transaction>,
@@ -122,27 +122,25 @@ impl FlowopKind {
         FlowopKind::ALL.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
     }
 
-    /// Whether it makes a connection.
+    /// True if it makes a connection.
     pub fn opens(self) -> bool {
         matches!(self, FlowopKind::Connect | FlowopKind::Accept)
     }
 
-    /// Whether it needs a connection that is open.
+    /// True if it needs a connection that is open.
     pub fn uses_connection(self) -> bool {
         !self.opens() && !matches!(self, FlowopKind::Think | FlowopKind::Nop)
     }
 
-    /// Whether it sends from memory.
+    /// True if it sends from memory.
     pub fn sends(self) -> bool {
         matches!(self, FlowopKind::Write | FlowopKind::Send | FlowopKind::Sendto | FlowopKind::Sendmsg)
     }
 
-    /// Whether it receives.
     pub fn receives(self) -> bool {
         matches!(self, FlowopKind::Read | FlowopKind::Recv | FlowopKind::Recvmsg)
     }
 
-    /// Whether it sends from files.
     pub fn sends_files(self) -> bool {
         matches!(self, FlowopKind::Sendfile | FlowopKind::Sendfilev)
     }

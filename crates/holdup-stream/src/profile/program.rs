@@ -15,7 +15,6 @@ pub use connections::Connections;
 pub struct Program {
     /// How many strands.
     pub strands: u32,
-    /// Whether each is a process.
     pub processes: bool,
     /// How many names of connections there are; a strand may have several connections under each.
     pub slots: u16,
@@ -49,7 +48,7 @@ pub struct Step {
     pub action: Action,
     /// How often in one turn; may be 0.
     pub count: u64,
-    /// Whether a failure is counted and passed over.
+    /// True if a failure is counted and passed over.
     pub can_fail: bool,
     /// The line of the profile, 0 when there is none.
     pub line: u32,
@@ -61,18 +60,18 @@ pub enum Action {
     /// Makes a connection.
     Open {
         slot: u16,
-        /// Whether it waits for one; it calls otherwise. uperf waits for 10 s (uperf 1.0.8: generic.c).
+        /// True if it waits for one; it calls otherwise. uperf waits for 10 s (uperf 1.0.8: generic.c).
         accepts: bool,
         /// The place in [`Program::endpoints`].
         endpoint: u16,
     },
     /// Closes the current connection of a slot.
-    Close { slot: u16 },
+    Close {
+        slot: u16,
+    },
     /// Sends from memory.
     Send(Transfer),
-    /// Receives.
     Receive(Transfer),
-    /// Sends from files.
     SendFiles {
         slot: u16,
         /// The place in [`Program::files`].
@@ -82,7 +81,6 @@ pub enum Action {
     Sleep(u64),
     /// Computes, ns.
     Compute(u64),
-    /// Nothing.
     Nothing,
 }
 
@@ -97,14 +95,14 @@ pub struct Transfer {
     pub least: u32,
     /// The largest size, in bytes; the same as `least` unless a sender draws.
     pub most: u32,
-    /// Whether what one call moves is enough; otherwise it continues until all of the size is moved. Datagrams that are
+    /// True if what one call moves is enough; otherwise it continues until all of the size is moved. Datagrams that are
     /// shorter than the size add up as well.
     pub once: bool,
     /// How many datagrams one run moves; 1 unless the protocol is UDP.
     pub datagrams: u32,
     /// How long poll(2) is asked before the call, ms; where it ends without an event, the step has failed.
     pub timeout_ms: Option<u32>,
-    /// Whether the call is tried before poll(2) is asked; only with UDP.
+    /// True if the call is tried before poll(2) is asked; only with UDP.
     pub non_blocking: bool,
 }
 

@@ -13,7 +13,7 @@ pub struct Simple<'a> {
     pub remotehost: &'a str,
     /// How many connections, each with its strand; with [`Mode::Both`] in each direction.
     pub connections: u32,
-    /// Whether each strand is a process.
+    /// True if each strand is a process.
     pub processes: bool,
     /// What they speak.
     pub protocol: Protocol,

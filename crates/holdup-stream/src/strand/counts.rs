@@ -14,7 +14,6 @@ const LOOK: Duration = Duration::from_millis(50);
 /// One gate for each transaction, and one at the end.
 const GATES: usize = MOST_TRANSACTIONS + 1;
 
-/// The gates.
 #[repr(C)]
 pub(crate) struct Gates {
     /// How many are open.

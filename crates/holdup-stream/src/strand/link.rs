@@ -155,7 +155,6 @@ impl Link {
         Ok((got, from.and_then(|from| SocketAddr::try_from(from).ok())))
     }
 
-    /// One call that sends.
     #[inline]
     pub(crate) fn send(&self, bytes: &[u8], call: Call, flags: i32) -> io::Result<usize> {
         if let Some(peer) = &self.peer {
@@ -173,7 +172,6 @@ impl Link {
         usize::try_from(sent).map_err(|_| io::Error::last_os_error())
     }
 
-    /// One call that receives.
     #[inline]
     pub(crate) fn receive(&self, bytes: &mut [u8], call: Call, flags: i32) -> io::Result<usize> {
         if self.peer.is_some() {
@@ -198,7 +196,7 @@ impl Link {
         usize::try_from(sent).map_err(|_| io::Error::last_os_error())
     }
 
-    /// Whether the connection becomes ready within a time.
+    /// True if the connection becomes ready within a time.
     pub(crate) fn ready(&self, to_send: bool, within: Duration) -> io::Result<bool> {
         // SAFETY: the connection is open as long as this is there.
         let socket = unsafe { BorrowedFd::borrow_raw(self.socket) };

@@ -150,7 +150,7 @@ pub fn run(setup: &Setup, path: &Path, host: &Host, trial: TrialContext<'_>) -> 
     })
 }
 
-/// Whether a transaction moves data.
+/// True if a transaction moves data.
 pub(crate) fn moves_data(program: &Program, number: usize) -> bool {
     let moves = |action: Action| matches!(action, Action::Send(_) | Action::Receive(_) | Action::SendFiles { .. });
     program.phases.get(number).is_some_and(|phase| phase.steps.iter().any(|step| moves(step.action)))

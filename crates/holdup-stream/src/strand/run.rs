@@ -338,7 +338,7 @@ impl Strand {
         Ok(())
     }
 
-    /// Whether a transfer is to be broken off; asked once for each call of it.
+    /// True if a transfer is to be broken off; asked once for each call of it.
     #[inline(always)]
     fn is_over_in(&self, turn: Turn<'_>) -> bool {
         self.is_over(turn.deadline_ns)
@@ -482,7 +482,7 @@ fn is_wait(error: &io::Error) -> bool {
 /// How a transfer waits.
 struct Waits {
     timeout: Option<Duration>,
-    /// Whether the call is tried before it waits.
+    /// True if the call is tried before it waits.
     tries: bool,
     since_ns: u64,
 }

@@ -123,7 +123,7 @@ pub(crate) fn holds_ten_thousand() {
     assert_eq!(getrlimit(Resource::Nofile), limit, "the limit is as before");
 }
 
-/// Whether a process is there and no zombie.
+/// True if a process is there and no zombie.
 fn lives(pid: i32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().next()).is_some_and(|state| state != "Z")

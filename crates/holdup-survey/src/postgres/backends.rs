@@ -19,7 +19,7 @@ const LONGEST_TITLE: usize = 8 << 10;
 pub(super) enum Kind {
     /// A client connection, and whether it runs something; `None` where the title does not say.
     Client {
-        /// Whether it runs something: not `idle`, and not `idle in transaction`.
+        /// True if it runs something: not `idle`, and not `idle in transaction`.
         is_active: Option<bool>,
     },
     /// Any other: checkpointer, autovacuum worker, walsender, a worker of an extension.
@@ -33,9 +33,7 @@ pub(super) struct Backends {
     pub(super) clients: Reading<u32>,
     /// Those that run something.
     pub(super) active_clients: Reading<u32>,
-    /// Page tables of all, in bytes.
     pub(super) page_tables_bytes: Reading<u64>,
-    /// The largest, in bytes.
     pub(super) page_tables_largest_bytes: Reading<u64>,
 }
 

@@ -14,7 +14,7 @@ pub(super) struct CommandLine {
     pub(super) data_directory: Option<String>,
     /// Settings in the order in which they stand: name in small letters, value.
     pub(super) settings: Vec<(String, String)>,
-    /// Whether it starts no server that listens: `--single`, `--version`, `-C` and their like.
+    /// True if it starts no server that listens: `--single`, `--version`, `-C` and their like.
     pub(super) is_no_server: bool,
 }
 

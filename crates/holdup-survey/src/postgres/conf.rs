@@ -71,7 +71,7 @@ pub struct Configuration {
 /// Why a file or folder could not be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unread {
-    /// Whether it is not there.
+    /// True if it is not there.
     pub is_gone: bool,
     /// The reason, with its path.
     pub why: String,
@@ -158,7 +158,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Whether one more file or folder may be read.
+    /// True if one more file or folder may be read.
     fn counts(&mut self, place: &str) -> bool {
         self.count += 1;
         if self.count == MOST_FILES + 1 {
@@ -167,7 +167,7 @@ impl Reading<'_> {
         self.count <= MOST_FILES
     }
 
-    /// Whether there is room for these bytes of words; when it is used up, that stands at the end.
+    /// True if there is room for these bytes of words; when it is used up, that stands at the end.
     fn has_room(&mut self, words: usize) -> bool {
         let had = self.kept <= MOST_KEPT;
         self.kept = self.kept.saturating_add(words + ENTRY);

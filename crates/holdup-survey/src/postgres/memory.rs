@@ -9,7 +9,7 @@ pub(super) struct Mapping {
     pub(super) size_bytes: u64,
     /// The size of the pages that the kernel backs it with.
     pub(super) page_bytes: Option<u64>,
-    /// Whether hugetlbfs backs it (`ht` among VmFlags); `None` where the flags are missing.
+    /// True if hugetlbfs backs it (`ht` among VmFlags); `None` where the flags are missing.
     pub(super) is_huge: Option<bool>,
     /// As much as transparent huge pages hold of it in this process.
     pub(super) transparent_bytes: u64,
@@ -19,7 +19,7 @@ pub(super) struct Mapping {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Shared {
     pub(super) mapping: Mapping,
-    /// Whether it lies on huge pages of hugetlbfs.
+    /// True if it lies on huge pages of hugetlbfs.
     pub(super) is_huge: bool,
 }
 

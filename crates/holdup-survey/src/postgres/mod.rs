@@ -94,7 +94,6 @@ fn without_value<T, U>(known: Reading<T>) -> Reading<U> {
     known.and_then(|_| Err(String::new()))
 }
 
-/// A server of this host.
 fn server(host: &Host, processes: &Processes, place: &FoundServer, control: Option<&dyn PostgresControl>) -> Server {
     let asked = control.map(|control| (control, Session::ask(control)));
     let session = asked.as_ref().and_then(|(_, session)| session.as_ref().ok());

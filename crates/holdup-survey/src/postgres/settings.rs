@@ -54,7 +54,6 @@ pub(super) struct Settings<'a> {
 }
 
 impl<'a> Settings<'a> {
-    /// Of the files of a server.
     pub(super) fn of(files: Configuration, place: &'a FoundServer, session: Option<&'a Session>) -> Self {
         Settings { session, place, files }
     }
@@ -138,7 +137,7 @@ impl<'a> Settings<'a> {
         self.integer("max_connections", None, (1, MOST_CONNECTIONS), 100).map(i32::unsigned_abs)
     }
 
-    /// Whether titles of processes say what they do; `None` when it is not known.
+    /// True if titles of processes say what they do; `None` when it is not known.
     pub(super) fn updates_titles(&self) -> Option<bool> {
         match self.session.and_then(|session| session.setting("update_process_title")) {
             Some(value) => guc::boolean(value),

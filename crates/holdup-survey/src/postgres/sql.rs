@@ -101,7 +101,7 @@ impl Session {
         row.value.parse::<u64>().ok()?.checked_mul(unit.size as u64)
     }
 
-    /// Whether a setting waits for a restart.
+    /// True if a setting waits for a restart.
     pub(super) fn is_pending(&self, name: &str) -> bool {
         self.settings.get(name).is_some_and(|row| row.is_pending)
     }

@@ -92,7 +92,7 @@ pub fn classify(measured: &Measured) -> Verdict {
     verdict
 }
 
-/// Whether all kinds fit one model, which is required where the host is disturbed.
+/// True if all kinds fit one model, which is required where the host is disturbed.
 fn is_unanimous(walk: &Result<Leaves, String>, poll: Leaves, user: Leaves) -> bool {
     matches!(
         (walk, poll, user),

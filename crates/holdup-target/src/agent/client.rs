@@ -143,7 +143,7 @@ impl Attending<'_> {
         Ok(())
     }
 
-    /// Whether there may be another session.
+    /// True if there may be another session.
     fn serve(&self, inbox: &Receiver<Order>, connection: &Connection) -> Result<bool, Problem> {
         let mut sessions = Sessions { all: BTreeMap::new(), running: None };
         connection.send(&Answer::Opened(Ok(holdup_host::facts(self.agent.host))))?;

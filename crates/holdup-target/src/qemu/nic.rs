@@ -23,7 +23,7 @@ fn needs(nic: Nic, virtio: VirtioBus) -> Vec<(&'static str, &'static str)> {
     bus.into_iter().chain([(nic.option(), nic.module())]).collect()
 }
 
-/// Whether the preferred card needs no module.
+/// True if the preferred card needs no module.
 pub(super) fn is_built_in(kernel: &Kernel, devices: Devices, virtio: VirtioBus) -> bool {
     let first = wanted(devices, virtio)[0];
     needs(first, virtio).iter().all(|(option, _)| has_built_in(kernel.config.as_deref(), option))

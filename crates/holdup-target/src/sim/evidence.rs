@@ -28,7 +28,7 @@ pub(super) fn defaults<'a>(kinds: impl Iterator<Item = &'a str>) -> Vec<String> 
     all
 }
 
-/// Whether the simulator has the evidence of a collector for a workload of this kind.
+/// True if the simulator has the evidence of a collector for a workload of this kind.
 pub(super) fn has(id: &str, kind: &str) -> bool {
     defaults_of(kind).contains(&id) || id == "switch-outs" || id == timeline::ID
 }

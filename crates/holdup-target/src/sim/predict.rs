@@ -331,7 +331,7 @@ fn beside_published(plan: &Plan, arms: &[&Arm], values: &[Vec<f64>], published: 
     PublishedBeside { published: published.clone(), baseline, extremes: extremes.filter(|_| !pairs.is_empty()) }
 }
 
-/// Whether a factor or a parameter has this level in all arms.
+/// True if a factor or a parameter has this level in all arms.
 fn is_fixed_at(plan: &Plan, name: &str, label: &str) -> bool {
     let is_set = plan.settings.iter().any(|(known, level)| known == name && level.label == label);
     let shown = |value: &Value| match value {

@@ -19,7 +19,7 @@ pub(crate) struct Demand<'a> {
     pub(crate) says: &'a str,
     /// Causes that are not there.
     pub(crate) never: &'a [&'a str],
-    /// Whether no other cause is there.
+    /// True if no other cause is there.
     pub(crate) is_only: bool,
 }
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 pub(crate) struct Windows {
     pub(crate) count: u32,
     pub(crate) length: Duration,
-    /// Whether it comes before real-time tasks of a situation, which would keep it from its own work.
+    /// True if it comes before real-time tasks of a situation, which would keep it from its own work.
     pub(crate) is_real_time: bool,
 }
 

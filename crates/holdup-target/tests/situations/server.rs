@@ -102,7 +102,6 @@ impl Server {
         self.cluster().pid().expect("it runs")
     }
 
-    /// Its socket.
     pub(crate) fn socket(&self) -> PathBuf {
         self.cluster().socket_folder().join(".s.PGSQL.5432")
     }
@@ -130,7 +129,6 @@ impl Server {
         self.threads.push(std::thread::spawn(thread));
     }
 
-    /// Its folder.
     pub(crate) fn folder(&self) -> &Path {
         self.cluster().folder()
     }

@@ -56,7 +56,7 @@ pub struct Account {
     windows: Windows,
     first_ns: Option<u64>,
     last_ns: u64,
-    /// Whether `sched_wakeup` is in the trace: then a wait begins there, else at `sched_waking`.
+    /// True if `sched_wakeup` is in the trace: then a wait begins there, else at `sched_waking`.
     has_wakeups: bool,
     has_waking: bool,
     seen: Seen,

@@ -20,7 +20,7 @@ impl Selection {
         }
     }
 
-    /// Whether it is of all tasks.
+    /// True if it is of all tasks.
     pub(super) fn is_all(&self) -> bool {
         self.names.is_empty() && self.processes.is_empty()
     }

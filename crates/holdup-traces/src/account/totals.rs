@@ -87,7 +87,6 @@ impl Sum {
     }
 }
 
-/// An event that is kept.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct KeptEvent {
     pub(super) at_ns: u64,

@@ -70,7 +70,7 @@ impl Attributes {
         self.add(attribute, ids.chunks_exact(8).filter_map(|id| u64_at(id, 0)))
     }
 
-    /// Whether not every event of the tracepoints was recorded.
+    /// True if not every event of the tracepoints was recorded.
     pub(super) fn are_sampled(&self) -> bool {
         let is_sampled = |of: &Attribute| of.flags & FREQUENCY != 0 || of.period > 1;
         self.all.iter().any(|of| of.kind == TRACEPOINT && is_sampled(of))

@@ -26,7 +26,7 @@ mod packet {
 /// A packet that is larger is not believed, bytes.
 const LARGEST: u64 = 256 << 20;
 
-/// Whether the begin of a file is that of such a trace: packets, with fields that packets have.
+/// True if the begin of a file is that of such a trace: packets, with fields that packets have.
 pub(crate) fn is_it(head: &[u8]) -> bool {
     let (mut at, mut packets) = (0, 0);
     while packets < 4 {

@@ -30,9 +30,9 @@ pub(super) enum State {
 pub(super) struct Task {
     pub(super) replayed: ReplayTask,
     pub(super) state: State,
-    /// Whether its priority has changed.
+    /// True if its priority has changed.
     pub(super) has_changed: bool,
-    /// Whether it could have been able to run before it was seen.
+    /// True if it could have been able to run before it was seen.
     pub(super) is_unclear: bool,
     /// The run under way: its time outside and inside of the system call, and the switches to it.
     user_ns: u64,
@@ -129,7 +129,6 @@ impl Task {
         self.steps_before_call = self.replayed.steps.len();
     }
 
-    /// It returns from one.
     pub(super) fn returns(&mut self, now: u64) {
         self.runs(now);
         let is_whole = std::mem::replace(&mut self.in_call, false);

@@ -25,7 +25,7 @@ pub(crate) fn fill(arguments: &[String], with: Placeholders) -> Vec<String> {
     arguments.iter().map(fill).collect()
 }
 
-/// Whether an argument holds the length of the warm-up.
+/// True if an argument holds the length of the warm-up.
 pub(crate) fn warms_up(arguments: &[String]) -> bool {
     arguments.iter().any(|a| a.contains("{warmup_s}"))
 }

@@ -54,12 +54,11 @@ impl BackgroundProcess {
         Ok(BackgroundProcess { group, reader: Some(reader), over, name: name.to_owned() })
     }
 
-    /// Its pid.
     pub(crate) fn pid(&self) -> u32 {
         self.group.number()
     }
 
-    /// Whether its first process has ended.
+    /// True if its first process has ended.
     pub(crate) fn has_ended(&self) -> bool {
         self.group.has_ended()
     }

@@ -66,7 +66,7 @@ fn wrong(id: &str, regex: &str, error: &regex::Error) -> Problem {
         .hint("the syntax is that of Rust's regex crate: no look-around, no back-references")
 }
 
-/// Whether a definition needs all of stdout.
+/// True if a definition needs all of stdout.
 pub(crate) fn needs_whole_output(definitions: &[Definition]) -> bool {
     definitions.iter().any(|d| matches!(d.from, From::Json(_)))
 }

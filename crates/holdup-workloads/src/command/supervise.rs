@@ -149,7 +149,7 @@ impl Group {
         u32::try_from(self.pid.as_raw_nonzero().get()).unwrap_or_default()
     }
 
-    /// Whether only its first process is left of it, those included that have ended but were not waited for.
+    /// True if only its first process is left of it, those included that have ended but were not waited for.
     pub(super) fn is_alone(&self, host: &Host) -> bool {
         let own = self.pid.as_raw_nonzero().get();
         let guard = self.guard.pid().as_raw_nonzero().get();

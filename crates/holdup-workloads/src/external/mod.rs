@@ -80,7 +80,7 @@ pub(crate) enum Listens {
 pub(crate) struct Server {
     pub(crate) arguments: Vec<String>,
     pub(crate) listens: Listens,
-    /// Whether it makes a process for each client, whose CPU time is known when it has waited for it.
+    /// True if it makes a process for each client, whose CPU time is known when it has waited for it.
     pub(crate) forks: bool,
 }
 
@@ -92,11 +92,11 @@ pub(crate) struct Invocation {
     pub(crate) server: Option<Server>,
     /// A file that it reads.
     pub(crate) profile: Option<String>,
-    /// Whether the duration of the plan was given to it in whole seconds.
+    /// True if the duration of the plan was given to it in whole seconds.
     pub(crate) whole_seconds: bool,
-    /// Whether its work is fixed, so that the duration of the plan does not apply.
+    /// True if its work is fixed, so that the duration of the plan does not apply.
     pub(crate) fixed_work: bool,
-    /// Whether UDP of the namespace is counted over the run.
+    /// True if UDP of the namespace is counted over the run.
     pub(crate) counts_udp: bool,
 }
 

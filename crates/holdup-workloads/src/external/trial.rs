@@ -238,7 +238,7 @@ fn listening(
     ))
 }
 
-/// Whether a socket waits on a port, on any address (`/proc/net/{tcp,udp}`: net/ipv4/tcp_ipv4.c:get_openreq4 and
+/// True if a socket waits on a port, on any address (`/proc/net/{tcp,udp}`: net/ipv4/tcp_ipv4.c:get_openreq4 and
 /// net/ipv4/udp.c:udp4_format_sock, Linux 6.18).
 fn is_open(host: &Host, listens: Listens, port: u16) -> bool {
     let (files, state) = match listens {

@@ -46,10 +46,7 @@ pub(crate) enum Order {
         client_less_server_ns: i64,
     },
     /// The window is open, or closed. Answer: [`Answer::Edge`].
-    Edge {
-        /// Whether it is open.
-        is_open: bool,
-    },
+    Edge { is_open: bool },
     /// Wait a moment for the end of fixed work. Answer: [`Answer::Done`].
     Wait,
     /// The senders have ended. Answer: [`Answer::Ended`].

@@ -53,7 +53,7 @@ impl Head {
         self.left.0.store(tasks, Ordering::SeqCst);
     }
 
-    /// Whether a task has given up.
+    /// True if a task has given up.
     pub(crate) fn is_troubled(&self) -> bool {
         self.troubled.0.load(Ordering::Acquire) != 0
     }
@@ -90,7 +90,7 @@ pub(crate) struct Task {
     pub(crate) sample_every: Option<u64>,
     /// The senders' clock less this one's, ns.
     pub(crate) sender_less_own_ns: i64,
-    /// Whether the other side is on another host.
+    /// True if the other side is on another host.
     pub(crate) is_apart: bool,
 }
 

@@ -13,7 +13,7 @@ const LOOK: Duration = Duration::from_millis(20);
 struct State {
     /// How many backgrounds are warm and wait.
     warm: usize,
-    /// Whether the foreground's window is open.
+    /// True if the foreground's window is open.
     open: bool,
     /// Why a background has ended already.
     ended: Option<Problem>,

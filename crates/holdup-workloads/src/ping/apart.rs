@@ -43,10 +43,7 @@ pub(crate) enum Order {
         client_less_server_ns: i64,
     },
     /// The window is open, or closed. Answer: [`Answer::Edge`].
-    Edge {
-        /// Whether it is open.
-        is_open: bool,
-    },
+    Edge { is_open: bool },
     /// The client sends no more, and has sent this number of messages. Answer: [`Answer::Ended`].
     End(u64),
 }
@@ -54,7 +51,6 @@ pub(crate) enum Order {
 /// From the server.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Answer {
-    /// The address of its socket.
     Bound(SocketAddr),
     /// Its end runs.
     Working,

@@ -38,9 +38,9 @@ pub(crate) struct Client {
     pub(crate) may_lose: bool,
     pub(crate) polls: bool,
     pub(crate) closed_loop: bool,
-    /// Whether latency counts from when a message was due.
+    /// True if latency counts from when a message was due.
     pub(crate) open_loop: bool,
-    /// Whether the server counts on another board.
+    /// True if the server counts on another board.
     pub(crate) is_apart: bool,
     pub(crate) cpus: Option<Vec<u32>>,
     pub(crate) state: State,
@@ -61,7 +61,7 @@ pub(crate) struct State {
     first: u64,
     /// When the only message out was sent, for those too short to say so.
     sent_ns: u64,
-    /// Whether it was sent inside the window.
+    /// True if it was sent inside the window.
     counts: bool,
     seen: u32,
 }
@@ -357,7 +357,7 @@ impl Client {
         }
     }
 
-    /// Whether all answers have come or were dropped.
+    /// True if all answers have come or were dropped.
     fn is_over(&self, server: &Slot, slot: &Slot) -> bool {
         let dropped = if self.may_lose { sockets::drops(&*self.end).unwrap_or(0) } else { 0 };
         let missing = server.sent.0.load(Ordering::Acquire).wrapping_sub(slot.received.0.load(Ordering::Relaxed));

@@ -30,9 +30,9 @@ pub(crate) struct Message {
     pub(crate) number: u64,
     /// When it was sent, or should have been; `None` when it is too short to say.
     pub(crate) sent_ns: Option<u64>,
-    /// Whether it asks for an answer.
+    /// True if it asks for an answer.
     pub(crate) answer: bool,
-    /// Whether it was sent inside the window.
+    /// True if it was sent inside the window.
     pub(crate) counts: bool,
 }
 

@@ -20,7 +20,7 @@ pub(crate) enum Arrival {
 /// The numbers seen so far.
 pub(crate) struct Order {
     next: u64,
-    /// Whether numbers are long enough to be trusted when some are missing.
+    /// True if numbers are long enough to be trusted when some are missing.
     trusted: bool,
     seen: Box<[u64]>,
 }

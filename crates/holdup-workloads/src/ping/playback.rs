@@ -67,7 +67,7 @@ impl Recorded {
         self.messages.len()
     }
 
-    /// Whether there is none, which no file that was read has.
+    /// True if there is none, which no file that was read has.
     pub fn is_empty(&self) -> bool {
         self.messages.is_empty()
     }

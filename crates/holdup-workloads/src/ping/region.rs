@@ -62,17 +62,17 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    /// Whether this end works no more.
+    /// True if this end works no more.
     pub(crate) fn has_ended(&self) -> bool {
         self.ending.load(Ordering::Acquire) != 0
     }
 
-    /// Whether this end gave up.
+    /// True if this end gave up.
     pub(crate) fn has_broken(&self) -> bool {
         self.ending.load(Ordering::Acquire) > ending::DONE
     }
 
-    /// Whether nothing more will come from this end.
+    /// True if nothing more will come from this end.
     pub(crate) fn has_sent_all(&self) -> bool {
         self.sent_all.load(Ordering::Acquire) != 0
     }

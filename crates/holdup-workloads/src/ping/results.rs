@@ -150,7 +150,7 @@ pub(crate) fn of(done: &Done<'_>) -> Result<TrialResult, Problem> {
 }
 
 impl Done<'_> {
-    /// Whether messages may be lost where no socket counts them.
+    /// True if messages may be lost where no socket counts them.
     fn may_lose_on_the_way(&self) -> bool {
         self.apart.is_some() && self.setup.protocol.may_lose()
     }

@@ -30,7 +30,7 @@ pub(crate) struct Server {
     pub(crate) stream: bool,
     pub(crate) may_lose: bool,
     pub(crate) polls: bool,
-    /// Whether a message too short for flags asks for an answer.
+    /// True if a message too short for flags asks for an answer.
     pub(crate) bare_answer: bool,
     pub(crate) cpus: Option<Vec<u32>>,
     /// The client's clock less this one's, ns.
@@ -169,7 +169,7 @@ impl Server {
         }
     }
 
-    /// Whether all that was sent has come or was dropped.
+    /// True if all that was sent has come or was dropped.
     fn is_over(&self, slot: &Slot) -> bool {
         let client = self.region.slot(CLIENT);
         if !client.has_sent_all() || self.inbox.left() > 0 {

@@ -70,7 +70,7 @@ pub struct Setup {
     pub receive_buffer: usize,
     /// Bytes; 0 for the kernel's default.
     pub send_buffer: usize,
-    /// Whether an end that waits asks again and again.
+    /// True if an end that waits asks again and again.
     pub polls: bool,
 }
 
@@ -134,12 +134,12 @@ impl Setup {
         Ok(())
     }
 
-    /// Whether small messages may be put together before they are sent (Nagle): only where nothing is answered.
+    /// True if small messages may be put together before they are sent (Nagle): only where nothing is answered.
     pub fn coalesces(&self) -> bool {
         self.mode == Mode::Throughput
     }
 
-    /// Whether the client sends by the clock regardless of the server.
+    /// True if the client sends by the clock regardless of the server.
     pub fn is_open_loop(&self) -> bool {
         match self.mode {
             Mode::PingPong => false,

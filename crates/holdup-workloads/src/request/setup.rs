@@ -18,7 +18,7 @@ pub struct Setup {
     pub operations: u64,
     /// Sleep before the operations, ns.
     pub think_ns: u64,
-    /// Whether operations hold a lock of their CPU.
+    /// True if operations hold a lock of their CPU.
     pub lock: bool,
     /// Distance of two requests that arrive at one messenger, ns; `None` where they come when a worker asks.
     pub interval_ns: Option<f64>,

@@ -68,12 +68,10 @@ impl Shared {
         &self.wake_slots[messenger * self.workers_each..(messenger + 1) * self.workers_each]
     }
 
-    /// The slots of all workers.
     pub(crate) fn worker_slots(&self) -> impl Iterator<Item = &Slot> {
         self.board.slots().skip(self.idle.len())
     }
 
-    /// The slots of all messengers.
     pub(crate) fn messenger_slots(&self) -> impl Iterator<Item = &Slot> {
         self.board.slots().take(self.idle.len())
     }
@@ -193,7 +191,7 @@ pub(crate) mod tests {
     }
 
     impl Disturbance {
-        /// Whether the worker that asks is to end.
+        /// True if the worker that asks is to end.
         pub(super) fn strikes(&self) -> bool {
             let from_ns = self.from_ns.load(Ordering::SeqCst);
             let until_ns = self.until_ns.load(Ordering::SeqCst);

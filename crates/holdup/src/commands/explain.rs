@@ -42,7 +42,6 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     })
 }
 
-/// Prints an explanation.
 pub(super) fn print(explanation: &Explanation, path: &Path, as_json: bool, details: bool) -> Result<(), Problem> {
     let name = path.display().to_string();
     output::data(&match as_json {

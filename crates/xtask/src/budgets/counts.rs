@@ -54,7 +54,6 @@ pub(super) fn all(repo: &Repo, tracked: &[String]) -> Result<Vec<Count>> {
     Ok(counts)
 }
 
-/// Bytes of the release.
 pub(super) fn release(path: &Path, bytes: u64) -> Count {
     let hint = "`cargo tree` and `nm --size-sort` name what came in";
     Count { hint, ..count(RELEASE, bytes, vec![path.display().to_string()]) }
@@ -278,7 +277,7 @@ fn test_executables(repo: &Repo) -> Result<Count> {
     Ok(listed("test_executables", places, "make the file a module of tests/it.rs, which is one executable"))
 }
 
-/// Whether a folder is a member of the workspace.
+/// True if a folder is a member of the workspace.
 fn is_member(folder: &str) -> bool {
     folder == "fuzz/" || folder.strip_prefix("crates/").is_some_and(|name| name.matches('/').count() == 1)
 }

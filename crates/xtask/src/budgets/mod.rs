@@ -43,7 +43,7 @@ pub struct Count {
 /// Arguments of `cargo xtask tidy`.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct TidyOptions {
-    /// Whether lower numbers are written.
+    /// True if lower numbers are written.
     pub write: bool,
     /// The release, whose bytes are counted too.
     pub release: Option<PathBuf>,

@@ -140,7 +140,7 @@ impl Source {
     }
 }
 
-/// Whether the braces behind this declaration hold variants or items of a public type.
+/// True if the braces behind this declaration hold variants or items of a public type.
 fn is_public_list(head: &str) -> bool {
     let words: Vec<&str> = head.split_whitespace().take(3).collect();
     words.first() == Some(&"pub") && words[1..].iter().take(2).any(|word| *word == "enum" || *word == "trait")

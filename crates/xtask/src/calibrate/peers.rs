@@ -5,7 +5,7 @@ use statrs::function::beta::ln_beta;
 
 /// How a peer's search ended.
 pub(super) struct End {
-    /// Whether it named the culprit.
+    /// True if it named the culprit.
     pub(super) found: bool,
     /// Trials taken.
     pub(super) trials: usize,

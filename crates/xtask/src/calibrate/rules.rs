@@ -56,7 +56,7 @@ impl MannWhitney {
         MannWhitney { critical: within.count().checked_sub(1) }
     }
 
-    /// Whether two sides differ.
+    /// True if two sides differ.
     pub fn differs(&self, a: &[f64], b: &[f64]) -> bool {
         let above: usize = a.iter().map(|x| b.iter().filter(|y| x > *y).count()).sum();
         let u = above.min(a.len() * b.len() - above);

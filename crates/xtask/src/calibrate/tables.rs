@@ -243,7 +243,7 @@ fn judged(pairs: &[BlockPair], margin: f64) -> Option<Verdict> {
     Effect::paired(pairs).ok().and_then(|effect| decide(&effect, &Question::alone(margin)))
 }
 
-/// Whether the test of equivalence passes when B is moved to the margin.
+/// True if the test of equivalence passes when B is moved to the margin.
 fn wrongly_equivalent(pairs: &[BlockPair], margin: f64) -> bool {
     let moved: Vec<BlockPair> = pairs.iter().map(|p| BlockPair { b: p.b * (1.0 + margin), ..*p }).collect();
     let effect = Effect::paired(&moved).ok().filter(|e| e.blocks() >= holdup_stats::MIN_BLOCKS);

@@ -72,7 +72,7 @@ pub fn resolve(page: &str, link: &str) -> Option<String> {
     Some(parts.join("/"))
 }
 
-/// Whether the site has to have a page.
+/// True if the site has to have a page.
 fn is_documentation(path: &str) -> bool {
     path.starts_with("docs/") && path.ends_with(".md") && path != SUMMARY
 }

@@ -31,7 +31,7 @@ struct OfLink {
     live: Live,
 }
 
-/// Whether the connection of a first segment was opened from the side that it was captured on. Of one that was open before,
+/// True if the connection of a first segment was opened from the side that it was captured on. Of one that was open before,
 /// the end with the higher port is taken for the opener, as most are: both sides decide alike, so that it counts once.
 fn is_opened_from(segment: &Segment, is_outgoing: bool) -> bool {
     let key = |end: &Endpoint| (end.port, IpAddr::from(end.address));

@@ -182,7 +182,7 @@ impl Watcher {
     }
 }
 
-/// Whether there is a byte in the pipe, or it is closed.
+/// True if there is a byte in the pipe, or it is closed.
 fn is_ready(asked: &PipeReader) -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let mut fds = [PollFd::new(asked, PollFlags::IN)];

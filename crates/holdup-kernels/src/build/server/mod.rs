@@ -113,7 +113,6 @@ impl fmt::Display for ServerSpec {
 /// The tests of PostgreSQL that a build may have to pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tests {
-    /// None.
     None,
     /// Regression and isolation tests.
     Check,

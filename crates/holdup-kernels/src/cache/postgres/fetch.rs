@@ -55,7 +55,6 @@ pub(super) fn fetch(
         .hint(format!("versions: {}", listing(&others))))
 }
 
-/// All servers in a place.
 fn servers(apt: &Apt<'_>, place: &SuiteSet, observer: &mut dyn Observer) -> Result<Vec<Found>, Problem> {
     apt.update(Some(place.suite()), false, observer)?;
     let mut names = apt.names("postgresql-", observer)?;

@@ -81,7 +81,7 @@ impl Found {
         }
     }
 
-    /// Whether no lookup of a newer version is needed.
+    /// True if no lookup of a newer version is needed.
     fn is_believed(&self, wanted: &Wanted) -> bool {
         let age = now_unix_ns().saturating_sub(self.manifest.looked_up_unix_ns);
         wanted.is_exactly(&self.manifest.version) || age < BELIEVED_NS

@@ -92,7 +92,7 @@ impl Wanted {
         }
     }
 
-    /// Whether a package version matches: `17` matches `17.11-0+deb13u1`, `17.1` does not.
+    /// True if a package version matches: `17` matches `17.11-0+deb13u1`, `17.1` does not.
     pub(in crate::cache) fn matches(&self, version: &str) -> bool {
         let upstream = upstream(version).replace('~', "");
         let ends_with_number = self.text.ends_with(|c: char| c.is_ascii_digit());
@@ -102,7 +102,7 @@ impl Wanted {
         begins || version.replace('~', "") == self.text
     }
 
-    /// Whether only this version matches, so that no newer one can.
+    /// True if only this version matches, so that no newer one can.
     pub(in crate::cache) fn is_exactly(&self, version: &str) -> bool {
         self.text == upstream(version).replace('~', "") || self.text == version.replace('~', "")
     }

@@ -11,7 +11,7 @@ use std::path::{Component, Path, PathBuf};
 /// Links to folders below /usr. Older packages still have files in them.
 const MERGED: [&str; 4] = ["bin", "lib", "lib64", "sbin"];
 
-/// Whether a guest may need a file: initdb, the server and its clients never read the others.
+/// True if a guest may need a file: initdb, the server and its clients never read the others.
 pub(super) fn belongs(path: &str) -> bool {
     let path = path.strip_prefix("usr/").unwrap_or(path);
     if let Some(zone) = path.strip_prefix("share/zoneinfo/") {

@@ -145,7 +145,7 @@ struct Pair {
     expected: Option<Source>,
     /// A register with what was computed from the old value.
     derived: Option<(usize, Operation)>,
-    /// Whether the register of the old value was overwritten.
+    /// True if the register of the old value was overwritten.
     is_lost: bool,
 }
 
@@ -202,7 +202,7 @@ fn compared_with(own: &Instruction, old: usize) -> Option<Source> {
     }
 }
 
-/// Whether the instruction behind an exclusive store goes back to the load when the store was not made; `None` where it does not
+/// True if the instruction behind an exclusive store goes back to the load when the store was not made; `None` where it does not
 /// look at the status.
 fn is_retry(own: &Instruction, status: usize, ip: u64, load: u64) -> Option<bool> {
     match own.opcode {

@@ -268,7 +268,7 @@ struct Words<'a> {
     at: u64,
     /// Words that an instruction before them loads as numbers.
     literals: BTreeSet<u64>,
-    /// Whether an exclusive load and what follows up to its store are one instruction.
+    /// True if an exclusive load and what follows up to its store are one instruction.
     pairs: bool,
 }
 

@@ -116,7 +116,7 @@ struct Flow {
     /// Answers that came back to the client.
     replies: u64,
     seconds: f64,
-    /// Whether each message is answered before the next is sent.
+    /// True if each message is answered before the next is sent.
     answered: bool,
 }
 

@@ -44,7 +44,6 @@ pub(super) struct Followed {
 }
 
 impl Followed {
-    /// Its value in a trial.
     pub(super) fn value(&self, trial: &Trial) -> Result<f64, String> {
         match &self.rate {
             Some((rate, per)) => rate.of(trial, per),

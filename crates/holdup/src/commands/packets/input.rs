@@ -43,7 +43,7 @@ pub(in crate::commands) struct Captures {
 }
 
 impl Captures {
-    /// Whether our own judgement is requested.
+    /// True if our own judgement is requested.
     pub(super) fn with_own(&self) -> bool {
         self.engine == "rfc"
     }
@@ -78,7 +78,6 @@ pub(in crate::commands) struct Read {
 
 /// What was given.
 pub(in crate::commands) enum Given {
-    /// Captures.
     Captures(Vec<Read>),
     /// What tshark printed.
     Counts(Vec<(String, Expert)>),
@@ -194,7 +193,7 @@ fn of(path: &Path, mut problem: Problem) -> Problem {
 struct Way<'a> {
     captures: &'a Captures,
     threads: usize,
-    /// Whether no bar shows what was read.
+    /// True if no bar shows what was read.
     quiet: bool,
 }
 

@@ -103,14 +103,14 @@ fn least(better: Direction, ratio: &Estimate) -> f64 {
     turned(better, if better == Direction::Higher { ratio.low.ln() } else { ratio.high.ln() })
 }
 
-/// Whether a setting is seen to add something: its interval excludes 1, or it adds what pays and hardly takes away.
+/// True if a setting is seen to add something: its interval excludes 1, or it adds what pays and hardly takes away.
 fn pays(begin: &Begin, ratio: &Estimate) -> bool {
     let pays = begin.least.ln_1p();
     let (value, low) = (turned(begin.better, ratio.value.ln()), least(begin.better, ratio));
     low > 0.0 || (value >= pays && low >= -pays)
 }
 
-/// Whether a guard is better with a setting than without it.
+/// True if a guard is better with a setting than without it.
 fn helps_a_guard(begin: &Begin, all: &[Comparison]) -> bool {
     begin.guards.iter().any(|guard| {
         let ratio = of_metric(all, &guard.metric).and_then(|c| c.ratio.as_ref());
