@@ -114,8 +114,8 @@ fn the_record_agrees_with_the_lock_whenever_the_workers_are_stopped() {
             let changes: [(&str, Value); 3] =
                 [("algorithm", algorithm.into()), ("sharing", "processes".into()), ("truth_record", record.into())];
             let (mut holders, mut waiters, mut ambiguous, mut looks) = (0, 0, 0, 0);
-            // With more workers than CPUs the next in a queue is mostly one that is not on a CPU: nobody is named until it runs, and
-            // all that queue are ambiguous.
+            // With more workers than CPUs the next of a queue is rarely on a CPU when its turn comes: no holder is named until it
+            // is, and all that queue are ambiguous.
             let in_turn = |ambiguous: usize| if entry.properties.fair { ambiguous } else { 0 };
             run(&parameters(&path, &changes), &mut || {
                 let published = Published::read(&path).expect("it is there when the window opens");
