@@ -324,26 +324,18 @@ impl PgbenchSession {
     /// next trial finds one.
     fn recover(&mut self, problem: Problem, application: &str, cancel: &Cancel) -> Problem {
         self.observer = None;
-        let problem = match &self.server {
-            Server::Own(cluster) => match cluster.check_alive() {
-                Ok(()) => problem,
-                Err(gone) => {
-                    let dead = Problem::trial(gone.what, format!("{}; {}: {}", gone.why, problem.what, problem.why));
-                    let begun = Instant::now();
-                    // The shared memory of a killed postmaster stays until the last of its children is gone.
-                    while let Err(again) = cluster.start(None) {
-                        if begun.elapsed() > RECOVERY {
-                            return again.of_kind(ProblemKind::Host);
-                        }
-                        std::thread::sleep(Duration::from_millis(200));
-                    }
-                    dead
-                }
-            },
-            Server::Existing(..) => problem,
-        };
+        let mut problem = problem;
         let begun = Instant::now();
         loop {
+            // Each time: pgbench can end before its server is gone.
+            if let Server::Own(cluster) = &self.server
+                && let Err(gone) = cluster.check_alive()
+            {
+                problem = Problem::trial(gone.what, format!("{}; {}: {}", gone.why, problem.what, problem.why));
+                if let Err(again) = start_again(cluster) {
+                    return again.of_kind(ProblemKind::Host);
+                }
+            }
             // A server that lost a backend refuses connections until it has put itself in order.
             match self.wait_for_backends(application, true) {
                 Ok(()) => return problem,
@@ -357,6 +349,18 @@ impl PgbenchSession {
             }
         }
     }
+}
+
+/// The shared memory of a killed postmaster stays until the last of its children is gone.
+fn start_again(cluster: &Cluster) -> Result<(), Problem> {
+    let begun = Instant::now();
+    while let Err(again) = cluster.start(None) {
+        if begun.elapsed() > RECOVERY {
+            return Err(again);
+        }
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    Ok(())
 }
 
 fn check_version(bin: &Binaries, uses: &[Settings]) -> Result<(), Problem> {
