@@ -22,10 +22,15 @@ impl RunAs {
     /// Whom a server must run as: `None` means as this process does, because it is not root.
     ///
     /// # Errors
-    /// When this is root and neither `postgres` nor `nobody` exists.
+    /// When this is root and neither `postgres` nor `nobody` exists, or it may not become another user.
     pub fn for_this_process(host: &Host) -> Result<Option<RunAs>, Problem> {
         if !rustix::process::geteuid().is_root() {
             return Ok(None);
+        }
+        if !host.read_text("/proc/self/status").is_ok_and(|status| may_become_another(&status)) {
+            let why = "PostgreSQL refuses to run as root, and this root may not become another user (CAP_CHOWN, CAP_SETGID, CAP_SETUID)";
+            return Err(Problem::host("an unprivileged user for PostgreSQL", why)
+                .hint("run holdup as an ordinary user, or give the container these capabilities"));
         }
         // Read here and not by getpwnam(3): a static glibc would have to load NSS modules for that.
         let passwd = host.read_text("/etc/passwd")?;
@@ -69,6 +74,13 @@ impl RunAs {
         }
         Ok(())
     }
+}
+
+/// `CAP_CHOWN`, `CAP_SETGID` and `CAP_SETUID` (include/uapi/linux/capability.h).
+fn may_become_another(status: &str) -> bool {
+    let held = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let held = held.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).unwrap_or_default();
+    [0, 6, 7].iter().all(|capability| held & (1 << capability) != 0)
 }
 
 fn find(passwd: &str, name: &str) -> Option<RunAs> {
