@@ -338,7 +338,7 @@ mod tests {
     #[test]
     fn without_root_no_other_user_can_be_become() {
         let refuse = || run(&stranger(), || 1).err();
-        let refused = match rustix::process::geteuid().is_root() {
+        let refused = match holdup_testkit::is_root() {
             true => run(&User::alone(54_322), refuse).expect("root may"),
             false => refuse(),
         };

@@ -165,7 +165,7 @@ mod tests {
         std::os::unix::fs::symlink(&precious, top.path().join("holdup-pg-1-3-abcdefghabcdefgh")).unwrap();
         let planted = top.path().join("holdup-pg-1-4-abcdefghabcdefgh");
         std::fs::create_dir(&planted).unwrap();
-        if rustix::process::geteuid().is_root() {
+        if holdup_testkit::is_root() {
             std::os::unix::fs::chown(&planted, Some(54_321), None).unwrap();
         } else {
             std::fs::set_permissions(&planted, PermissionsExt::from_mode(0o777)).unwrap();

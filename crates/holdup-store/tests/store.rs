@@ -314,7 +314,7 @@ fn the_queries_of_the_documentation_give_what_they_say() {
 }
 
 fn a_full_disk_is_a_clear_error_and_nothing_is_half() {
-    if !rustix::process::geteuid().is_root() {
+    if !holdup_testkit::is_root() {
         holdup_testkit::ignore("takes root, which mounts a small file system");
     }
     let work = tempfile::tempdir().unwrap();

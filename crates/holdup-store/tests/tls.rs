@@ -72,6 +72,7 @@ fn server(work: &Path) -> Server {
     fs::set_permissions(work, Permissions::from_mode(0o755)).unwrap();
     let found = Binaries::find(&SearchPath::of_this_host(None), Need::Server);
     let bin = found.unwrap_or_else(|problem| ignore(problem));
+    holdup_testkit::needs_a_user_for_postgres();
     let user = RunAs::for_this_process(&Host::real()).unwrap();
     let folder = work.join("tls");
     fs::create_dir(&folder).unwrap();

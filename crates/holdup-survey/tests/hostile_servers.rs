@@ -31,7 +31,7 @@ impl Drop for Fake {
 impl Fake {
     /// `None` for an ordinary user.
     fn begin() -> Self {
-        if !rustix::process::geteuid().is_root() {
+        if !holdup_testkit::is_root() {
             ignore("only root can begin a program of another user");
         }
         let top = tempfile::tempdir().unwrap();

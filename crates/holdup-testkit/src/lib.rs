@@ -25,6 +25,7 @@ use std::cell::RefCell;
 use std::fmt::Display;
 use std::fs::OpenOptions;
 use std::io::{self, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any, set_hook, take_hook};
 use std::process::ExitCode;
 
@@ -46,6 +47,39 @@ pub fn ignore(reason: impl Display) -> ! {
 pub fn ignore_part(reason: impl Display) {
     let name = running();
     note(&name, &format!("in part: {reason}")).expect("the file that HOLDUP_IGNORED names can be written");
+}
+
+/// True of root with its capabilities: to give files away, to become another user, to make namespaces. User 0 of a container, or
+/// of a bounding set without these, is no such root.
+pub fn is_root() -> bool {
+    is_user_0() && has_capabilities()
+}
+
+/// True of user 0 without these capabilities.
+pub fn is_bare_root() -> bool {
+    is_user_0() && !has_capabilities()
+}
+
+/// Ends this test where user 0 cannot become the user that PostgreSQL would run as, which refuses to run as root.
+///
+/// # Panics
+/// As [`ignore`].
+pub fn needs_a_user_for_postgres() {
+    if is_bare_root() {
+        ignore("PostgreSQL refuses to run as root, and this root may not become another user");
+    }
+}
+
+fn is_user_0() -> bool {
+    std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)
+}
+
+/// `CAP_CHOWN`, `CAP_SETUID`, `CAP_NET_ADMIN` and `CAP_SYS_ADMIN` (include/uapi/linux/capability.h).
+fn has_capabilities() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let held = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let held = held.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).unwrap_or_default();
+    [0, 7, 12, 21].iter().all(|capability| held & (1 << capability) != 0)
 }
 
 thread_local! {
@@ -118,7 +152,9 @@ fn note(name: &str, reason: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Runs the tests that the command line asks for, with the arguments of libtest.
+/// Runs the tests that the command line asks for, with the arguments of libtest. A test that is asked for by its exact name and is not
+/// there is a failure: tests that start themselves again would otherwise try nothing.
+#[allow(clippy::print_stderr, reason = "the harness has no other way to say it")]
 pub fn run(trials: Vec<Trial>) -> ExitCode {
     let hook = take_hook();
     set_hook(Box::new(move |panic| {
@@ -128,6 +164,11 @@ pub fn run(trials: Vec<Trial>) -> ExitCode {
     }));
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(1);
+    let unknown = arguments.filter.as_ref().filter(|name| arguments.exact && !trials.iter().any(|t| t.name() == *name));
+    if let Some(name) = unknown {
+        eprintln!("error: there is no test {name}");
+        return ExitCode::FAILURE;
+    }
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 

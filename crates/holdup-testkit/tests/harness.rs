@@ -29,6 +29,11 @@ fn what_fails_is_no_success() {
     }
 }
 
+fn a_test_that_is_not_there_is_no_success() {
+    let (is_success, text, _) = run(&["--ignored", "--exact", "harness::renamed"]);
+    assert!(!is_success && text.contains("there is no test harness::renamed"), "{text}");
+}
+
 fn cannot_run() {
     ignore("no such\nthing here");
 }
@@ -42,7 +47,7 @@ fn returns_an_error() -> Result<(), &'static str> {
 }
 
 holdup_testkit::tests!(
-    what_cannot_run_is_ignored_with_its_reason, what_fails_is_no_success;
+    what_cannot_run_is_ignored_with_its_reason, what_fails_is_no_success, a_test_that_is_not_there_is_no_success;
     by_hand: cannot_run, panics, returns_an_error
 );
 holdup_testkit::main!();

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 const LOAD: [&str; 8] = ["perf", "bench", "sched", "messaging", "-g", "2", "-l", "60"];
 
 fn needs(program: &str) {
-    if !rustix::process::geteuid().is_root() {
+    if !holdup_testkit::is_root() {
         ignore("tracepoints need root");
     }
     if Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err() {

@@ -16,6 +16,7 @@ fn sentences(explained: &Value) -> Vec<String> {
 fn explained(place: &Sandbox, bundle: &str) -> Value {
     // Its exit code says whether there is a cause.
     let (out, err) = texts(&place.output(&["explain", bundle, "--json"]));
+    println!("{out}{}", texts(&place.output(&["list", "trials", bundle])).0);
     serde_json::from_str(&out).unwrap_or_else(|e| panic!("{e}: {out}{err}"))
 }
 

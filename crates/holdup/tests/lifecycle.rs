@@ -285,6 +285,7 @@ fn make_reachable(folder: &std::path::Path) {
 }
 
 fn has_postgres(place: &Sandbox) -> bool {
+    holdup_testkit::needs_a_user_for_postgres();
     let (out, _) = place.expect(0, &["list", "workloads"]);
     !out.lines().any(|l| l.starts_with("pgbench") && l.contains("[not here"))
 }

@@ -15,6 +15,7 @@ use std::os::unix::fs::PermissionsExt;
 fn cluster(workdir: &tempfile::TempDir) -> Cluster {
     let found = Binaries::find(&SearchPath::of_this_host(None), Need::Server);
     let bin = found.unwrap_or_else(|problem| ignore(problem));
+    holdup_testkit::needs_a_user_for_postgres();
     let options = ClusterOptions {
         bin,
         workdir: workdir.path().to_owned(),

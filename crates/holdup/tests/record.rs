@@ -249,7 +249,7 @@ fn traced(place: &Sandbox, name: &str) -> String {
 fn a_trace_of_perf_names_what_was_induced_and_not_what_was_withheld() {
     let has_perf = Command::new("perf").arg("--version").stdout(Stdio::null()).status().is_ok_and(|s| s.success());
     let cpus = rustix::thread::sched_getaffinity(None).unwrap().count();
-    if !rustix::process::geteuid().is_root() || !has_perf || cpus < 2 {
+    if !holdup_testkit::is_root() || !has_perf || cpus < 2 {
         ignore("it takes root, perf and two CPUs");
     }
     let place = Sandbox::new();

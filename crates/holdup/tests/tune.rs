@@ -126,8 +126,11 @@ fn what_cannot_be_searched_is_said_before_anything_runs() {
     let place = sandbox();
     refused(&place, 2, &["tune", "command", "--", "./bench"], &["--budget", "it is missing"]);
     refused(&place, 2, &["tune", "command", "--budget", "soon", "--", "./bench"], &["not a duration"]);
-    let short = ["tune", "wakeup", "--budget", "5s", "--duration", "10s", "--knobs", "memory"];
-    refused(&place, 2, &short, &["--budget", "four blocks", "shorter trials"]);
+    // Without a knob that can be set there is nothing to try.
+    if is_root() {
+        let short = ["tune", "wakeup", "--budget", "5s", "--duration", "10s", "--knobs", "memory"];
+        refused(&place, 2, &short, &["--budget", "four blocks", "shorter trials"]);
+    }
     refused(&place, 2, &tune(&["--knobs", "memmory"]), &["--knobs memmory", "groups: scheduler, memory"]);
     refused(&place, 2, &tune(&["--guard", "speed=5%"]), &["--guard speed", "it measures cost, tail"]);
     refused(&place, 2, &tune(&["--guard", "cost>=5"]), &["lower is better"]);

@@ -15,6 +15,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// The programs of this machine; says at run time when there are none.
 pub(crate) fn binaries() -> Binaries {
+    holdup_testkit::needs_a_user_for_postgres();
     Binaries::find(&SearchPath::of_this_host(None), Need::Server).unwrap_or_else(|problem| ignore(problem))
 }
 

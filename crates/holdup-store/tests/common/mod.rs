@@ -77,6 +77,7 @@ pub(crate) fn cluster(workdir: &Path) -> Cluster {
     std::fs::set_permissions(workdir, PermissionsExt::from_mode(0o755)).expect("its mode");
     let found = Binaries::find(&SearchPath::of_this_host(None), Need::Server);
     let bin = found.unwrap_or_else(|problem| ignore(problem));
+    holdup_testkit::needs_a_user_for_postgres();
     let options =
         ClusterOptions { bin, workdir: workdir.to_owned(), max_clients: 80, network: None, cancel: Cancel::default() };
     Cluster::create(&Host::real(), &options).expect("a server")

@@ -85,7 +85,7 @@ pub(crate) fn holds(result: &TrialResult, what: &str) {
 }
 
 pub(crate) fn need_root() {
-    if !rustix::process::geteuid().is_root() {
+    if !holdup_testkit::is_root() {
         ignore("making network namespaces takes root");
     }
 }

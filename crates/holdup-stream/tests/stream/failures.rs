@@ -25,7 +25,7 @@ fn alone(name: &str, prepare: impl FnMut() -> std::io::Result<()> + Send + Sync 
 }
 
 pub(crate) fn a_peer_that_dies_makes_the_trial_void() {
-    alone("failures::kills_a_server_worker", || Ok(()));
+    alone("stream::failures::kills_a_server_worker", || Ok(()));
 }
 
 pub(crate) fn kills_a_server_worker() {
@@ -52,11 +52,11 @@ fn refusal(result: Result<holdup_load::TrialResult, Problem>) -> String {
 }
 
 pub(crate) fn too_low_a_limit_on_files_is_named() {
-    alone("failures::takes_more_files_than_allowed", || {
+    alone("stream::failures::takes_more_files_than_allowed", || {
         let low = Rlimit { current: Some(64), maximum: Some(64) };
         setrlimit(Resource::Nofile, low)?;
         // Root may raise the limit again unless it is another user; the account `nobody` may not.
-        if rustix::process::geteuid().is_root() {
+        if holdup_testkit::is_root() {
             // SAFETY: plain system calls in a child that is about to become another program.
             let gone = unsafe { libc::syscall(libc::SYS_setresuid, 65_534, 65_534, 65_534) };
             if gone != 0 {
@@ -76,10 +76,10 @@ pub(crate) fn takes_more_files_than_allowed() {
 }
 
 pub(crate) fn without_root_a_network_is_refused() {
-    if !rustix::process::geteuid().is_root() {
+    if !holdup_testkit::is_root() {
         return without_root();
     }
-    alone("failures::without_root", || {
+    alone("stream::failures::without_root", || {
         // SAFETY: a plain system call in a child that is about to become another program.
         match unsafe { libc::syscall(libc::SYS_setresuid, 65_534, 65_534, 65_534) } {
             0 => Ok(()),
@@ -98,7 +98,7 @@ pub(crate) fn without_root() {
 }
 
 pub(crate) fn ten_thousand_connections_are_held_by_one_process_in_200_mb() {
-    let text = alone("failures::holds_ten_thousand", || Ok(()));
+    let text = alone("stream::failures::holds_ten_thousand", || Ok(()));
     eprintln!("{}", text.lines().find(|line| line.contains("resident")).unwrap_or_default());
 }
 
@@ -155,7 +155,7 @@ pub(crate) fn nothing_outlives_a_process_that_is_killed() {
 }
 
 pub(crate) fn runs_until_it_is_killed() {
-    let network = if rustix::process::geteuid().is_root() { "veth" } else { "host" };
+    let network = if holdup_testkit::is_root() { "veth" } else { "host" };
     let changes: [(&str, Value); 3] =
         [("connections", 2.into()), ("sharing", "processes".into()), ("network", network.into())];
     run(&changes, 60_000).expect("is killed before that");

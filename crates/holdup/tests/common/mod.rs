@@ -111,7 +111,7 @@ pub(crate) fn signal(child: &Child, signal: rustix::process::Signal) {
 }
 
 pub(crate) fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
+    holdup_testkit::is_root()
 }
 
 /// The number of trials in a bundle, or `None` while it cannot be read.
