@@ -21,6 +21,11 @@ as_root() {
     fi
 }
 
+# has_root: true of root that may do what root does; user 0 of a container may not.
+has_root() {
+    [ "$(id -u)" -eq 0 ] && unshare --mount --net true 2>/dev/null && setpriv --reuid 54321 --clear-groups true 2>/dev/null
+}
+
 # in_turn COMMAND...: as root, and never beside another one that installs.
 in_turn() { as_root env DEBIAN_FRONTEND=noninteractive flock /run/lock/holdup-apt "$@" >&2; }
 
@@ -267,6 +272,13 @@ static_flags() {
     if [ "$triple" = x86_64-unknown-linux-gnu ]; then flags="$flags,'-C','link-arg=-Wl,--icf=all'"; fi
     # The same bytes from any folder: nothing in the program names the one that it was built in.
     flags="$flags,'--remap-path-prefix=$PWD=/holdup','--remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo'"
+}
+
+# xtask ARGUMENT...: as the tests were built, for which the example stands: with features of that package alone half of all would be
+# built again.
+xtask() {
+    cargo build --locked --quiet --workspace --exclude holdup-fuzz --bin xtask --example swarm >&2 &&
+        "${CARGO_TARGET_DIR:-target}/debug/xtask" "$@"
 }
 
 # build_holdup PROFILE [ARCH]: builds the one static binary, and prints its path.
