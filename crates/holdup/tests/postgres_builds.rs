@@ -30,6 +30,7 @@ fn a_plan_names_builds_of_one_version_and_no_other_server() {
     refused(&place, 2, &run(&["--vary", "postgres.build=stock,faster"]), &["faster", "hint: forms: stock"]);
     let versions = ["--vary", "postgres.version=17,18"];
     refused(&place, 2, &run(&versions), &["one version", "--set postgres.version=17"]);
+    holdup_testkit::needs_a_user_for_postgres();
     let (out, _) = place.expect(0, &run(&["--vary", LEVELS]));
     assert!(!out.contains("PostgreSQL setting"), "{out}");
     let with_another = ["run", "pgbench", "--vary", LEVELS, "--pg-bin", "/usr/bin"];

@@ -19,6 +19,7 @@ impl Server {
     pub(crate) fn start() -> Server {
         let folder = tempfile::Builder::new().prefix("hx-").tempdir().unwrap();
         std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
+        holdup_testkit::needs_a_user_for_postgres();
         let found = Binaries::find(&SearchPath::of_this_host(None), Need::Server);
         let bin = found.unwrap_or_else(|problem| ignore(problem));
         let workdir = folder.path().to_owned();
