@@ -159,7 +159,8 @@ fn a_run_that_is_decided_ends_at_the_end_of_a_block() {
     long.design.stop = StopRule::Decided;
     let (outcome, trials) = place.run(&long, &schedule, &mut holdup_model::progress::Silent);
     assert_eq!((outcome.ending, outcome.trials_done), (Ending::Decided, 2));
-    assert_eq!(trials.iter().map(|t| t.block).collect::<Vec<_>>(), [0, 0]);
+    // On a busy machine a trial may be void, and is repeated in its block.
+    assert_eq!(trials.iter().filter(|t| t.is_done()).map(|t| t.block).collect::<Vec<_>>(), [0, 0]);
     assert_eq!(holdup_bundle::read(&place.out()).expect("whole").ending, Some(Ending::Decided));
 
     // A plan with a fixed number of blocks is not asked.
