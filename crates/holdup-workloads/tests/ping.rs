@@ -40,7 +40,8 @@ fn run(changes: Changes<'_>) -> TrialResult {
     for duration_ms in [40, 200, 1_000, 5_000] {
         match run_with(changes, duration_ms, &Cancel::default(), &mut || {}) {
             Ok(result) => return result,
-            Err(problem) if problem.what == "the window" => assert_eq!(problem.kind, ProblemKind::Trial),
+            // It saw nothing, or was late to end.
+            Err(problem) if problem.kind == ProblemKind::Trial && problem.what.starts_with("the window") => {}
             Err(problem) => panic!("{changes:?}: {problem}"),
         }
     }
