@@ -82,7 +82,7 @@ pub(crate) fn is_runnable(entry: &Entry<'_>) -> bool {
     !is_on_cpu(entry) && !is_asleep(entry)
 }
 
-/// True if a task waits behind tasks of its own scheduling class.
+/// True if a task is runnable and tasks of its scheduling class have the CPU.
 pub(crate) fn is_queued(entry: &Entry<'_>) -> bool {
     matches!(entry.state, "behind own tasks" | "behind other tasks")
 }

@@ -165,6 +165,11 @@ pub trait Continuous {
     fn cut(&mut self) -> Collected;
 }
 
+/// True if one of these collectors asks for the section maps of the programs under test.
+pub fn want_sections(ids: &[String]) -> bool {
+    ids.iter().filter_map(|id| find(id)?.part()).any(Part::has_sections)
+}
+
 pub fn find(id: &str) -> Option<&'static dyn Collector> {
     collectors::ALL.iter().copied().find(|c| c.meta().id == id)
 }

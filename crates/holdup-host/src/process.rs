@@ -139,6 +139,14 @@ pub fn alive(host: &Host, pid: u32, start_time: u64) -> bool {
     stat(host, pid).is_ok_and(|s| s.start_time == start_time && !matches!(s.state, 'Z' | 'X'))
 }
 
+/// The effective capabilities of this process, a bit each (capabilities(7), include/uapi/linux/capability.h); `None` where
+/// /proc/self/status does not show them.
+pub fn capabilities(host: &Host) -> Option<u64> {
+    let status = host.read_text("/proc/self/status").ok()?;
+    let set = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
+    u64::from_str_radix(set.trim(), 16).ok()
+}
+
 /// All processes that can be seen, sorted by pid. One that ends meanwhile is left out.
 ///
 /// # Errors
@@ -207,9 +215,18 @@ fn numbers(names: &[String]) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fake::MemoryFs;
 
     const TAIL: &str = "0 -1 4194560 42850 7 11 627 176 717 2 3 20 -5 13 0 3321 51802112 4658 18446744073709551615 \
                         1 1 0 0 0 0 0 4096 1256 0 0 0 17 1 0 0 0 0 0 0 0 0 0 0 0 0 0";
+
+    #[test]
+    fn capabilities_are_those_that_are_in_effect() {
+        let of = |status| capabilities(&MemoryFs::of(&[("/proc/self/status", status)]).host());
+        assert_eq!(of("Name:\tx\nCapEff:\t000001ffffffffff\n"), Some(0x1ff_ffff_ffff));
+        assert_eq!(of("CapEff:\tzz"), None);
+        assert_eq!(of(""), None);
+    }
 
     #[test]
     fn names_with_parentheses_and_spaces_do_not_shift_the_fields() {

@@ -174,10 +174,7 @@ impl Privilege {
         if !host.is_live() {
             return Privilege { may_all: true, floor: 20 };
         }
-        let has_capability = host.read_text("/proc/self/status").is_ok_and(|text| {
-            let set = text.lines().find_map(|l| l.strip_prefix("CapEff:")).map(str::trim);
-            set.and_then(|hex| u64::from_str_radix(hex, 16).ok()).is_some_and(|set| set >> CAP_SYS_NICE & 1 == 1)
-        });
+        let has_capability = process::capabilities(host).is_some_and(|held| held >> CAP_SYS_NICE & 1 == 1);
         // The kernel asks for the capability in the first user namespace, which maps all ids onto themselves.
         let is_first = host.read_text("/proc/self/uid_map").is_ok_and(|map| {
             let words: Vec<&str> = map.split_ascii_whitespace().collect();

@@ -1,6 +1,7 @@
 //! The unprivileged user that a server runs as: PostgreSQL refuses to run as root.
 
 use holdup_host::Host;
+use holdup_host::process::capabilities;
 use holdup_model::Problem;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -15,6 +16,11 @@ pub struct RunAs {
     pub gid: u32,
 }
 
+/// include/uapi/linux/capability.h
+const CAP_CHOWN: u32 = 0;
+const CAP_SETGID: u32 = 6;
+const CAP_SETUID: u32 = 7;
+
 /// In this order; the first that exists is taken.
 const CANDIDATES: [&str; 2] = ["postgres", "nobody"];
 
@@ -22,12 +28,14 @@ impl RunAs {
     /// Whom a server must run as: `None` means as this process does, because it is not root.
     ///
     /// # Errors
-    /// When this is root and neither `postgres` nor `nobody` exists, or it may not become another user.
+    /// When this is root and neither `postgres` nor `nobody` exists, or the capabilities to start a program as one of them are missing.
     pub fn for_this_process(host: &Host) -> Result<Option<RunAs>, Problem> {
         if !rustix::process::geteuid().is_root() {
             return Ok(None);
         }
-        if !host.read_text("/proc/self/status").is_ok_and(|status| may_become_another(&status)) {
+        let may_become_another =
+            |held: u64| [CAP_CHOWN, CAP_SETGID, CAP_SETUID].iter().all(|cap| held & (1 << cap) != 0);
+        if !capabilities(host).is_some_and(may_become_another) {
             let why = "PostgreSQL refuses to run as root, and this root may not become another user (CAP_CHOWN, CAP_SETGID, CAP_SETUID)";
             return Err(Problem::host("an unprivileged user for PostgreSQL", why)
                 .hint("run holdup as an ordinary user, or give the container these capabilities"));
@@ -74,13 +82,6 @@ impl RunAs {
         }
         Ok(())
     }
-}
-
-/// `CAP_CHOWN`, `CAP_SETGID` and `CAP_SETUID` (include/uapi/linux/capability.h).
-fn may_become_another(status: &str) -> bool {
-    let held = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    let held = held.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).unwrap_or_default();
-    [0, 6, 7].iter().all(|capability| held & (1 << capability) != 0)
 }
 
 fn find(passwd: &str, name: &str) -> Option<RunAs> {

@@ -3,7 +3,7 @@
 use crate::levels::{levels, levels_of, names, of_profiles, parameters_of, settings};
 use crate::session::{Closed, Readiness, Session, SessionRequest, TrialDraft};
 use crate::vocabulary;
-use holdup_evidence::{CollectContext, Part};
+use holdup_evidence::CollectContext;
 use holdup_host::postgres::PostgresControl;
 use holdup_host::{Host, facts, state};
 use holdup_kernels::Cache;
@@ -268,8 +268,7 @@ impl<'a> LocalSession<'a> {
     /// Finds the locks in the programs under test before their load takes the CPUs: beside eight tasks that spin on two CPUs
     /// the first trial took a minute for that. What fails here is tried again, and said, in the trial.
     fn find_locks(&self, observer: &mut dyn Observer) {
-        let mut parts = self.collectors.iter().filter_map(|id| holdup_evidence::find(id)?.part());
-        let Some(maps) = self.maps().filter(|_| parts.any(Part::has_sections)) else { return };
+        let Some(maps) = self.maps().filter(|_| holdup_evidence::want_sections(&self.collectors)) else { return };
         let program = |group: &Group| match group.prepared.postgres() {
             Some(server) => server.postmaster_pid().map(|pid| format!("/proc/{pid}/exe")),
             None => (group.kind == "lock-contention").then(|| "/proc/self/exe".to_owned()),

@@ -325,16 +325,17 @@ impl PgbenchSession {
     fn recover(&mut self, problem: Problem, application: &str, cancel: &Cancel) -> Problem {
         self.observer = None;
         let mut problem = problem;
-        let begun = Instant::now();
+        let (mut begun, mut is_new) = (Instant::now(), false);
         loop {
             // Each time: pgbench can end before its server is gone.
-            if let Server::Own(cluster) = &self.server
+            if let (Server::Own(cluster), false) = (&self.server, is_new)
                 && let Err(gone) = cluster.check_alive()
             {
                 problem = Problem::trial(gone.what, format!("{}; {}: {}", gone.why, problem.what, problem.why));
                 if let Err(again) = start_again(cluster) {
                     return again.of_kind(ProblemKind::Host);
                 }
+                (begun, is_new) = (Instant::now(), true);
             }
             // A server that lost a backend refuses connections until it has put itself in order.
             match self.wait_for_backends(application, true) {

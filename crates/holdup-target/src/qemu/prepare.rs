@@ -3,7 +3,6 @@
 use super::boots::Choice;
 use super::nic;
 use crate::session::SessionRequest;
-use holdup_evidence::Part;
 use holdup_guest::arch::Architecture;
 use holdup_guest::image::{self, Image, ImageRequest, Modules, PostgresFiles};
 use holdup_guest::machine::Nic;
@@ -174,8 +173,7 @@ fn maps(
     postgres: Option<&PostgresFiles>,
     folder: &Path,
 ) -> Vec<(PathBuf, PathBuf)> {
-    let mut collectors = request.plan.collectors.iter().filter_map(|id| holdup_evidence::find(id)?.part());
-    if !collectors.any(Part::has_sections) {
+    if !holdup_evidence::want_sections(&request.plan.collectors) {
         return Vec::new();
     }
     let of_builds = request.postgres.builds.values().cloned();
