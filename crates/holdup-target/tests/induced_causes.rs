@@ -141,7 +141,7 @@ fn named(bundle: &BundleData, id: &str) {
     let is_of_host = |id| cause(&arm, id).verdict != FindingVerdict::Refuted;
     let of_others = match id {
         // Each has a CPU to itself: if they waited for one, others took it, from holders as well.
-        "fault-under-lock" => cause(&arm, "oversubscription").share.as_ref().is_some_and(|s| s.value > 0.02),
+        "fault-under-lock" => is_of_host("oversubscription"),
         // With a cause of the whole host nothing cannot be said.
         "nothing" => is_of_host("steal") || is_of_host("kworker-behind-hog"),
         _ => false,

@@ -158,10 +158,13 @@ fn seconds(bundle: &BundleData, item: &str, is_wanted: impl Fn(&str) -> bool) ->
     wanted.filter_map(|i| i.value.value()).sum()
 }
 
-/// True where tasks that are not part of the situation, and that do not watch it, are most of what it waits behind.
+/// True where tasks that are not part of the situation, and that do not watch it (threads of holdup, this test and what runs
+/// it), are most of what it waits behind.
 fn is_machine_busy(bundle: &BundleData) -> bool {
+    const OWN: [&str; 4] = ["holdup-", "it-", "nextest-", "tokio-rt-worker"];
     let is_other = |label: &str| {
-        label.rsplit_once("| behind other tasks | ").is_some_and(|(_, task)| !task.starts_with("holdup-"))
+        let task = label.rsplit_once("| behind other tasks | ").map(|(_, task)| task);
+        task.is_some_and(|task| !OWN.iter().any(|own| task.starts_with(own)))
     };
     seconds(bundle, "behind_s", is_other) > seconds(bundle, "account_s", |label| label.contains("| behind own tasks |"))
 }
