@@ -162,12 +162,8 @@ impl<W: Word, N: Naming> SLock<W, N> {
             W::pause();
             match delay.turn(backend.spins_per_delay, || backend.random.share()) {
                 Turn::Spin if turns.over(stopped) => return Acquired::Stopped,
-                Turn::Spin => {}
-                Turn::Sleep(us) => {
-                    if !sleep(Duration::from_micros(u64::from(us)), stopped) {
-                        return Acquired::Stopped;
-                    }
-                }
+                Turn::Sleep(us) if !sleep(Duration::from_micros(us.into()), stopped) => return Acquired::Stopped,
+                Turn::Spin | Turn::Sleep(_) => {}
                 Turn::Stuck => return Acquired::Stuck,
             }
         }
