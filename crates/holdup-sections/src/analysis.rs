@@ -320,9 +320,12 @@ impl<'a> Analysis<'a> {
         let pauses = waits.iter().any(|at| function.arch.is_pause(&function.step(*at).instruction));
         let spins = pauses || one.by_import.is_some() || one.by_call.is_some_and(|f| self.known.spinning.contains(&f));
         if !held.returned_at.is_empty() {
-            self.returns_with_it(function, one, &held, &free)?;
-            if spins {
-                self.known.spinning.insert(function.entry);
+            match self.returns_with_it(function, one, &held, &free) {
+                Ok(()) if spins => _ = self.known.spinning.insert(function.entry),
+                Ok(()) => {}
+                // Points say exactly where it is held and waited for in this function, whatever its callers get.
+                Err(why) if matches!(one.word, Word::Declared(_)) => self.give_up(function.entry, why),
+                Err(why) => return Err(why),
             }
         }
         // Where paths with and without the lock meet, the address does not decide. A note's points are exact.

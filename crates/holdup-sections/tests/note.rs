@@ -91,6 +91,34 @@ fn a_lock_that_a_called_function_declares() -> Assembled {
     Ok(())
 }
 
+/// A function that returns with the lock or, after some turns, without: its callers know by the result.
+fn a_declared_wait_that_may_give_up_is_one_in_a_function_of_its_own() -> Assembled {
+    let mut source = Source::new();
+    source.function("wait");
+    let asm = &mut source.asm;
+    let (mut again, mut ours, mut gave_up) = (asm.create_label(), asm.create_label(), asm.create_label());
+    asm.nop()?;
+    asm.set_label(&mut again)?;
+    asm.mov(eax, 5)?;
+    asm.lock().cmpxchg(dword_ptr(rdi), ecx)?;
+    asm.je(ours)?;
+    asm.dec(esi)?;
+    asm.je(gave_up)?;
+    asm.pause()?;
+    asm.jmp(again)?;
+    asm.set_label(&mut ours)?;
+    asm.mov(eax, 1)?;
+    asm.ret()?;
+    asm.set_label(&mut gave_up)?;
+    asm.xor(eax, eax)?;
+    asm.ret()?;
+    let (file, places) =
+        source.build(|at| [(at[1], 3, 0, "spin"), (at[8], 1, 0, "spin"), (at[10], 4, 0, "spin")].map(entry).concat());
+    let map = map(&file, &Wanted::default()).expect("an ELF file");
+    assert_eq!(roles(&map, &places, &flags(0)), ".WWWWWWWHH..");
+    Ok(())
+}
+
 fn a_damaged_note_is_noted() -> Assembled {
     let good = entry((0x40_1000, 1, 0, "x"));
     let cases: [(Vec<u8>, &str); 6] = [
@@ -165,6 +193,7 @@ fn a_lock_that_every_caller_declares_is_waited_for_where_it_is_taken() -> Assemb
 holdup_testkit::tests!(
     declared_points_bound_a_section,
     a_lock_that_a_called_function_declares,
+    a_declared_wait_that_may_give_up_is_one_in_a_function_of_its_own,
     a_damaged_note_is_noted,
     a_lock_that_every_caller_declares_is_waited_for_where_it_is_taken
 );

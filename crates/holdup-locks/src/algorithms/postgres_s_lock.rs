@@ -152,8 +152,6 @@ impl<W: Word, N: Naming> SLock<W, N> {
         self.word.load(Ordering::Relaxed) == 0 && N::take(name, &self.word)
     }
 
-    // Of copies of it that the compiler merges into one, the points are found nowhere.
-    #[inline(always)]
     fn wait(&self, backend: &mut Backend<N>, stopped: &impl Fn() -> bool) -> Acquired {
         Self::at_waiting();
         let mut delay = Delay::default();

@@ -67,8 +67,6 @@ impl<W: Word, N: Naming> RawLock for TtasBackoff<W, N> {
 }
 
 impl<W: Word, N: Naming> TtasBackoff<W, N> {
-    // Of copies of it that the compiler merges into one, the points are found nowhere.
-    #[inline(always)]
     fn wait(&self, random: &mut Random, name: N::Name, stopped: &impl Fn() -> bool) -> Acquired {
         Self::at_waiting();
         let mut turns = Turns::default();
