@@ -323,7 +323,7 @@ impl<'a> Analysis<'a> {
             match self.returns_with_it(function, one, &held, &free) {
                 Ok(()) if spins => _ = self.known.spinning.insert(function.entry),
                 Ok(()) => {}
-                // Points say exactly where it is held and waited for in this function, whatever its callers get.
+                // Points are exact in this function; its callers may get it or not.
                 Err(why) if matches!(one.word, Word::Declared(_)) => self.give_up(function.entry, why),
                 Err(why) => return Err(why),
             }

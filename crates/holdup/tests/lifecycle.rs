@@ -108,7 +108,8 @@ fn an_interrupted_run_keeps_what_was_measured_and_restores_the_host() {
         assert_eq!(output.status.code(), Some(4), "{err}");
         assert!(trials_in(&place, "l.holdup").is_some_and(|n| n >= 3));
         place.expect(0, &["report", "l.holdup"]);
-        assert_eq!(std::fs::read_to_string(AUTOGROUP).ok(), before);
+        // A run of root's may set it meanwhile.
+        assert!(vary.is_empty() || std::fs::read_to_string(AUTOGROUP).ok() == before);
         assert!(!place.path("l.holdup-journal").exists(), "one file only");
     }
 }
