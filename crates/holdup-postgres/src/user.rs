@@ -28,7 +28,7 @@ impl RunAs {
     /// Whom a server must run as: `None` means as this process does, because it is not root.
     ///
     /// # Errors
-    /// When this is root and neither `postgres` nor `nobody` exists, or the capabilities to start a program as one of them are missing.
+    /// When this is root and there is no user `postgres` or `nobody`, or root lacks CAP_CHOWN, CAP_SETGID or CAP_SETUID.
     pub fn for_this_process(host: &Host) -> Result<Option<RunAs>, Problem> {
         if !rustix::process::geteuid().is_root() {
             return Ok(None);

@@ -92,7 +92,7 @@ fn a_lock_that_a_called_function_declares() -> Assembled {
 }
 
 /// A function that returns with the lock or, after some turns, without: its callers know by the result.
-fn a_declared_wait_that_may_give_up_is_one_in_a_function_of_its_own() -> Assembled {
+fn declared_points_are_kept_in_a_function_that_may_return_without_the_lock() -> Assembled {
     let mut source = Source::new();
     source.function("wait");
     let asm = &mut source.asm;
@@ -193,7 +193,7 @@ fn a_lock_that_every_caller_declares_is_waited_for_where_it_is_taken() -> Assemb
 holdup_testkit::tests!(
     declared_points_bound_a_section,
     a_lock_that_a_called_function_declares,
-    a_declared_wait_that_may_give_up_is_one_in_a_function_of_its_own,
+    declared_points_are_kept_in_a_function_that_may_return_without_the_lock,
     a_damaged_note_is_noted,
     a_lock_that_every_caller_declares_is_waited_for_where_it_is_taken
 );
