@@ -81,13 +81,8 @@ fn run_with(
     })
 }
 
-/// A window that other work on the machine stretched is taken again.
 fn run(parameters: &Parameters, times: &Times) -> Result<TrialResult, Problem> {
-    let once = || run_with(parameters, times, &Cancel::default(), &mut || {});
-    let is_stretched =
-        |result: &Result<_, Problem>| result.as_ref().is_err_and(|p| p.what == "the window took too long");
-    let again = (0..10).map(|_| once()).find(|result| !is_stretched(result));
-    again.unwrap_or_else(once)
+    holdup_testkit::on_time(|| run_with(parameters, times, &Cancel::default(), &mut || {}))
 }
 
 fn metric(result: &TrialResult, id: &str) -> f64 {

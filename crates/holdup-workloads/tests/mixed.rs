@@ -43,15 +43,11 @@ fn parameters(foreground: &str, background: &str, changes: &[(&str, Value)]) -> 
     all
 }
 
-/// As a run repeats it: a window that a busy machine ends late is void.
 fn run(parameters: &Parameters, combinations: &[Parameters], hooks: &mut Hooks) -> Result<TrialResult, Problem> {
-    loop {
+    holdup_testkit::on_time(|| {
         *hooks = Hooks::default();
-        match trial(parameters, combinations, hooks) {
-            Err(late) if late.what == "the window took too long" => {}
-            ended => return ended,
-        }
-    }
+        trial(parameters, combinations, hooks)
+    })
 }
 
 fn trial(parameters: &Parameters, combinations: &[Parameters], hooks: &mut Hooks) -> Result<TrialResult, Problem> {

@@ -59,12 +59,8 @@ pub(crate) fn run_and(
     })
 }
 
-/// A window that other work on the machine stretched is taken again.
 pub(crate) fn run(changes: &[(&str, Value)], duration_ms: u64) -> Result<TrialResult, Problem> {
-    let once = || run_and(changes, duration_ms, &mut || ());
-    let is_late = |result: &Result<_, Problem>| result.as_ref().is_err_and(|p| p.what == "the window took too long");
-    let again = (0..10).map(|_| once()).find(|result| !is_late(result));
-    again.unwrap_or_else(once)
+    holdup_testkit::on_time(|| run_and(changes, duration_ms, &mut || ()))
 }
 
 pub(crate) fn metric(result: &TrialResult, id: &str) -> f64 {
