@@ -323,8 +323,11 @@ impl<'a> Analysis<'a> {
             match self.returns_with_it(function, one, &held, &free) {
                 Ok(()) if spins => _ = self.known.spinning.insert(function.entry),
                 Ok(()) => {}
-                // Points are exact in this function; its callers may get it or not.
-                Err(why) if matches!(one.word, Word::Declared(_)) => self.give_up(function.entry, why),
+                // Points are exact up to where the ways with and without the lock meet; its callers may get it or not.
+                Err(why) if matches!(one.word, Word::Declared(_)) => {
+                    held.at.retain(|at| !free.contains(at));
+                    self.give_up(function.entry, why);
+                }
                 Err(why) => return Err(why),
             }
         }

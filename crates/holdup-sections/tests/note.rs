@@ -97,6 +97,7 @@ fn declared_points_are_kept_in_a_function_that_may_return_without_the_lock() -> 
     source.function("wait");
     let asm = &mut source.asm;
     let (mut again, mut ours, mut gave_up) = (asm.create_label(), asm.create_label(), asm.create_label());
+    let mut out = asm.create_label();
     asm.nop()?;
     asm.set_label(&mut again)?;
     asm.mov(eax, 5)?;
@@ -108,9 +109,10 @@ fn declared_points_are_kept_in_a_function_that_may_return_without_the_lock() -> 
     asm.jmp(again)?;
     asm.set_label(&mut ours)?;
     asm.mov(eax, 1)?;
-    asm.ret()?;
+    asm.jmp(out)?;
     asm.set_label(&mut gave_up)?;
     asm.xor(eax, eax)?;
+    asm.set_label(&mut out)?;
     asm.ret()?;
     let (file, places) =
         source.build(|at| [(at[1], 3, 0, "spin"), (at[8], 1, 0, "spin"), (at[10], 4, 0, "spin")].map(entry).concat());
