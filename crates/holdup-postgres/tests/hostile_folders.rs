@@ -113,12 +113,14 @@ fn a_stopped_server_is_ended_with_all_its_processes() {
     let folder = workdir();
     let cluster = cluster(bin, &folder);
     let postmaster = cluster.pid().unwrap();
+    let stop = |pid: u32| kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), Signal::STOP).unwrap();
+    // Stopped first, it starts no worker and keeps the pid of one that ends.
+    stop(postmaster);
+    while !std::fs::read_to_string(format!("/proc/{postmaster}/stat")).unwrap().contains(") T ") {}
     let children = std::fs::read_to_string(format!("/proc/{postmaster}/task/{postmaster}/children")).unwrap();
     let mut all: Vec<u32> = children.split_ascii_whitespace().map(|pid| pid.parse().unwrap()).collect();
+    all.iter().copied().for_each(stop);
     all.push(postmaster);
-    for pid in &all {
-        kill_process(Pid::from_raw(i32::try_from(*pid).unwrap()).unwrap(), Signal::STOP).unwrap();
-    }
     cluster.discard().unwrap();
     assert!(all.iter().all(|pid| !is_alive(*pid)));
     assert_eq!(names(folder.path()), [""; 0]);
