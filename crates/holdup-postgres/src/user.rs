@@ -28,7 +28,7 @@ impl RunAs {
     /// Whom a server must run as: `None` means as this process does, because it is not root.
     ///
     /// # Errors
-    /// When this is root and there is no user `postgres` or `nobody`, or root lacks CAP_CHOWN, CAP_SETGID or CAP_SETUID.
+    /// For root without a user `postgres` or `nobody`, or without CAP_CHOWN, CAP_SETGID or CAP_SETUID.
     pub fn for_this_process(host: &Host) -> Result<Option<RunAs>, Problem> {
         if !rustix::process::geteuid().is_root() {
             return Ok(None);

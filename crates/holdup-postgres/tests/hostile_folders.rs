@@ -114,7 +114,7 @@ fn a_stopped_server_is_ended_with_all_its_processes() {
     let cluster = cluster(bin, &folder);
     let postmaster = cluster.pid().unwrap();
     let stop = |pid: u32| kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), Signal::STOP).unwrap();
-    // Stopped first, it starts no worker and keeps the pid of one that ends.
+    // A stopped postmaster starts no worker, and the pid of one that ends stays.
     stop(postmaster);
     while !std::fs::read_to_string(format!("/proc/{postmaster}/stat")).unwrap().contains(") T ") {}
     let children = std::fs::read_to_string(format!("/proc/{postmaster}/task/{postmaster}/children")).unwrap();
