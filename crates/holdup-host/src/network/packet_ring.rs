@@ -68,6 +68,8 @@ pub struct PacketRing {
     base: NonNull<u8>,
     blocks: usize,
     next: usize,
+    /// Packets of the blocks that were drained.
+    handed_over: u64,
     counts: RingCounts,
 }
 
@@ -108,10 +110,7 @@ impl PacketRing {
         // SAFETY: it was just opened, and nothing else has it.
         let socket = unsafe { OwnedFd::from_raw_fd(fd) };
         set(&socket, libc::SOL_PACKET, libc::PACKET_VERSION, &(libc::tpacket_versions::TPACKET_V3 as libc::c_int))?;
-        // BPF_RET | BPF_K: the first n bytes of every packet.
-        let mut program = [libc::sock_filter { code: 0x06, jt: 0, jf: 0, k: capturing.snap_bytes.max(1) }];
-        let filter = libc::sock_fprog { len: 1, filter: program.as_mut_ptr() };
-        set(&socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &filter)?;
+        take(&socket, capturing.snap_bytes.max(1))?;
         let blocks = capturing.ring_bytes.div_ceil(BLOCK_BYTES).clamp(2, 1 << 13);
         let frame = 1 << 11;
         let request = libc::tpacket_req3 {
@@ -128,7 +127,7 @@ impl PacketRing {
         // SAFETY: the kernel chooses a place where nothing is mapped.
         let base = unsafe { mmap(std::ptr::null_mut(), blocks * BLOCK_BYTES, read_write, shared, &socket, 0)? };
         let base = NonNull::new(base.cast()).ok_or_else(|| io::Error::other("mapped at address 0"))?;
-        let ring = PacketRing { socket, base, blocks, next: 0, counts: RingCounts::default() };
+        let ring = PacketRing { socket, base, blocks, next: 0, handed_over: 0, counts: RingCounts::default() };
         ring.bind()?;
         Ok(ring)
     }
@@ -171,17 +170,33 @@ impl PacketRing {
             }
             // SAFETY: the block lies in the mapping, and the kernel does not write to it until its status is given back.
             let block = unsafe { std::slice::from_raw_parts(self.base.as_ptr().add(begin), BLOCK_BYTES) };
-            packets(block, each);
+            self.handed_over += packets(block, each);
             status.store(libc::TP_STATUS_KERNEL, Ordering::Release);
             self.next = (self.next + 1) % self.blocks;
         }
     }
 
-    /// What the kernel counted since the ring was opened.
+    /// Ends the capture and hands over the rest, for which the kernel's timeout of the last block is waited for. What has
+    /// not come by then is counted as dropped.
     ///
     /// # Errors
-    /// When the kernel refuses the query.
-    pub fn counts(&mut self) -> io::Result<RingCounts> {
+    /// When the kernel refuses to end it, to wait or to count.
+    pub fn finish(mut self, each: &mut dyn FnMut(Packet<'_>)) -> io::Result<RingCounts> {
+        take(&self.socket, 0)?;
+        for _ in 0..50 {
+            self.drain(each);
+            self.count()?;
+            if self.handed_over >= self.counts.packets.saturating_sub(self.counts.dropped) {
+                return Ok(self.counts);
+            }
+            self.wait(Duration::from_millis(u64::from(BLOCK_TIMEOUT_MS)))?;
+        }
+        self.counts.dropped = self.counts.packets.saturating_sub(self.handed_over);
+        Ok(self.counts)
+    }
+
+    /// Adds what the kernel counted since the last time.
+    fn count(&mut self) -> io::Result<()> {
         // Reading it sets it to zero (net/packet/af_packet.c:packet_getsockopt).
         // SAFETY: a C structure of numbers, for which zero is a value.
         let mut now: libc::tpacket_stats_v3 = unsafe { std::mem::zeroed() };
@@ -195,7 +210,7 @@ impl PacketRing {
         }
         self.counts.packets += u64::from(now.tp_packets);
         self.counts.dropped += u64::from(now.tp_drops);
-        Ok(self.counts)
+        Ok(())
     }
 }
 
@@ -213,8 +228,16 @@ fn set<T>(socket: &OwnedFd, level: libc::c_int, name: libc::c_int, value: &T) ->
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// The packets of a block. One that does not lie in it whole ends the walk.
-fn packets(block: &[u8], each: &mut dyn FnMut(Packet<'_>)) {
+/// Takes the first bytes of every packet from now on; with 0 it takes none.
+fn take(socket: &OwnedFd, bytes: u32) -> io::Result<()> {
+    // BPF_RET | BPF_K
+    let mut program = [libc::sock_filter { code: 0x06, jt: 0, jf: 0, k: bytes }];
+    let filter = libc::sock_fprog { len: 1, filter: program.as_mut_ptr() };
+    set(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &filter)
+}
+
+/// The packets of a block; returns how many the kernel says there are. One that does not lie in it whole ends the walk.
+fn packets(block: &[u8], each: &mut dyn FnMut(Packet<'_>)) -> u64 {
     let word = |at: usize| -> Option<u32> {
         let bytes = block.get(at..at.checked_add(4)?)?;
         Some(u32::from_ne_bytes(bytes.try_into().ok()?))
@@ -236,18 +259,19 @@ fn packets(block: &[u8], each: &mut dyn FnMut(Packet<'_>)) {
         };
         Some((packet, word(at)? as usize))
     };
-    let (Some(count), Some(first)) = (word(BLOCK_PACKETS), word(BLOCK_FIRST)) else { return };
+    let (Some(count), Some(first)) = (word(BLOCK_PACKETS), word(BLOCK_FIRST)) else { return 0 };
     let mut at = first as usize;
     for _ in 0..count {
-        let Some((packet, next)) = packet(at) else { return };
+        let Some((packet, next)) = packet(at) else { break };
         if !(packet.is_outgoing && packet.link == LOOPBACK) {
             each(packet);
         }
         if next == 0 {
-            return;
+            break;
         }
         at += next;
     }
+    u64::from(count)
 }
 
 #[cfg(test)]
@@ -315,7 +339,7 @@ mod tests {
         let namespace = member.namespace.expect("its own namespace");
         let inside = TasksNamespace::new(namespace.try_clone().expect("another hold"), 0);
         let capturing = Capturing { snap_bytes: 96, ring_bytes: 1 << 20 };
-        let mut ring = host.packet_ring(Some(&inside), capturing).expect("root");
+        let ring = host.packet_ring(Some(&inside), capturing).expect("root");
         let sent = 40_000;
         namespace
             .within(|| {
@@ -328,15 +352,14 @@ mod tests {
             })
             .expect("a thread in it");
         let (mut packets, mut payload) = (0_u64, 0);
-        for _ in 0..50 {
-            ring.wait(Duration::from_millis(20)).expect("it can be waited for");
-            ring.drain(&mut |packet| {
+        // All of it lies in a block that the kernel has not handed over yet.
+        let counts = ring
+            .finish(&mut |packet| {
                 assert!(packet.bytes.len() <= 96 && packet.bytes.len() <= packet.length as usize, "{packet:?}");
                 packets += 1;
                 payload += (packet.length - 40) as usize / 1000 * 1000;
-            });
-        }
-        let counts = ring.counts().expect("the kernel counts");
+            })
+            .expect("the kernel counts");
         assert!(packets >= 6 && payload >= sent / 2, "{packets} packets with {payload} bytes");
         assert_eq!(counts.dropped, 0);
         assert!(counts.packets >= packets, "{counts:?} and {packets} handed over");

@@ -105,19 +105,15 @@ pub(super) struct NamespaceCapture {
 impl NamespaceCapture {
     /// Judges what comes until it is to end.
     pub(super) fn watch(mut self, mut ring: PacketRing, end: &End) -> Self {
-        loop {
-            let is_last = end.has_come();
+        while !end.has_come() {
             self.wakeups += 1;
             ring.drain(&mut |packet| self.see(&packet));
-            if is_last {
-                break;
-            }
             if let Err(why) = ring.wait(Duration::from_millis(20)) {
                 self.notes.push(format!("the packet socket: {why}"));
                 break;
             }
         }
-        match ring.counts() {
+        match ring.finish(&mut |packet| self.see(&packet)) {
             Ok(counts) => self.counts = counts,
             Err(why) => self.notes.push(format!("what the ring lost is not known: {why}")),
         }
