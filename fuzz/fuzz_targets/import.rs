@@ -4,8 +4,8 @@
 #![no_main]
 
 use holdup_import::{Input, KINDS, Named, bundle, looks_like, read};
-use holdup_model::Machine;
 use holdup_model::bundle::BundleHead;
+use holdup_model::{Machine, MemoryBudget};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -19,7 +19,7 @@ fuzz_target!(|bytes: &[u8]| {
                     let id = &measurement.metric;
                     assert!(results.metrics.iter().any(|metric| metric.id == *id), "{}: {id}", kind.meta.id);
                 }
-                let given = [Named { name: "it".to_owned(), results }];
+                let given = vec![Named { name: "it".to_owned(), results }];
                 let head = BundleHead {
                     run_id: String::new(),
                     holdup_version: String::new(),
@@ -29,7 +29,8 @@ fuzz_target!(|bytes: &[u8]| {
                     emulated: None,
                     machine: Machine { cpus: 1, memory_bytes: 1 },
                 };
-                assert!(!bundle(kind.meta.id, &given, head).trials.is_empty());
+                let bundle = bundle(kind.meta.id, given, head, &MemoryBudget::default());
+                assert!(bundle.is_ok_and(|bundle| !bundle.trials.is_empty()));
             }
             Err(problem) => assert!(problem.what.starts_with("it") && !problem.why.is_empty(), "{problem}"),
         }

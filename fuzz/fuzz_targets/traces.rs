@@ -1,21 +1,19 @@
 //! Nothing in a trace of the scheduler makes a reader panic; what is read becomes a bundle whose windows follow each other.
 #![no_main]
 
-use holdup_model::Machine;
 use holdup_model::bundle::BundleHead;
+use holdup_model::{Machine, MemoryBudget};
 use holdup_traces::account::{Account, Selection};
 use holdup_traces::{Trace, bundle, read};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
-    let mut account = Account::new(Selection::default());
-    let followed = read("it", &bytes, &mut |event| {
-        account.add(&event);
-        Ok(())
-    });
+    let budget = MemoryBudget::default();
+    let mut account = Account::new(Selection::default(), &budget);
+    let followed = read("it", &bytes, &budget, &mut |event| account.add(&event).map_err(|refused| refused.of("it")));
     match followed {
         Ok(head) => {
-            let finished = account.finish(&head.frames);
+            let finished = account.finish(&head.frames).expect("there is memory for its functions");
             assert!(finished.windows.windows(2).all(|pair| pair[0].end_ns == pair[1].begin_ns));
             let of = BundleHead {
                 run_id: String::new(),

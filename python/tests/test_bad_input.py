@@ -12,6 +12,7 @@ import sys
 import tempfile
 import threading
 import unittest
+from unittest import mock
 
 import holdup
 import support
@@ -108,6 +109,15 @@ class Damaged(InAFolder):
                 refused += 1
         self.assertGreater(refused, 20)
 
+    def test_text_that_is_not_utf_8_is_an_error_of_this_package(self) -> None:
+        with open(FIXTURE, "rb") as file:
+            original = file.read()
+        # The statement that SQLite cannot understand is in its message.
+        self.assertIn(b"CREATE TABLE ending", original)
+        with open(self.path, "wb") as file:
+            file.write(original.replace(b"CREATE TABLE ending", b"CREATE \xff\xff\xff\xff\xff ending"))
+        self.refused(holdup.DamagedError, "is damaged")
+
     def test_a_file_that_is_cut_is_refused(self) -> None:
         size = os.path.getsize(self.path)
         for share in (0.9, 0.5, 0.1):
@@ -174,6 +184,29 @@ class EndedEarly(InAFolder):
     def test_a_journal_that_names_another_file_is_refused(self) -> None:
         self.crash(name_another=True)
         self.refused(holdup.NotABundleError, "names another file")
+
+    def test_a_bundle_that_others_may_write_or_replace_is_one_of_others(self) -> None:
+        for path, mode, is_of_others in (
+            (self.path, 0o644, False),
+            (self.path, 0o664, True),
+            (self.folder, 0o1777, True),
+            (self.folder, 0o755, False),
+        ):
+            os.chmod(self.path, 0o644)
+            os.chmod(path, mode)
+            with self.subTest(path=path, mode=oct(mode)):
+                self.assertEqual(holdup.open(self.path)._source._is_of_others(), is_of_others)
+        with open(self.path + "-journal", "w"):
+            os.chmod(self.path + "-journal", 0o666)
+        self.assertTrue(holdup.open(self.path)._source._is_of_others())
+
+    def test_a_bundle_and_its_journal_share_the_room_of_a_copy(self) -> None:
+        self.crash()
+        room = os.path.getsize(self.path) + os.path.getsize(self.path + "-journal")
+        with mock.patch.object(_file, "MOST_BYTES_OF_A_COPY", room):
+            holdup.open(self.path)
+        with mock.patch.object(_file, "MOST_BYTES_OF_A_COPY", room - 1):
+            self.refused(holdup.Error, "with what lies beside it, it has more than")
 
     def test_a_write_ahead_log_is_read_on_a_copy(self) -> None:
         code = (

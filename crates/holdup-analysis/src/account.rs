@@ -172,6 +172,8 @@ pub(crate) fn plural(kind: &str) -> String {
         "Watched tasks".to_owned()
     } else if kind.ends_with("backend") || kind.ends_with("worker") || kind.ends_with("sender") {
         words::capital(&format!("{kind}s"))
+    } else if kind == "(other programs)" {
+        "Other programs".to_owned()
     } else {
         format!("Tasks of {kind}")
     }

@@ -113,6 +113,11 @@ fn who_ends_a_wait_is_named_and_waits_that_do_not_end_are_not_attributed() {
     let details = &cause(&flusher, "wal").details;
     let said = "Client backends end 100 % of these waits; meanwhile they wait for IO:WALSync (75 %) and run (25 %).";
     assert!(details.iter().any(|d| d == said), "{details:?}");
+    let many = only(&locked().woken_by("LWLock:WALWrite", "(other programs) | ", 8.0));
+    assert!(
+        cause(&many, "wal").details.iter().any(|d| d.starts_with("Other programs end 100 % of these waits")),
+        "{many:?}"
+    );
     let standstill = only(&locked().woken_by("Client:ClientRead", "pgbench | ", 1.0));
     let details = &cause(&standstill, "wal").details;
     assert!(details.iter().any(|d| d.contains("Hardly any of these waits ended")), "{details:?}");

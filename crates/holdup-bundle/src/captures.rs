@@ -8,15 +8,15 @@
 //! - `capture`, `comparison`: of an imported file, as in `holdup.packets/1`; else null.
 
 use crate::decode::{Cells, Decoded, rows, run_of};
-use crate::deflated::{deflate, inflate};
+use crate::deflated::{deflate, inflate, parsed};
 use crate::evidence::{MOST_JSON_BYTES, bounded};
 use crate::parts::Loaded;
 use crate::stacks::same_length;
 use crate::write::{Written, integer};
-use holdup_model::Trial;
 use holdup_model::captures::{
     Capture, CaptureComparison, CaptureFlow, CaptureRecord, CaptureTrace, PointKind, TracePoint,
 };
+use holdup_model::{MemoryBudget, Trial};
 use rusqlite::{Connection, params};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -64,14 +64,17 @@ pub(crate) fn write(db: &Connection, trial: &Trial) -> Written {
 }
 
 /// Reads the part: what each of the `runs` collectors of the trial kept, if it did.
-pub(crate) fn read(part: &Loaded, runs: usize) -> Decoded<Vec<Option<CaptureRecord>>> {
+pub(crate) fn read(part: &Loaded, runs: usize, budget: &MemoryBudget) -> Decoded<Vec<Option<CaptureRecord>>> {
     let mut all = vec![None; runs];
     for row in rows(part, 0)? {
         let mut c = Cells::of(row);
         let run = run_of(&mut all, c.integer()?)?;
         let (flows, flows_beyond, traces): (u64, u64, u64) = (c.integer()?, c.integer()?, c.integer()?);
         let json_bytes = c.integer()?;
-        let kept = inflate(c.bytes()?, json_bytes, MOST_JSON_BYTES).and_then(|json| decode(&json));
+        let _json = budget
+            .lease(u64::min(json_bytes, MOST_JSON_BYTES as u64))
+            .map_err(|why| format!("what is kept of a capture {why}"))?;
+        let kept = inflate(c.bytes()?, json_bytes, MOST_JSON_BYTES).and_then(|json| decode(&json, budget));
         let kept = kept.map_err(|why| format!("what is kept of a capture {why}"))?;
         if (kept.flows.len() as u64, kept.traces.len() as u64) != (flows, traces) {
             return Err(format!(
@@ -97,8 +100,11 @@ fn encode(kept: &CaptureRecord) -> Result<Vec<u8>, String> {
 }
 
 /// Reads the JSON. The error follows the name of the file.
-fn decode(json: &[u8]) -> Result<CaptureRecord, String> {
-    let body: Body<'_> = serde_json::from_slice(json).map_err(|e| format!("is not the JSON of it ({e})"))?;
+fn decode(json: &[u8], budget: &MemoryBudget) -> Result<CaptureRecord, String> {
+    let (body, _taken): (Body<'_>, _) = parsed(json, budget)?;
+    let points_of: usize = body.traces.iter().map(|trace| trace.what.len()).sum();
+    let bytes = json.len() + points_of * size_of::<TracePoint>();
+    budget.take(bytes as u64).map_err(|e| e.to_string())?;
     Ok(CaptureRecord {
         capture: body.capture.map(Cow::into_owned),
         comparison: body.comparison.map(Cow::into_owned),
@@ -151,7 +157,8 @@ mod tests {
         let json = format!(
             r#"{{"flows":[],"capture":null,"comparison":null,"traces":[{{"capture":"a","stream":1,"from":"x","to":"y","trouble":2,"one_of":1,{trace}}}]}}"#
         );
-        decode(json.as_bytes()).map_or_else(|why| why, |kept| format!("{} points", kept.traces[0].points.len()))
+        decode(json.as_bytes(), &MemoryBudget::default())
+            .map_or_else(|why| why, |kept| format!("{} points", kept.traces[0].points.len()))
     }
 
     #[test]
@@ -162,6 +169,6 @@ mod tests {
             "has columns of points that are not of one length"
         );
         assert_eq!(said(r#""what":"dx","at_ns":[0,1],"byte":[0,1]"#), "has a point of the kind `x`, which is none");
-        assert!(decode(b"[1").expect_err("noise").starts_with("is not the JSON of it ("));
+        assert!(decode(b"[1", &MemoryBudget::default()).expect_err("noise").starts_with("is not the JSON of one ("));
     }
 }

@@ -7,7 +7,7 @@ use holdup_model::catalogue::Availability;
 use holdup_model::trial::NamedHistogram;
 use holdup_model::{
     Arm, Collected, Coverage, Direction, EnvironmentReading, EvidenceItem, Fact, Histogram, Level, Machine, Measured,
-    Measurement, Metric, Plan, Replica, Schedule, SelfCost, Trial, TrialSpec, TrialStatus, Value, Window,
+    Measurement, MemoryBudget, Metric, Plan, Replica, Schedule, SelfCost, Trial, TrialSpec, TrialStatus, Value, Window,
 };
 use rusqlite::types::Value as Cell;
 use std::collections::BTreeMap;
@@ -280,11 +280,13 @@ pub(crate) fn log(part: &Loaded) -> Decoded<(i64, String)> {
     Ok((c.integer()?, c.text()?))
 }
 
-pub(crate) fn boot_log(part: &Loaded) -> Decoded<BootLog> {
+pub(crate) fn boot_log(part: &Loaded, budget: &MemoryBudget) -> Decoded<BootLog> {
     let mut c = single(part, 0)?;
     let _entry = c.cell()?;
     let (session, boot, name) = (c.integer()?, c.integer()?, c.text()?);
     let (bytes, trimmed_bytes, kept_bytes) = (c.integer()?, c.integer()?, c.integer()?);
+    let kept = budget.take(u64::min(kept_bytes, boot_logs::MOST_BYTES as u64));
+    kept.map_err(|e| format!("the text of {name} {e}"))?;
     let text = boot_logs::unpack(c.bytes()?, kept_bytes).map_err(|why| format!("the text of {name} {why}"))?;
     Ok(BootLog { session, boot, name, text, bytes, trimmed_bytes })
 }
@@ -303,7 +305,7 @@ pub(crate) fn ending(part: &Loaded) -> Decoded<(Ending, u32)> {
     Ok((ending, c.integer()?))
 }
 
-pub(crate) fn trial(part: &Loaded, arms: usize) -> Decoded<Trial> {
+pub(crate) fn trial(part: &Loaded, arms: usize, budget: &MemoryBudget) -> Decoded<Trial> {
     let mut c = single(part, 0)?;
     let (environment_before, environment_moved) = trial_facts(part)?;
     let trial = Trial {
@@ -335,6 +337,8 @@ pub(crate) fn trial(part: &Loaded, arms: usize) -> Decoded<Trial> {
         environment_moved,
         notes: list(part, 7, Cells::text)?,
     };
+    let counted: usize = trial.histograms.iter().map(|named| named.histogram.memory_bytes()).sum();
+    budget.take(counted as u64).map_err(|e| format!("it {e}"))?;
     known_arm(trial.arm, arms).map(|()| trial)
 }
 

@@ -2,6 +2,7 @@
 
 use flate2::Compression;
 use flate2::read::{ZlibDecoder, ZlibEncoder};
+use holdup_model::{MemoryBudget, MemoryLease};
 use std::io::Read;
 
 /// The bytes in zlib form.
@@ -24,4 +25,21 @@ pub(crate) fn inflate(zlib: &[u8], bytes: u64, most: usize) -> Result<Vec<u8>, S
         return Err(format!("inflates to {more}{} bytes, {bytes} were kept", (whole.len() as u64).min(bytes)));
     }
     Ok(whole)
+}
+
+/// The body of a JSON document of columns, with its share of the budget for as long as it is in memory. The error follows the name of
+/// the document.
+pub(crate) fn parsed<'a, T: serde::Deserialize<'a>>(
+    json: &'a [u8],
+    budget: &MemoryBudget,
+) -> Result<(T, MemoryLease), String> {
+    // A number takes 8 bytes, a text those of its string and of the allocator.
+    let beside = |byte: &u8| match byte {
+        b',' => 9,
+        b'"' => 28,
+        _ => 0,
+    };
+    let taken = budget.lease(json.len() as u64 + json.iter().map(beside).sum::<u64>()).map_err(|e| e.to_string())?;
+    let body = serde_json::from_slice(json).map_err(|e| format!("is not the JSON of one ({e})"))?;
+    Ok((body, taken))
 }

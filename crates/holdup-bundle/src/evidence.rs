@@ -3,11 +3,12 @@
 
 use crate::decode::{Cells, Decoded, histogram_of, rows, run_of};
 use crate::deflated::{deflate, inflate};
+use crate::gather::ReadOptions;
 use crate::parts::Loaded;
 use crate::write::{Dictionary, Fault, ItemKey, Written, integer, item_number};
 use crate::{stacks, timelines};
 use holdup_model::evidence::{BpfCost, EvidenceHistogram};
-use holdup_model::{Collected, StackProfile, Timeline, Trial};
+use holdup_model::{Collected, SparseHistogram, StackProfile, Timeline, Trial};
 use rusqlite::{Connection, params};
 
 /// The longest JSON of a profile or a timeline, bytes; the schema has the same number.
@@ -89,6 +90,9 @@ fn write_profile(db: &Connection, (trial, run): (u32, i64), position: i64, profi
 }
 
 fn write_timeline(db: &Connection, (trial, run): (u32, i64), timeline: &Timeline) -> Written {
+    if timeline.left_out > 0 {
+        return Err(Fault::Value(format!("{} events of the timeline were not read", timeline.left_out)));
+    }
     let json = bounded("the timeline", timelines::encode(timeline))?;
     db.prepare_cached(
         "INSERT INTO timelines (trial, run, begin_ns, events, lost_events, json_bytes, json_zlib) \
@@ -134,7 +138,7 @@ impl Rich {
 }
 
 /// Reads the part. There is an entry for each of the `runs` collectors of the trial.
-pub(crate) fn read(part: &Loaded, runs: usize) -> Decoded<Vec<Rich>> {
+pub(crate) fn read(part: &Loaded, runs: usize, reading: &ReadOptions) -> Decoded<Vec<Rich>> {
     let mut all = Vec::new();
     for row in rows(part, 0)? {
         let mut c = Cells::of(row);
@@ -157,28 +161,40 @@ pub(crate) fn read(part: &Loaded, runs: usize) -> Decoded<Vec<Rich>> {
         if unit != "ns" {
             return Err(format!("the histogram {name} is of {unit} where ns belong"));
         }
-        let histogram = (&histogram_of(&mut c, &name)?).into();
+        let histogram: SparseHistogram = (&histogram_of(&mut c, &name)?).into();
+        reading.budget.take(histogram.memory_bytes() as u64).map_err(|e| format!("the histogram {name} {e}"))?;
         run.histograms.push(EvidenceHistogram { name, label, histogram });
     }
     for row in rows(part, 2)? {
         let mut c = Cells::of(row);
         let run = run_of(&mut all, c.integer()?)?;
         c.place(run.stacks.len())?;
-        run.stacks.push(profile(&mut c)?);
+        run.stacks.push(profile(&mut c, reading)?);
     }
     for row in rows(part, 3)? {
         let mut c = Cells::of(row);
         let run = run_of(&mut all, c.integer()?)?;
-        run.timeline = Some(timeline(&mut c)?);
+        run.timeline = Some(timeline(&mut c, reading)?);
     }
     Ok(all)
 }
 
-fn profile(c: &mut Cells<'_>) -> Decoded<StackProfile> {
+/// The JSON of a column, which is `bytes` long, as it is read.
+fn unpacked<T>(
+    zlib: &[u8],
+    bytes: u64,
+    reading: &ReadOptions,
+    decode: impl FnOnce(&[u8]) -> Result<T, String>,
+) -> Result<T, String> {
+    let _json = reading.budget.lease(bytes.min(MOST_JSON_BYTES as u64)).map_err(|e| e.to_string())?;
+    inflate(zlib, bytes, MOST_JSON_BYTES).and_then(|json| decode(&json))
+}
+
+fn profile(c: &mut Cells<'_>, reading: &ReadOptions) -> Decoded<StackProfile> {
     let (name, unit, period_ns) = (c.text()?, c.text()?, c.integer()?);
     let (count, weight): (u64, u64) = (c.integer()?, c.integer()?);
     let (truncated, json_bytes) = (c.integer()?, c.integer()?);
-    let body = inflate(c.bytes()?, json_bytes, MOST_JSON_BYTES).and_then(|json| stacks::decode(&json));
+    let body = unpacked(c.bytes()?, json_bytes, reading, |json| stacks::decode(json, &reading.budget));
     let (frames, stacks) = body.map_err(|why| format!("the stack profile {name} {why}"))?;
     let sum = stacks.iter().try_fold(0_u64, |sum, s| sum.checked_add(s.weight));
     if (stacks.len() as u64, sum) != (count, Some(weight)) {
@@ -191,13 +207,14 @@ fn profile(c: &mut Cells<'_>) -> Decoded<StackProfile> {
     Ok(StackProfile { name, unit, period_ns, frames, stacks, truncated })
 }
 
-fn timeline(c: &mut Cells<'_>) -> Decoded<Timeline> {
+fn timeline(c: &mut Cells<'_>, reading: &ReadOptions) -> Decoded<Timeline> {
     let (begin_ns, count, lost): (_, u64, _) = (c.integer()?, c.integer()?, c.integer()?);
     let json_bytes = c.integer()?;
-    let body = inflate(c.bytes()?, json_bytes, MOST_JSON_BYTES).and_then(|json| timelines::decode(&json));
+    let decode = |json: &[u8]| timelines::decode(json, reading.with_events, &reading.budget);
+    let body = unpacked(c.bytes()?, json_bytes, reading, decode);
     let body = body.map_err(|why| format!("the timeline {why}"))?;
-    if body.events.len() as u64 != count {
-        return Err(format!("the timeline holds {} events, {count} were kept", body.events.len()));
+    if body.count() != count {
+        return Err(format!("the timeline holds {} events, {count} were kept", body.count()));
     }
     Ok(Timeline { begin_ns, lost, ..body })
 }

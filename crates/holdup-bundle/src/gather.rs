@@ -4,12 +4,41 @@ use crate::open::Opened;
 use crate::parts::{self, Loaded, Part};
 use crate::{captures, decode, evidence, open, trouble};
 use holdup_model::bundle::Ending;
-use holdup_model::{BundleData, Problem, Trial};
+use holdup_model::{BundleData, MemoryBudget, Problem, Trial};
 use rusqlite::Connection;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Reads a bundle.
+/// Parts of a bundle that are read, and the memory for them.
+pub(crate) struct ReadOptions {
+    /// True if timelines are read with their events. They compress to a three-hundredth of their size, and few ask for them.
+    pub(crate) with_events: bool,
+    /// True if more than the numbers of evidence is kept.
+    pub(crate) with_evidence: bool,
+    pub(crate) budget: MemoryBudget,
+}
+
+impl ReadOptions {
+    pub(crate) fn all() -> Self {
+        ReadOptions { with_events: true, ..Self::without_events(&MemoryBudget::default()) }
+    }
+
+    pub(crate) fn without_events(budget: &MemoryBudget) -> Self {
+        ReadOptions { with_events: false, with_evidence: true, budget: budget.clone() }
+    }
+
+    /// # Errors
+    /// When something took more memory than there was: nothing that was read is whole then.
+    pub(crate) fn check(&self, path: &Path) -> Result<(), Problem> {
+        let Some(refused) = self.budget.exceeded() else { return Ok(()) };
+        let problem = refused.of(trouble::bundle(path));
+        let hint = problem.hint.clone().unwrap_or_default();
+        // Writers of a bundle read it as well.
+        Err(problem.hint(format!("{hint}: report, explain, compare, export, list and verify have this option")))
+    }
+}
+
+/// Reads a bundle with the events of its timelines, within the usual memory, as tests do.
 ///
 /// What it returns is what was written, all of it: a bundle of which something is damaged or missing is refused.
 ///
@@ -17,15 +46,33 @@ use std::path::Path;
 /// A usage problem for a file that is no bundle or holds nothing; a host problem for one that is damaged, of a newer
 /// schema, or cannot be read.
 pub fn read(path: &Path) -> Result<BundleData, Problem> {
-    undamaged(path, &open::to_read(path, false)?)
+    undamaged(path, &open::to_read(path, false)?, &ReadOptions::all())
+}
+
+/// Reads a bundle but for the events of its timelines, which are checked one by one and counted; [`Reader`](crate::Reader) has those
+/// of a trial.
+///
+/// # Errors
+/// As [`read`], and when it takes more memory than the budget has.
+pub fn read_without_events(path: &Path, budget: &MemoryBudget) -> Result<BundleData, Problem> {
+    undamaged(path, &open::to_read(path, false)?, &ReadOptions::without_events(budget))
+}
+
+/// Reads a bundle but for distributions, call stacks, timelines and connections of its evidence, which are checked trial by trial.
+///
+/// # Errors
+/// As [`read`], and when the evidence of a trial takes more memory than the budget has beside what is kept.
+pub fn read_numbers(path: &Path, budget: &MemoryBudget) -> Result<BundleData, Problem> {
+    let reading = ReadOptions { with_evidence: false, ..ReadOptions::without_events(budget) };
+    undamaged(path, &open::to_read(path, false)?, &reading)
 }
 
 /// Reads an opened bundle.
 ///
 /// # Errors
-/// When something is damaged.
-pub(crate) fn undamaged(path: &Path, opened: &Opened) -> Result<BundleData, Problem> {
-    let (data, damage) = gather(path, opened)?;
+/// When something is damaged, or too large.
+pub(crate) fn undamaged(path: &Path, opened: &Opened, reading: &ReadOptions) -> Result<BundleData, Problem> {
+    let (data, damage) = gather(path, opened, reading)?;
     whole(path, &damage)?;
     Ok(data)
 }
@@ -50,13 +97,13 @@ pub(crate) fn whole(path: &Path, damage: &[String]) -> Result<(), Problem> {
 /// As [`read`], and a host problem when the head, the plan, the arms or the schedule cannot be read.
 pub fn read_salvage(path: &Path) -> Result<(BundleData, Vec<String>), Problem> {
     let opened = open::to_read(path, true)?;
-    gather(path, &opened)
+    gather(path, &opened, &ReadOptions::all())
 }
 
-/// What is damaged, in the order found, and where to put more of it.
-pub(crate) struct Damage(pub(crate) Vec<String>);
+/// Damage in the order found, and how the bundle is read.
+pub(crate) struct Damage<'a>(pub(crate) Vec<String>, pub(crate) &'a ReadOptions);
 
-impl Damage {
+impl Damage<'_> {
     fn add(&mut self, part: &str, found: impl std::fmt::Display) {
         self.0.push(format!("{part}: {found}"));
     }
@@ -71,7 +118,7 @@ impl Damage {
         decode: impl FnOnce(&Loaded) -> decode::Decoded<T>,
     ) -> Option<T> {
         let name = if number_matters(part) { format!("{} {number}", part.name) } else { part.name.to_owned() };
-        let loaded = match part.load(db, number) {
+        let loaded = match part.load(db, number, &self.1.budget) {
             Ok(loaded) => loaded,
             Err(e) => {
                 self.add(&name, e);
@@ -95,13 +142,21 @@ fn number_matters(part: &Part) -> bool {
 }
 
 /// Reads everything that is whole.
-pub(crate) fn gather(path: &Path, opened: &Opened) -> Result<(BundleData, Vec<String>), Problem> {
-    let mut damage = Damage(Vec::new());
+pub(crate) fn gather(
+    path: &Path,
+    opened: &Opened,
+    reading: &ReadOptions,
+) -> Result<(BundleData, Vec<String>), Problem> {
+    let mut damage = Damage(Vec::new(), reading);
     let (mut data, numbers) = without_trials(path, opened, &mut damage)?;
     let arms = data.schedule.arms.len();
-    data.trials = numbers.into_iter().filter_map(|n| trial(opened, n, arms, &mut damage)).collect();
+    for number in numbers {
+        data.trials.extend(trial(opened, number, arms, &mut damage));
+        reading.check(path)?;
+    }
     let trials = data.trials.len();
     rest(&opened.db, &mut data, trials, &mut damage);
+    reading.check(path)?;
     Ok((data, damage.0))
 }
 
@@ -109,7 +164,7 @@ pub(crate) fn gather(path: &Path, opened: &Opened) -> Result<(BundleData, Vec<St
 pub(crate) fn without_trials(
     path: &Path,
     opened: &Opened,
-    damage: &mut Damage,
+    damage: &mut Damage<'_>,
 ) -> Result<(BundleData, BTreeSet<i64>), Problem> {
     let db = &opened.db;
     let command = damage.part(db, &parts::COMMAND, 0, false, decode::command).unwrap_or_default();
@@ -118,6 +173,7 @@ pub(crate) fn without_trials(
     let schedule = damage
         .part(db, &parts::ARMS, 0, true, decode::arms)
         .and_then(|arms| damage.part(db, &parts::SCHEDULE, 0, true, |p| decode::schedule(p, arms)));
+    damage.1.check(path)?;
     let (Some(head), Some((plan, plan_source)), Some(schedule)) = (head, plan, schedule) else {
         return Err(Problem::host(trouble::bundle(path), format!("is damaged: {}", damage.0.join("; "))).hint(
             "nothing can be read without the head, the plan, the arms and the schedule: use a copy of the file",
@@ -147,42 +203,50 @@ pub(crate) fn without_trials(
 }
 
 /// A trial with the evidence that belongs to it, where the schema has such.
-pub(crate) fn trial(opened: &Opened, number: i64, arms: usize, damage: &mut Damage) -> Option<Trial> {
-    let db = &opened.db;
-    let mut trial = damage.part(db, &parts::TRIAL, number, false, |p| decode::trial(p, arms))?;
+pub(crate) fn trial(opened: &Opened, number: i64, arms: usize, damage: &mut Damage<'_>) -> Option<Trial> {
+    let (db, reading) = (&opened.db, damage.1);
+    let mut trial = damage.part(db, &parts::TRIAL, number, false, |p| decode::trial(p, arms, &reading.budget))?;
+    let left = reading.budget.left();
     if opened.version >= 2 {
         let runs = trial.evidence.len();
-        let rich = damage.part(db, &parts::EVIDENCE, number, false, |p| evidence::read(p, runs));
+        let rich = damage.part(db, &parts::EVIDENCE, number, false, |p| evidence::read(p, runs, reading));
         for (rich, collected) in rich.into_iter().flatten().zip(&mut trial.evidence) {
             rich.into_collected(collected);
         }
     }
     if opened.version >= 3 {
         let runs = trial.evidence.len();
-        let kept = damage.part(db, &parts::CAPTURES, number, false, |p| captures::read(p, runs));
+        let kept = damage.part(db, &parts::CAPTURES, number, false, |p| captures::read(p, runs, &reading.budget));
         for (kept, collected) in kept.into_iter().flatten().zip(&mut trial.evidence) {
             collected.capture = kept;
         }
+    }
+    if !reading.with_evidence {
+        for c in &mut trial.evidence {
+            (c.histograms, c.stacks, c.timeline, c.capture) = (Vec::new(), Vec::new(), None, None);
+        }
+        reading.budget.give(left.saturating_sub(reading.budget.left()));
     }
     Some(trial)
 }
 
 /// What is read behind the trials: the logs and the ending, which counts this number of trials.
-pub(crate) fn rest(db: &Connection, data: &mut BundleData, trials: usize, damage: &mut Damage) {
+pub(crate) fn rest(db: &Connection, data: &mut BundleData, trials: usize, damage: &mut Damage<'_>) {
+    let budget = &damage.1.budget;
     data.log = numbers(db, &parts::LOG, "log", "entry", damage)
         .into_iter()
         .filter_map(|n| damage.part(db, &parts::LOG, n, false, decode::log))
         .collect();
     data.boot_logs = numbers(db, &parts::BOOT_LOG, "boot_logs", "entry", damage)
         .into_iter()
-        .filter_map(|n| damage.part(db, &parts::BOOT_LOG, n, false, decode::boot_log))
+        .filter_map(|n| damage.part(db, &parts::BOOT_LOG, n, false, |p| decode::boot_log(p, budget)))
         .collect();
     data.ending = ending(db, trials, damage);
 }
 
 /// The ending; `None` without damage when the run never ended.
-fn ending(db: &Connection, trials: usize, damage: &mut Damage) -> Option<Ending> {
-    match parts::ENDING.load(db, 0) {
+fn ending(db: &Connection, trials: usize, damage: &mut Damage<'_>) -> Option<Ending> {
+    match parts::ENDING.load(db, 0, &damage.1.budget) {
         Ok(loaded) if loaded.is_absent() => return None,
         _ => {}
     }
@@ -194,7 +258,7 @@ fn ending(db: &Connection, trials: usize, damage: &mut Damage) -> Option<Ending>
 }
 
 /// The numbers under which a part is there, by its table and by its checksums. Gaps are damage.
-fn numbers(db: &Connection, part: &Part, table: &str, column: &str, damage: &mut Damage) -> BTreeSet<i64> {
+fn numbers(db: &Connection, part: &Part, table: &str, column: &str, damage: &mut Damage<'_>) -> BTreeSet<i64> {
     let mut found = BTreeSet::new();
     let mut broken = false;
     // Both ends are walked, because a damaged page ends a walk.

@@ -36,7 +36,8 @@ mod verify;
 mod write;
 
 pub use docs::{Column, Table, tables};
-pub use gather::{read, read_salvage};
+pub use gather::{read, read_numbers, read_salvage, read_without_events};
+pub use open::has_journal;
 pub use reader::Reader;
 pub use rows::Rows;
 pub use trouble::taken;

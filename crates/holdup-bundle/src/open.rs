@@ -1,17 +1,18 @@
 //! Opening: for the writer, and for readers of files of which nothing is known.
 
 use crate::{APPLICATION_ID, SCHEMA_VERSION, trouble};
-use holdup_files::open_input;
+use holdup_files::{DraftFile, Folder, check_ancestors, open_input, sweep_private_folders};
 use holdup_model::Problem;
 use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rustix::fs::{FlockOperation, flock};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::fs::{File, Metadata};
+use std::fs::Metadata;
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -24,6 +25,9 @@ const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 /// What a journal that names a super-journal ends with (pager.c, `aJournalMagic`).
 const JOURNAL_MAGIC: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
 
+/// The most bytes that are copied of a crashed bundle and its journal.
+const MOST_BYTES_OF_A_COPY: u64 = 1 << 30;
+
 /// The most bytes of a row that is read.
 const MOST_BYTES_OF_A_ROW: i32 = 256 << 20;
 
@@ -33,8 +37,15 @@ pub(crate) struct Opened {
     /// The version of its schema, one that is known here.
     pub(crate) version: u32,
     /// The private copy that a crashed bundle was recovered on, where its own folder could not be written.
-    _copy: Option<tempfile::TempDir>,
+    _copy: Option<PrivateCopy>,
 }
+
+/// The folder of a private copy, and the same held locked: unlocked ones are swept.
+type PrivateCopy = (tempfile::TempDir, Folder);
+
+/// Prefix of their names, and the name of the bundle in one.
+const COPIES: &str = "holdup-recover-";
+const COPY: &str = "bundle.holdup";
 
 /// What a crash may do to a bundle that is being written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,10 +74,39 @@ pub(crate) fn to_write(path: &Path, keeping: Keeping) -> rusqlite::Result<Connec
     Ok(db)
 }
 
+/// Puts into its place what the writers of bundles of this folder left that were killed.
+pub(crate) fn settle_folder_of(path: &Path) {
+    let folder = path.parent().filter(|above| *above != Path::new("")).unwrap_or(Path::new("."));
+    DraftFile::all_abandoned(folder).into_iter().for_each(settle);
+}
+
+/// Rolls back what a killed writer left half written, and gives its bundle the name. What cannot be is read where it lies.
+fn settle(draft: DraftFile) {
+    let rolled_back = begin(&draft.path(), Trust::Ours, false).map(drop);
+    if rolled_back.is_ok() {
+        let _stays = draft.finish(false);
+    }
+}
+
 /// Opens a file and checks that it is a bundle whose tables this holdup knows.
 ///
 /// With `tolerant`, a file that is shorter than it says is opened too.
 pub(crate) fn to_read(path: &Path, tolerant: bool) -> Result<Opened, Problem> {
+    let was_link = path.is_symlink();
+    match to_read_now(path, tolerant) {
+        // The writer gave the draft its name meanwhile.
+        Err(_) if was_link && !path.is_symlink() => to_read_now(path, tolerant),
+        opened => opened,
+    }
+}
+
+fn to_read_now(path: &Path, tolerant: bool) -> Result<Opened, Problem> {
+    if let Some(draft) = DraftFile::abandoned(path) {
+        settle(draft);
+    }
+    // SQLite's files lie beside the file that a link leads to.
+    let led = path.is_symlink().then(|| path.canonicalize().ok()).flatten();
+    let path = led.as_deref().unwrap_or(path);
     let trust = look_at(path)?;
     let begun = match trust {
         Trust::Other { has_journal: true } => {
@@ -84,7 +124,7 @@ pub(crate) fn to_read(path: &Path, tolerant: bool) -> Result<Opened, Problem> {
     checked(path, opened)
 }
 
-fn checked(path: &Path, (db, copy): (Connection, Option<tempfile::TempDir>)) -> Result<Opened, Problem> {
+fn checked(path: &Path, (db, copy): (Connection, Option<PrivateCopy>)) -> Result<Opened, Problem> {
     let version = check(path, &db)?;
     Ok(Opened { db, version, _copy: copy })
 }
@@ -170,7 +210,7 @@ fn is_damage(error: &rusqlite::Error) -> bool {
 }
 
 /// Recovers a crashed bundle on a private copy, journal and all.
-fn on_a_copy(path: &Path, tolerant: bool) -> Result<(Connection, Option<tempfile::TempDir>), Problem> {
+fn on_a_copy(path: &Path, tolerant: bool) -> Result<(Connection, Option<PrivateCopy>), Problem> {
     let failed = |e: std::io::Error| {
         Problem::host(
             trouble::bundle(path),
@@ -178,23 +218,34 @@ fn on_a_copy(path: &Path, tolerant: bool) -> Result<(Connection, Option<tempfile
         )
         .hint("copy the file and the one named -journal beside it to a folder that can be written, and read it there")
     };
-    let folder = tempfile::Builder::new().prefix("holdup-recover-").tempdir().map_err(failed)?;
-    let copy = folder.path().join("bundle.holdup");
+    let owner_only = PermissionsExt::from_mode(0o700);
+    sweep_private_folders(&std::env::temp_dir(), COPIES);
+    let folder = tempfile::Builder::new().prefix(COPIES).permissions(owner_only).tempdir().map_err(failed)?;
+    let held = Folder::open(folder.path()).map_err(failed)?;
+    flock(held.fd(), FlockOperation::NonBlockingLockExclusive).map_err(|e| failed(e.into()))?;
+    let copy = folder.path().join(COPY);
+    let owner = std::fs::metadata(path).map_err(failed)?.uid();
+    let mut room = MOST_BYTES_OF_A_COPY;
     for suffix in ["", "-journal", "-wal"] {
-        match open_input(&beside(path, suffix)) {
-            Ok(mut from) => {
-                // A new file with its own permissions: those of a read-only original would be in the way.
-                let mut to = File::create_new(beside(&copy, suffix)).map_err(failed)?;
-                std::io::copy(&mut from, &mut to).map_err(failed)?;
-            }
-            Err(e) if e.kind() == ErrorKind::NotFound && !suffix.is_empty() => {}
-            Err(e) => return Err(failed(e)),
+        let mut from = match open_input(&beside(path, suffix)) {
+            Err(e) if e.kind() == ErrorKind::NotFound && !suffix.is_empty() => continue,
+            opened => opened.map_err(failed)?,
+        };
+        if !suffix.is_empty() && !is_of(owner, &from.metadata().map_err(failed)?) {
+            continue;
+        }
+        // A new file with its own permissions: those of a read-only original would be in the way.
+        let mut to = held.create_file(format!("{COPY}{suffix}"), 0o600).map_err(failed)?;
+        room -= std::io::copy(&mut (&mut from).take(room), &mut to).map_err(failed)?;
+        if from.read(&mut [0]).map_err(failed)? > 0 {
+            let most = format!("with what lies beside it, it has more than {} MB", MOST_BYTES_OF_A_COPY >> 20);
+            return Err(failed(std::io::Error::other(most)));
         }
     }
     // It may have changed since it was looked at.
     names_no_other(path, &beside(&copy, "-journal"))?;
     let db = begin(&copy, Trust::Ours, tolerant).map_err(|e| trouble::reading(path, &e))?;
-    Ok((db, Some(folder)))
+    Ok((db, Some((folder, held))))
 }
 
 /// Whose file it is that is read.
@@ -208,34 +259,52 @@ enum Trust {
     Other { has_journal: bool },
 }
 
-/// Whose a bundle is, with what lies beside it.
+/// True if the owner of a bundle alone can have made this file, which lies beside it.
+fn is_of(owner: u32, beside: &Metadata) -> bool {
+    // Anybody may give another file of that owner a second name.
+    beside.uid() == owner && beside.nlink() == 1
+}
+
+/// Whose a bundle is, with what lies beside it. A journal of another user is none: in a folder such as /tmp anybody can make
+/// one for a bundle that is whole.
 ///
 /// # Errors
 /// When what SQLite would open beside it is no regular file.
-fn trust(path: &Path, meta: &Metadata) -> Result<Trust, Problem> {
+fn trust(path: &Path, meta: &Metadata) -> Result<(Trust, bool), Problem> {
     let us = rustix::process::geteuid().as_raw();
     let mut all = vec![meta.clone()];
     let mut has_journal = false;
     for suffix in ["-journal", "-wal", "-shm"] {
         let Ok(found) = std::fs::symlink_metadata(beside(path, suffix)) else { continue };
-        if !found.is_file() {
-            return Err(trouble::not_a_bundle(path, format!("has beside it a {suffix} that is no regular file")));
+        if is_of(meta.uid(), &found) || found.is_dir() && found.uid() == meta.uid() {
+            if !found.is_file() {
+                return Err(trouble::not_a_bundle(path, format!("has beside it a {suffix} that is no regular file")));
+            }
+            has_journal |= found.len() > 0;
+            if suffix == "-journal" {
+                names_no_other(path, &beside(path, suffix))?;
+            }
         }
-        has_journal |= found.len() > 0;
         all.push(found);
     }
-    names_no_other(path, &beside(path, "-journal"))?;
     let real = path.canonicalize().ok();
     let folder = real.as_deref().and_then(Path::parent).and_then(|folder| folder.metadata().ok());
-    let is_kept = folder.is_some_and(|folder| {
-        (folder.uid() == us || folder.uid() == 0) && (folder.mode() & 0o022 == 0 || folder.mode() & 0o1000 != 0)
-    });
-    let are_of = |uid| is_kept && all.iter().all(|one| one.uid() == uid && one.mode() & 0o022 == 0);
-    Ok(match () {
+    // Where others may make files, as in /tmp, a journal may come after this look.
+    let is_kept = folder.is_some_and(|folder| [us, 0].contains(&folder.uid()) && folder.mode() & 0o022 == 0)
+        && real.is_some_and(|real| check_ancestors(&real).is_ok());
+    let are_of = |uid| is_kept && all.iter().all(|one| one.uid() == uid && one.nlink() == 1 && one.mode() & 0o022 == 0);
+    let trust = match () {
         () if are_of(us) => Trust::Ours,
         () if are_of(0) => Trust::Root,
         () => Trust::Other { has_journal },
-    })
+    };
+    Ok((trust, has_journal))
+}
+
+/// True if SQLite would take something beside a bundle for its own: the bytes of the file alone are not those that are read.
+pub fn has_journal(path: &Path) -> bool {
+    let found = path.canonicalize().and_then(|path| Ok((path.metadata()?, path)));
+    found.is_ok_and(|(meta, path)| trust(&path, &meta).is_ok_and(|(_, has_journal)| has_journal))
 }
 
 /// That a journal names no super-journal: SQLite may remove the file of that name, wherever it is, after the journal
@@ -259,6 +328,11 @@ fn names_no_other(path: &Path, journal: &Path) -> Result<(), Problem> {
 fn look_at(path: &Path) -> Result<Trust, Problem> {
     let meta = std::fs::metadata(path).map_err(|e| match e.kind() {
         ErrorKind::NotFound => trouble::not_a_bundle(path, "there is no such file"),
+        ErrorKind::PermissionDenied if DraftFile::is_at(path) => {
+            let why = "another user (root, with sudo) is writing it, or was killed meanwhile";
+            Problem::host(trouble::bundle(path), why)
+                .hint(format!("wait for the run; if it was killed, as that user: holdup verify {}", path.display()))
+        }
         _ => Problem::host(trouble::bundle(path), format!("cannot be opened ({e})"))
             .hint("check the permissions of the file and of its folder"),
     })?;
@@ -268,9 +342,9 @@ fn look_at(path: &Path) -> Result<Trust, Problem> {
     if !meta.is_file() {
         return Err(trouble::not_a_bundle(path, "is not a regular file"));
     }
-    let trust = trust(path, &meta)?;
+    let (trust, has_journal) = trust(path, &meta)?;
     // With a journal beside it the file may be half written, so that only SQLite can read it.
-    if std::fs::metadata(beside(path, "-journal")).is_ok_and(|m| m.len() > 0) {
+    if has_journal {
         return Ok(trust);
     }
     if meta.len() == 0 {
@@ -334,4 +408,31 @@ fn tables(db: &Connection, version: u32) -> rusqlite::Result<Result<(), String>>
         }
     }
     Ok(Ok(()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Finding H1 of the attacks, in the moment between the look and the first read.
+    #[test]
+    fn a_journal_that_comes_after_the_look_is_not_rolled_back() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o1777)).unwrap();
+        let path = folder.path().join("a.holdup");
+        let db = Connection::open(&path).unwrap();
+        let marks = format!("PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {SCHEMA_VERSION};");
+        db.execute_batch(&format!("{marks} CREATE TABLE t (a)")).unwrap();
+        drop(db);
+        let trust = look_at(&path).unwrap();
+        // The header says that the file had one page.
+        let mut journal = JOURNAL_MAGIC.to_vec();
+        [0_u32, 0, 1, 512, 4096].iter().for_each(|number| journal.extend(number.to_be_bytes()));
+        journal.resize(512, 0);
+        std::fs::write(beside(&path, "-journal"), journal).unwrap();
+        let bytes = std::fs::read(&path).unwrap();
+        begin(&path, trust, false).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), bytes);
+        assert!(beside(&path, "-journal").exists());
+    }
 }

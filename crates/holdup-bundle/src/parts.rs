@@ -7,7 +7,9 @@
 //! change of one makes every older bundle look damaged (the fixture tests hold
 //! that). So what a later version adds to a trial is a separate part.
 
-use rusqlite::{Connection, OptionalExtension, params, types::Value as Cell};
+use holdup_model::{MemoryBudget, MemoryLease, TooLarge};
+use rusqlite::types::{Value as Cell, ValueRef};
+use rusqlite::{Connection, OptionalExtension, params};
 use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
 
@@ -113,6 +115,7 @@ pub(crate) struct Loaded {
     /// The checksum as it was written; `None` when it is not there. The error says why it cannot be read: then the
     /// values can still be, since they lie elsewhere in the file.
     written: rusqlite::Result<Option<String>>,
+    _taken: MemoryLease,
 }
 
 impl Loaded {
@@ -133,42 +136,71 @@ impl Loaded {
 }
 
 impl Part {
-    /// Reads the part with this number.
-    pub(crate) fn load(&self, db: &Connection, number: i64) -> rusqlite::Result<Loaded> {
-        let rows = self.rows(db, number)?;
+    /// Reads the part with this number. Its rows take memory until it is dropped, its texts also in what is decoded of it.
+    pub(crate) fn load(&self, db: &Connection, number: i64, budget: &MemoryBudget) -> rusqlite::Result<Loaded> {
+        let (rows, taken) = self.rows(db, number, budget)?;
         let sha256 = checksum(&rows);
         let written = db
             .prepare_cached("SELECT sha256 FROM checksums WHERE part = ?1 AND number = ?2")
             .and_then(|mut statement| statement.query_row(params![self.name, number], |row| row.get(0)).optional());
-        Ok(Loaded { rows, sha256, written })
+        Ok(Loaded { rows, sha256, written, _taken: taken })
     }
 
     /// Computes the checksum of the part as it stands in the open transaction, and stores it.
     pub(crate) fn seal(&self, db: &Connection, number: i64) -> rusqlite::Result<()> {
-        let sha256 = checksum(&self.rows(db, number)?);
+        let sha256 = checksum(&self.rows(db, number, &MemoryBudget::new(u64::MAX))?.0);
         db.prepare_cached("INSERT INTO checksums (part, number, sha256) VALUES (?1, ?2, ?3)")?
             .execute(params![self.name, number, sha256])?;
         Ok(())
     }
 
-    fn rows(&self, db: &Connection, number: i64) -> rusqlite::Result<Vec<Vec<Row>>> {
-        self.queries
-            .iter()
-            .map(|query| {
-                let mut statement = db.prepare_cached(query)?;
-                let width = statement.column_count();
-                if statement.parameter_count() == 1 {
-                    statement.raw_bind_parameter(1, number)?;
-                }
-                let mut found = statement.raw_query();
-                let mut rows = Vec::new();
-                while let Some(row) = found.next()? {
-                    rows.push((0..width).map(|i| row.get(i)).collect::<rusqlite::Result<Row>>()?);
-                }
-                Ok(rows)
-            })
-            .collect()
+    fn rows(
+        &self,
+        db: &Connection,
+        number: i64,
+        budget: &MemoryBudget,
+    ) -> rusqlite::Result<(Vec<Vec<Row>>, MemoryLease)> {
+        let mut lease = budget.lease(0).map_err(too_large)?;
+        let mut all = Vec::with_capacity(self.queries.len());
+        for query in self.queries {
+            let mut statement = db.prepare_cached(query)?;
+            let width = statement.column_count();
+            if statement.parameter_count() == 1 {
+                statement.raw_bind_parameter(1, number)?;
+            }
+            let mut found = statement.raw_query();
+            let mut rows = Vec::new();
+            while let Some(row) = found.next()? {
+                // A text that rows refer to is in the file once, and in each row.
+                let (own, texts) = row_bytes(row, width)?;
+                lease.take(own).and_then(|()| budget.take(texts)).map_err(too_large)?;
+                rows.push((0..width).map(|i| row.get(i)).collect::<rusqlite::Result<Row>>()?);
+            }
+            all.push(rows);
+        }
+        Ok((all, lease))
     }
+}
+
+/// Memory of a row, and of its texts alone, bytes.
+fn row_bytes(row: &rusqlite::Row<'_>, width: usize) -> rusqlite::Result<(u64, u64)> {
+    let (mut own, mut texts) = (width * size_of::<Cell>(), 0);
+    for at in 0..width {
+        match row.get_ref(at)? {
+            ValueRef::Text(text) => {
+                own += text.len();
+                texts += size_of::<String>() + text.len();
+            }
+            ValueRef::Blob(blob) => own += blob.len(),
+            ValueRef::Null | ValueRef::Integer(_) | ValueRef::Real(_) => {}
+        }
+    }
+    Ok((own as u64, texts as u64))
+}
+
+/// A refusal among the errors of SQLite.
+pub(crate) fn too_large(refused: TooLarge) -> rusqlite::Error {
+    rusqlite::Error::ToSqlConversionFailure(refused.to_string().into())
 }
 
 /// SHA-256 over the rows of each query: every value with its type and, where it has one, its length.

@@ -1,8 +1,8 @@
 //! Reading trial by trial: a bundle of any size in the memory of one trial.
 
-use crate::gather::{self, Damage};
+use crate::gather::{self, Damage, ReadOptions};
 use crate::open::{self, Opened};
-use holdup_model::{BundleData, Problem, Trial};
+use holdup_model::{BundleData, MemoryBudget, Problem, Trial};
 use std::path::{Path, PathBuf};
 
 /// A bundle that is read trial by trial.
@@ -13,6 +13,7 @@ pub struct Reader {
     opened: Opened,
     data: BundleData,
     trials: u32,
+    budget: MemoryBudget,
 }
 
 /// What a guest wrote during one boot, as the file holds it.
@@ -26,18 +27,20 @@ pub(crate) struct PackedLog {
 }
 
 impl Reader {
-    /// Opens a bundle and reads all of it but the trials.
+    /// Opens a bundle and reads all of it but the trials, of which each may take what the budget has left then.
     ///
     /// # Errors
-    /// As [`crate::read`], but for damage of trials.
-    pub fn open(path: &Path) -> Result<Self, Problem> {
+    /// As [`crate::read_without_events`], but for damage of trials.
+    pub fn open(path: &Path, budget: &MemoryBudget) -> Result<Self, Problem> {
         let opened = open::to_read(path, false)?;
-        let mut damage = Damage(Vec::new());
+        let reading = ReadOptions::without_events(budget);
+        let mut damage = Damage(Vec::new(), &reading);
         let (mut data, numbers) = gather::without_trials(path, &opened, &mut damage)?;
         gather::rest(&opened.db, &mut data, numbers.len(), &mut damage);
+        reading.check(path)?;
         gather::whole(path, &damage.0)?;
         let trials = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
-        Ok(Reader { path: path.to_owned(), opened, data, trials })
+        Ok(Reader { path: path.to_owned(), opened, data, trials, budget: reading.budget })
     }
 
     /// The bundle without its trials.
@@ -55,8 +58,10 @@ impl Reader {
     /// # Errors
     /// When it is damaged or not there.
     pub fn trial(&self, seq: u32) -> Result<Trial, Problem> {
-        let mut damage = Damage(Vec::new());
+        let reading = ReadOptions { with_events: true, ..ReadOptions::without_events(&self.budget.rest()) };
+        let mut damage = Damage(Vec::new(), &reading);
         let trial = gather::trial(&self.opened, i64::from(seq), self.data.schedule.arms.len(), &mut damage);
+        reading.check(&self.path)?;
         gather::whole(&self.path, &damage.0)?;
         trial.ok_or_else(|| crate::trouble::damaged(&self.path, format!("trial {seq} is not there")))
     }

@@ -2,9 +2,10 @@
 
 use crate::gather;
 use crate::open::{self, Opened};
+use crate::parts::too_large;
 use crate::trouble;
 use holdup_model::table::{Cell, ColumnKind, Table, TableKind, ValueKind};
-use holdup_model::{BundleData, Problem};
+use holdup_model::{BundleData, MemoryBudget, Problem};
 use rusqlite::types::ValueRef;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -14,6 +15,7 @@ pub struct Rows {
     path: PathBuf,
     opened: Opened,
     data: BundleData,
+    budget: MemoryBudget,
 }
 
 /// The levels of arms: a column for each axis and factor.
@@ -24,14 +26,14 @@ struct Levels {
 }
 
 impl Rows {
-    /// Opens a bundle and reads all of it.
+    /// Opens a bundle and reads all of it but the events of timelines.
     ///
     /// # Errors
-    /// As [`crate::read`].
-    pub fn open(path: &Path) -> Result<Self, Problem> {
+    /// As [`crate::read_without_events`].
+    pub fn open(path: &Path, budget: &MemoryBudget) -> Result<Self, Problem> {
         let opened = open::to_read(path, false)?;
-        let data = gather::undamaged(path, &opened)?;
-        Ok(Rows { path: path.to_owned(), opened, data })
+        let data = gather::undamaged(path, &opened, &gather::ReadOptions::without_events(budget))?;
+        Ok(Rows { path: path.to_owned(), opened, data, budget: budget.clone() })
     }
 
     pub fn data(&self) -> &BundleData {
@@ -41,14 +43,18 @@ impl Rows {
     /// A table of a kind that has a query; without rows where the bundle is older than the kind.
     ///
     /// # Errors
-    /// When a value is not of its column's type.
+    /// When a value is not of its column's type, or the table takes more memory than the budget has left.
     pub fn table(&self, kind: &TableKind) -> Result<Table, Problem> {
-        self.read(kind)
-            .map_err(|e| trouble::reading(&self.path, &e))?
+        let budget = self.budget.rest();
+        let read = self.read(kind, &budget);
+        if let Some(refused) = budget.exceeded() {
+            return Err(refused.of(trouble::bundle(&self.path)));
+        }
+        read.map_err(|e| trouble::reading(&self.path, &e))?
             .map_err(|column| trouble::damaged(&self.path, format!("{}: {column} is of another type", kind.name)))
     }
 
-    fn read(&self, kind: &TableKind) -> rusqlite::Result<Result<Table, String>> {
+    fn read(&self, kind: &TableKind, budget: &MemoryBudget) -> rusqlite::Result<Result<Table, String>> {
         let names: BTreeSet<String> = kind.columns.iter().map(|c| c.name.clone()).collect();
         let levels = if kind.has_levels { self.levels(&names)? } else { Levels::none() };
         let metrics = if kind.name == "trials" { self.metrics()? } else { Vec::new() };
@@ -80,6 +86,12 @@ impl Rows {
             cells.extend(
                 metrics.iter().map(|(_, values)| values.get(&trial).map_or(Cell::Missing, |v| Cell::Float(*v))),
             );
+            // Tables become files in memory, in two steps.
+            let bytes = |cell: &Cell| match cell {
+                Cell::Text(text) => size_of::<Cell>() + 3 * text.len(),
+                _ => size_of::<Cell>() + 2 * size_of::<i64>(),
+            };
+            budget.take(cells.iter().map(bytes).sum::<usize>() as u64).map_err(too_large)?;
             if let Err(column) = table.push(cells) {
                 return Ok(Err(column));
             }

@@ -9,8 +9,9 @@
 //! - `stacks`: of the stacks, heaviest first, `task` (a word), `role` (one more than the word, 0 for none), `node` (the
 //!   innermost call; 0 for a stack without functions) and `weight`.
 
-use holdup_model::StackProfile;
+use crate::deflated::parsed;
 use holdup_model::stacks::{Frame, FrameKind, Stack};
+use holdup_model::{MemoryBudget, StackProfile};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -82,19 +83,25 @@ impl<'a> Words<'a> {
 pub(crate) struct Given<'a> {
     words: &'a [String],
     left_bytes: usize,
+    budget: &'a MemoryBudget,
 }
 
+pub(crate) fn repeats_too_much() -> String {
+    format!("repeats more than {MOST_TEXT_BYTES} bytes of text")
+}
+
+/// Memory of a text beside its bytes, for the allocator.
+const BESIDE_TEXT: u64 = 16;
+
 impl<'a> Given<'a> {
-    pub(crate) fn of(words: &'a [String]) -> Self {
-        Given { words, left_bytes: MOST_TEXT_BYTES }
+    pub(crate) fn of(words: &'a [String], budget: &'a MemoryBudget) -> Self {
+        Given { words, left_bytes: MOST_TEXT_BYTES, budget }
     }
 
     pub(crate) fn word(&mut self, place: u32) -> Result<String, String> {
         let word = self.words.get(place as usize).ok_or_else(|| format!("refers to word {place}, which is missing"))?;
-        self.left_bytes = self
-            .left_bytes
-            .checked_sub(word.len())
-            .ok_or_else(|| format!("repeats more than {MOST_TEXT_BYTES} bytes of text"))?;
+        self.left_bytes = self.left_bytes.checked_sub(word.len()).ok_or_else(repeats_too_much)?;
+        self.budget.take(BESIDE_TEXT + word.len() as u64).map_err(|e| e.to_string())?;
         Ok(word.clone())
     }
 
@@ -146,10 +153,12 @@ pub(crate) fn encode(profile: &StackProfile) -> Result<Vec<u8>, String> {
 }
 
 /// Reads the JSON of a profile. The error follows `the stack profile NAME`.
-pub(crate) fn decode(json: &[u8]) -> Result<(Vec<Frame>, Vec<Stack>), String> {
-    let body: Body = serde_json::from_slice(json).map_err(|e| format!("is not the JSON of one ({e})"))?;
-    let mut given = Given::of(&body.words);
+pub(crate) fn decode(json: &[u8], budget: &MemoryBudget) -> Result<(Vec<Frame>, Vec<Stack>), String> {
+    let (body, _taken): (Body, _) = parsed(json, budget)?;
+    let mut given = Given::of(&body.words, budget);
+    let take = |bytes: usize| budget.take(bytes as u64).map_err(|e| e.to_string());
     let f = &body.functions;
+    take(f.name.len() * size_of::<Frame>())?;
     same_length("functions", &[f.name.len(), f.module.len(), f.kind.len()])?;
     let mut frames = Vec::with_capacity(f.name.len());
     for ((name, module), kind) in f.name.iter().zip(&f.module).zip(f.kind.chars()) {
@@ -164,6 +173,7 @@ pub(crate) fn decode(json: &[u8]) -> Result<(Vec<Frame>, Vec<Stack>), String> {
     let depths = depths(&body.nodes, frames.len())?;
     let s = &body.stacks;
     same_length("stacks", &[s.task.len(), s.role.len(), s.node.len(), s.weight.len()])?;
+    take(s.task.len() * size_of::<Stack>())?;
     let mut calls = 0_usize;
     let mut stacks = Vec::with_capacity(s.task.len());
     for i in 0..s.task.len() {
@@ -175,6 +185,7 @@ pub(crate) fn decode(json: &[u8]) -> Result<(Vec<Frame>, Vec<Stack>), String> {
         if calls > MOST_CALLS {
             return Err(format!("has more than {MOST_CALLS} calls in its stacks"));
         }
+        take(depth * size_of::<u32>())?;
         let (task, role) = (given.word(s.task[i])?, given.word_or_none(s.role[i])?);
         stacks.push(Stack { task, role, frames: path(&body.nodes, s.node[i], depth), weight: s.weight[i] });
     }
@@ -226,7 +237,7 @@ mod tests {
     /// What is said of a body that was made by hand.
     fn said(words: &str, functions: &str, nodes: &str, stacks: &str) -> String {
         let json = format!(r#"{{"words":[{words}],"functions":{functions},"nodes":{nodes},"stacks":{stacks}}}"#);
-        decode(json.as_bytes())
+        decode(json.as_bytes(), &MemoryBudget::default())
             .map(|(frames, stacks)| format!("{} {}", frames.len(), stacks.len()))
             .unwrap_or_else(|e| e)
     }
@@ -250,7 +261,7 @@ mod tests {
         assert_eq!(said(words, FUNCTIONS, missing, STACKS), "refers to function 1 of 1");
         let node = r#"{"task":[1],"role":[2],"node":[3],"weight":[9]}"#;
         assert_eq!(said(words, FUNCTIONS, NODES, node), "has no node 3");
-        assert!(decode(b"[1").expect_err("noise").starts_with("is not the JSON of one ("));
+        assert!(decode(b"[1", &MemoryBudget::default()).expect_err("noise").starts_with("is not the JSON of one ("));
     }
 
     #[test]
@@ -262,13 +273,15 @@ mod tests {
         let list = |value: u32| vec![value; 1_000];
         let stacks = Stacks { task: list(0), role: list(0), node: list(depth), weight: vec![1; 1_000] };
         let body = Body { words: vec!["main".to_owned()], functions, nodes, stacks };
-        let said = decode(&serde_json::to_vec(&body).expect("is JSON")).expect_err("is refused");
+        let said =
+            decode(&serde_json::to_vec(&body).expect("is JSON"), &MemoryBudget::default()).expect_err("is refused");
         assert_eq!(said, "has more than 16777216 calls in its stacks");
 
         let stacks = Stacks { task: list(0), role: list(0), node: list(0), weight: vec![1; 1_000] };
         let body =
             Body { words: vec!["x".repeat(1 << 18)], functions: Functions::default(), nodes: Nodes::default(), stacks };
-        let said = decode(&serde_json::to_vec(&body).expect("is JSON")).expect_err("is refused");
+        let said =
+            decode(&serde_json::to_vec(&body).expect("is JSON"), &MemoryBudget::default()).expect_err("is refused");
         assert_eq!(said, "repeats more than 134217728 bytes of text");
     }
 

@@ -16,9 +16,10 @@
 //! - `holds`: for each `h`, `task`, `lock` (a word) and `length_ns`.
 //! - `end_ns`: the end.
 
-use crate::stacks::{Given, Words, same_length};
-use holdup_model::Timeline;
+use crate::deflated::parsed;
+use crate::stacks::{Given, MOST_TEXT_BYTES, Words, repeats_too_much, same_length};
 use holdup_model::timeline::{TimelineDoing, TimelineEvent, TimelineKind, TimelineTask};
+use holdup_model::{MemoryBudget, Timeline};
 use serde::{Deserialize, Serialize};
 
 #[derive(Default, Serialize, Deserialize)]
@@ -151,15 +152,18 @@ pub(crate) fn encode(timeline: &Timeline) -> Result<Vec<u8>, String> {
     serde_json::to_vec(&body).map_err(|e| e.to_string())
 }
 
-/// Reads the JSON of a timeline: all but what has its own columns. The error follows `the timeline`.
-pub(crate) fn decode(json: &[u8]) -> Result<Timeline, String> {
-    let body: Body = serde_json::from_slice(json).map_err(|e| format!("is not the JSON of one ({e})"))?;
+/// Reads the JSON of a timeline: all but what has its own columns, and its events where they are asked for. The error follows `the
+/// timeline`.
+pub(crate) fn decode(json: &[u8], with_events: bool, budget: &MemoryBudget) -> Result<Timeline, String> {
+    let (body, _taken): (Body, _) = parsed(json, budget)?;
     check_lengths(&body)?;
-    let mut given = Given::of(&body.words);
-    let mut tasks = Vec::with_capacity(body.tasks.tid.len());
-    for ((&tid, &pid), &name) in body.tasks.tid.iter().zip(&body.tasks.pid).zip(&body.tasks.name) {
-        tasks.push(TimelineTask { tid, pid, name: given.word(name)? });
+    check_references(&body)?;
+    if !with_events {
+        return Ok(Timeline { end_ns: body.end_ns, left_out: body.what.len() as u64, ..Timeline::default() });
     }
+    budget.take((body.what.len() * size_of::<TimelineEvent>()) as u64).map_err(|e| e.to_string())?;
+    let mut given = Given::of(&body.words, budget);
+    let tasks = tasks(&body, &mut given)?;
     let known = |task: u32| match tasks.len() {
         n if (task as usize) < n => Ok(task),
         n => Err(format!("refers to task {task} of {n}")),
@@ -223,6 +227,11 @@ pub(crate) fn decode(json: &[u8]) -> Result<Timeline, String> {
     Ok(Timeline { end_ns: body.end_ns, tasks, events, ..Timeline::default() })
 }
 
+fn tasks(body: &Body, given: &mut Given<'_>) -> Result<Vec<TimelineTask>, String> {
+    let each = body.tasks.tid.iter().zip(&body.tasks.pid).zip(&body.tasks.name);
+    each.map(|((&tid, &pid), &name)| Ok(TimelineTask { tid, pid, name: given.word(name)? })).collect()
+}
+
 /// Whether each list is as long as the events say.
 fn check_lengths(body: &Body) -> Result<(), String> {
     let count = |letter: u8| body.what.bytes().filter(|b| *b == letter).count();
@@ -241,6 +250,35 @@ fn check_lengths(body: &Body) -> Result<(), String> {
     same_length("switches", &[switches, s.from.len(), s.to.len(), s.left.len(), s.section.len()])?;
     same_length("wakeups", &[wakeups, w.task.len(), w.by.len()])?;
     same_length("faults", &[faults, f.task.len(), f.length_ns.len(), f.section.len()])
+}
+
+/// Refuses references to tasks and words that are not there.
+fn check_references(body: &Body) -> Result<(), String> {
+    let none = (Stretches::default(), Holds::default());
+    let (d, h) = (body.stretches.as_ref().unwrap_or(&none.0), body.holds.as_ref().unwrap_or(&none.1));
+    let (t, s, w, f) = (&body.tasks, &body.switches, &body.wakeups, &body.faults);
+    let (tasks, words) = (t.tid.len(), body.words.len());
+    let beyond = |columns: &[&[u32]], count: usize| {
+        columns.iter().flat_map(|column| column.iter()).copied().find(|place| *place as usize >= count)
+    };
+    // Places of which 0 is none are one more.
+    let task = beyond(&[&w.task, &f.task, &d.task, &h.task], tasks);
+    let task = task.or_else(|| beyond(&[&s.from, &s.to, &w.by], tasks + 1).map(|task| task - 1));
+    let word = beyond(&[&t.name, &s.left, &h.lock], words);
+    let word = word.or_else(|| beyond(&[&s.section, &f.section, &d.lock], words + 1).map(|word| word - 1));
+    // They are repeated by events that are not asked for as well.
+    let texts = [&t.name, &s.left, &h.lock].into_iter().flatten().map(|word| u64::from(*word) + 1);
+    let or_none = [&s.section, &f.section, &d.lock].into_iter().flatten().map(|word| u64::from(*word));
+    let texts = texts.chain(or_none).filter_map(|word| body.words.get(word.checked_sub(1)? as usize));
+    match (task, word) {
+        (Some(task), _) => Err(format!("refers to task {task} of {tasks}")),
+        (None, Some(word)) => Err(format!("refers to word {word}, which is missing")),
+        (None, None) if d.doing.bytes().any(|letter| !DOING.iter().any(|(known, _)| *known == letter)) => {
+            Err("has a stretch of a kind that does not exist".to_owned())
+        }
+        (None, None) if texts.map(String::len).sum::<usize>() > MOST_TEXT_BYTES => Err(repeats_too_much()),
+        (None, None) => Ok(()),
+    }
 }
 
 #[cfg(test)]
@@ -262,7 +300,10 @@ mod tests {
             end_ns: Some(9),
         };
         change(&mut body);
-        let read = decode(&serde_json::to_vec(&body).expect("is JSON"));
+        let json = serde_json::to_vec(&body).expect("is JSON");
+        let read = decode(&json, true, &MemoryBudget::default());
+        let without = decode(&json, false, &MemoryBudget::default());
+        assert_eq!(read.as_ref().map(Timeline::count), without.as_ref().map(Timeline::count));
         read.map(|timeline| timeline.events.len().to_string()).unwrap_or_else(|e| e)
     }
 
@@ -282,7 +323,17 @@ mod tests {
         assert_eq!(said(|b| b.switches.to[0] = 2), "refers to task 1 of 1");
         assert_eq!(said(|b| b.wakeups.task[0] = 9), "refers to task 9 of 1");
         assert_eq!(said(|b| b.switches.left[0] = 2), "refers to word 2, which is missing");
-        assert!(decode(b"\"").expect_err("noise").starts_with("is not the JSON of one ("));
+        let repeats = |b: &mut Body| {
+            (b.words[1], b.what) = ("x".repeat(1 << 20), "s".repeat(129));
+            (b.after_ns, b.cpu) = (vec![1; 129], vec![0; 129]);
+            let none = vec![0; 129];
+            b.switches = Switches { from: none.clone(), to: none.clone(), left: vec![1; 129], section: none };
+            (b.wakeups, b.faults, b.stretches, b.holds) = (Wakeups::default(), Faults::default(), None, None);
+        };
+        assert_eq!(said(repeats), "repeats more than 134217728 bytes of text");
+        assert!(
+            decode(b"\"", true, &MemoryBudget::default()).expect_err("noise").starts_with("is not the JSON of one (")
+        );
     }
 
     #[test]

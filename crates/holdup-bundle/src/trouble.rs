@@ -2,6 +2,7 @@
 
 use holdup_model::Problem;
 use rusqlite::ErrorCode;
+use std::io::{self, ErrorKind};
 use std::path::Path;
 
 /// How a message names a bundle.
@@ -13,6 +14,31 @@ pub(crate) fn bundle(path: &Path) -> String {
 pub fn taken(path: &Path) -> Problem {
     Problem::usage(bundle(path), "exists already, and a bundle is never overwritten")
         .hint("choose another name with --out, or move the file away")
+}
+
+/// The reason why no bundle can be made.
+pub(crate) fn making(path: &Path, error: &io::Error) -> Problem {
+    match error.kind() {
+        ErrorKind::AlreadyExists => taken(path),
+        ErrorKind::NotFound => Problem::usage(bundle(path), "its folder does not exist").hint("make the folder first"),
+        ErrorKind::StorageFull => Problem::host(bundle(path), "no space left while making the file")
+            .hint("free some space on that file system, or choose another place with --out"),
+        _ => Problem::host(bundle(path), format!("cannot be made ({error})"))
+            .hint("check the permissions of the folder, or choose another place with --out"),
+    }
+}
+
+/// A bundle that is whole and does not get its name. A `draft` that is still there is its only copy.
+pub(crate) fn placing(path: &Path, draft: &Path, error: &io::Error) -> Problem {
+    let problem = match error.kind() {
+        ErrorKind::AlreadyExists => taken(path),
+        _ => Problem::host(bundle(path), format!("cannot be written ({error})"))
+            .hint("free some space on that file system, or choose another place with --out"),
+    };
+    match draft.exists() {
+        true => problem.hint(format!("it lies as {}: move it to another name or place", draft.display())),
+        false => problem,
+    }
 }
 
 /// A file that is no bundle.

@@ -1,9 +1,9 @@
 //! Whether a bundle is whole.
 
-use crate::gather::gather;
+use crate::gather::{ReadOptions, gather};
 use crate::{open, trouble};
 use holdup_model::bundle::Ending;
-use holdup_model::{BundleData, Problem, TrialStatus};
+use holdup_model::{BundleData, MemoryBudget, Problem, TrialStatus};
 use rusqlite::Connection;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -32,15 +32,18 @@ impl Wholeness {
 /// against its checksum and its types, every histogram, the planned against the present trials, the ending.
 ///
 /// # Errors
-/// When the file is no bundle, holds nothing, is of a newer schema or cannot be read at all. Damage is no error but
-/// what was found.
-pub fn verify(path: &Path) -> Result<Wholeness, Problem> {
+/// When the file is no bundle, holds nothing, is of a newer schema, takes more memory than the budget has or cannot be read
+/// at all. Damage is no error but what was found.
+pub fn verify(path: &Path, budget: &MemoryBudget) -> Result<Wholeness, Problem> {
     let opened = open::to_read(path, true)?;
     let mut found = Wholeness { whole: true, lines: Vec::new() };
     found.good(format!("schema: version {}, every table is there", opened.version));
     size(path, &opened.db, &mut found)?;
     integrity(&opened.db, &mut found);
-    match gather(path, &opened) {
+    let reading = ReadOptions::without_events(budget);
+    let gathered = gather(path, &opened, &reading);
+    reading.check(path)?;
+    match gathered {
         Err(problem) => found.bad(problem.why),
         Ok((data, damage)) => {
             let sound = damage.is_empty();

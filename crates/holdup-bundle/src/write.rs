@@ -3,23 +3,23 @@
 use crate::open::Keeping;
 use crate::reader::{PackedLog, Reader};
 use crate::{APPLICATION_ID, SCHEMA_VERSION, boot_logs, captures, evidence, open, parts, schema_sql, trouble};
+use holdup_files::DraftFile;
 use holdup_model::bundle::{BundleHead, CollectorState, Ending};
 use holdup_model::catalogue::Availability;
 use holdup_model::{Fact, Level, Measured, Metric, Plan, Problem, Replica, Schedule, Trial, TrialStatus, Value};
 use rusqlite::{Connection, ToSql, TransactionBehavior, params};
 use std::collections::BTreeMap;
-use std::fs::OpenOptions;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// One open bundle.
 ///
-/// Dropping it without [`Writer::finish`] leaves a bundle without an ending,
-/// as a crash does.
+/// It is written in a folder of its own ([`DraftFile`]), to which a link of the bundle's name leads until it is whole. Dropping
+/// it without [`Writer::finish`] leaves a bundle without an ending, as a crash does.
 pub struct Writer {
     path: PathBuf,
-    keeping: Keeping,
     db: Connection,
+    /// After the connection, which is closed first.
+    draft: DraftFile,
     readings: i64,
     trials: u32,
     log_entries: i64,
@@ -101,8 +101,8 @@ impl Writer {
         Self::begin(path, Keeping::EachCall, (head, plan, plan_source, schedule), (metrics, collectors))
     }
 
-    /// As [`Writer::create`], for a bundle that is made of others: nothing is on disk before [`Writer::finish`], so that
-    /// a file whose writer died is to be thrown away. The bytes are the same, and no call waits for the disk.
+    /// As [`Writer::create`], for a bundle that is made of others: nothing has its name before [`Writer::finish`], and what a
+    /// writer leaves that died is removed by the next one. The bytes are the same, and no call waits for the disk.
     ///
     /// # Errors
     /// As [`Writer::create`].
@@ -124,43 +124,57 @@ impl Writer {
         (head, plan, plan_source, schedule): (&BundleHead, &Plan, &str, &Schedule),
         (metrics, collectors): (&[(String, Metric)], &[CollectorState]),
     ) -> Result<Writer, Problem> {
-        reserve(path)?;
-        let begin = || -> Result<Writer, Problem> {
-            let db = open::to_write(path, keeping).map_err(|e| trouble::writing(path, "the head", 0, &e))?;
-            let mut writer = Writer {
-                path: path.to_owned(),
-                keeping,
-                db,
-                readings: 0,
-                trials: 0,
-                log_entries: 0,
-                boot_logs: 0,
-                sessions: schedule.trials.iter().map(|t| (t.boot, t.session)).collect(),
-                facts: Dictionary::new(),
-                items: Dictionary::new(),
-            };
-            writer.transaction("the head", |db, _, _| {
-                db.execute_batch(&format!(
-                    "PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {SCHEMA_VERSION};"
-                ))?;
-                db.execute_batch(&schema_sql())?;
-                write_head(db, head)?;
-                write_plan(db, plan, plan_source)?;
-                write_arms(db, schedule)?;
-                write_metrics(db, metrics)?;
-                write_collectors(db, collectors)?;
-                for part in parts::AT_BEGIN {
-                    part.seal(db, 0)?;
-                }
-                Ok(())
-            })?;
-            Ok(writer)
+        open::settle_folder_of(path);
+        let draft = DraftFile::create(path, keeping == Keeping::EachCall).map_err(|e| trouble::making(path, &e))?;
+        let db = match open::to_write(&draft.path(), keeping) {
+            Ok(db) => db,
+            Err(e) => {
+                draft.discard();
+                return Err(trouble::writing(path, "the head", 0, &e));
+            }
         };
-        begin().inspect_err(|_| {
-            // The reserved file holds nothing. Should its removal fail as well, a reader says that it holds nothing.
-            let _ = std::fs::remove_file(path);
-            let _ = std::fs::remove_file(open::beside(path, "-journal"));
-        })
+        let mut writer = Writer {
+            path: path.to_owned(),
+            db,
+            draft,
+            readings: 0,
+            trials: 0,
+            log_entries: 0,
+            boot_logs: 0,
+            sessions: schedule.trials.iter().map(|t| (t.boot, t.session)).collect(),
+            facts: Dictionary::new(),
+            items: Dictionary::new(),
+        };
+        let begun = writer.transaction("the head", |db, _, _| {
+            db.execute_batch(&format!(
+                "PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {SCHEMA_VERSION};"
+            ))?;
+            db.execute_batch(&schema_sql())?;
+            write_head(db, head)?;
+            write_plan(db, plan, plan_source)?;
+            write_arms(db, schedule)?;
+            write_metrics(db, metrics)?;
+            write_collectors(db, collectors)?;
+            for part in parts::AT_BEGIN {
+                part.seal(db, 0)?;
+            }
+            Ok(())
+        });
+        if let Err(problem) = begun {
+            let Writer { db, draft, .. } = writer;
+            drop(db);
+            draft.discard();
+            return Err(problem);
+        }
+        Ok(writer)
+    }
+
+    /// Closes the bundle to other users under every umask.
+    ///
+    /// # Errors
+    /// When the file system refuses it.
+    pub fn make_private(&self) -> Result<(), Problem> {
+        self.draft.make_private().map_err(|e| trouble::making(&self.path, &e))
     }
 
     /// Adds the environment at the begin of a boot.
@@ -289,33 +303,38 @@ impl Writer {
     ///
     /// # Errors
     /// When it cannot be written; what was written before stays.
-    pub fn finish(mut self, ending: &Ending) -> Result<(), Problem> {
-        let (how, reason) = match ending {
-            Ending::Complete => ("complete", None),
-            Ending::Decided => ("decided", None),
-            Ending::Budget => ("budget", None),
-            Ending::Interrupted => ("interrupted", None),
-            Ending::Failed { reason } => ("failed", Some(reason)),
-        };
+    pub fn finish(self, ending: &Ending) -> Result<(), Problem> {
+        self.end(Some(ending), false)
+    }
+
+    /// Leaves one file, which takes the place of what has its name if it `replaces` that; without an ending it is one of a run
+    /// that has not ended.
+    ///
+    /// # Errors
+    /// When it cannot be written; what was written before stays.
+    pub fn end(mut self, ending: Option<&Ending>, replaces: bool) -> Result<(), Problem> {
         let trials = self.trials;
-        self.transaction("the ending", |db, _, _| {
-            db.execute(
-                "INSERT INTO ending (one, how, reason, trials) VALUES (1, ?1, ?2, ?3)",
-                params![how, reason, trials],
-            )?;
-            parts::ENDING.seal(db, 0)?;
-            Ok(())
-        })?;
-        let Writer { path, db, keeping, .. } = self;
-        db.close().map_err(|(_, e)| trouble::writing(&path, "the ending", trials, &e))?;
-        if keeping == Keeping::WholeFile {
-            let synced = std::fs::File::open(&path).and_then(|file| file.sync_all());
-            synced.map_err(|e| {
-                Problem::host(trouble::bundle(&path), format!("cannot be written ({e})"))
-                    .hint("free some space on that file system, or choose another place with --out")
+        if let Some(ending) = ending {
+            let (how, reason) = match ending {
+                Ending::Complete => ("complete", None),
+                Ending::Decided => ("decided", None),
+                Ending::Budget => ("budget", None),
+                Ending::Interrupted => ("interrupted", None),
+                Ending::Failed { reason } => ("failed", Some(reason)),
+            };
+            self.transaction("the ending", |db, _, _| {
+                db.execute(
+                    "INSERT INTO ending (one, how, reason, trials) VALUES (1, ?1, ?2, ?3)",
+                    params![how, reason, trials],
+                )?;
+                parts::ENDING.seal(db, 0)?;
+                Ok(())
             })?;
         }
-        Ok(())
+        let Writer { path, db, draft, .. } = self;
+        db.close().map_err(|(_, e)| trouble::writing(&path, "the ending", trials, &e))?;
+        let lies = draft.path();
+        draft.finish(replaces).map_err(|e| trouble::placing(&path, &lies, &e))
     }
 
     fn transaction(
@@ -337,23 +356,6 @@ impl Writer {
                 Problem::internal(trouble::bundle(&self.path), format!("{what} cannot be written: {value}"))
             }
         })
-    }
-}
-
-/// Makes the empty file, so that of two runs with one name only one gets it.
-fn reserve(path: &Path) -> Result<(), Problem> {
-    match OpenOptions::new().write(true).create_new(true).open(path) {
-        Ok(_) => Ok(()),
-        Err(e) if e.kind() == ErrorKind::AlreadyExists => Err(trouble::taken(path)),
-        Err(e) if e.kind() == ErrorKind::NotFound => {
-            Err(Problem::usage(trouble::bundle(path), "its folder does not exist").hint("make the folder first"))
-        }
-        Err(e) if e.kind() == ErrorKind::StorageFull => {
-            Err(Problem::host(trouble::bundle(path), "no space left while making the file")
-                .hint("free some space on that file system, or choose another place with --out"))
-        }
-        Err(e) => Err(Problem::host(trouble::bundle(path), format!("cannot be made ({e})"))
-            .hint("check the permissions of the folder, or choose another place with --out")),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::common;
 use common::{sample, write};
-use holdup_model::{BundleData, Problem, Trial};
+use holdup_model::{BundleData, MemoryBudget, Problem, Trial};
 use proptest::prelude::*;
 use rusqlite::Connection;
 use std::path::{Path, PathBuf};
@@ -35,7 +35,7 @@ fn files_that_are_no_bundles() {
     let mut check = |name: &str, path: &Path| {
         let problem = holdup_bundle::read(path).expect_err(name);
         assert_eq!(holdup_bundle::read_salvage(path).expect_err(name).why, problem.why, "{name}: salvage");
-        let verified = holdup_bundle::verify(path).expect_err(name);
+        let verified = holdup_bundle::verify(path, &MemoryBudget::default()).expect_err(name);
         assert_eq!(verified.why, problem.why, "{name}: verify");
         assert!(!verified.to_string().contains("holdup verify"), "{name}: verify sends the user to itself");
         assert!(problem.hint.is_some(), "{name}: {problem}");
@@ -106,7 +106,7 @@ fn judge(bytes: &[u8], verify_sees_it: bool) -> Result<(), TestCaseError> {
         }
         prop_assert!(part == *sound || !lines.is_empty(), "something is lost in silence");
     }
-    if let Ok(found) = holdup_bundle::verify(&path) {
+    if let Ok(found) = holdup_bundle::verify(&path, &MemoryBudget::default()) {
         prop_assert!(!verify_sees_it || !found.whole, "{found:#?}");
     }
     Ok(())
@@ -183,7 +183,7 @@ fn tampered(sql: &str) -> (Result<BundleData, String>, Vec<String>) {
     db.execute_batch(sql).unwrap_or_else(|e| panic!("{sql}: {e}"));
     drop(db);
     let read = holdup_bundle::read(&path).map_err(|p| said(&p, &path));
-    let lines = match holdup_bundle::verify(&path) {
+    let lines = match holdup_bundle::verify(&path, &MemoryBudget::default()) {
         Ok(found) => {
             assert!(read.is_ok() || !found.whole, "{sql}: {found:#?}");
             found.lines

@@ -2,7 +2,7 @@
 
 use crate::common;
 use common::sample;
-use holdup_model::BundleData;
+use holdup_model::{BundleData, MemoryBudget};
 use rusqlite::{Connection, OpenFlags};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ fn opened(version: u32) -> BundleData {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("old.holdup");
     std::fs::copy(fixture(version), &path).expect("is copied");
-    let found = holdup_bundle::verify(&path).expect("is verified");
+    let found = holdup_bundle::verify(&path, &MemoryBudget::default()).expect("is verified");
     assert!(found.whole, "{found:#?}");
     assert_eq!(found.lines[0], format!("schema: version {version}, every table is there"));
     holdup_bundle::read(&path).expect("is read")

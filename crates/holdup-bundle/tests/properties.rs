@@ -179,6 +179,7 @@ fn timeline() -> impl Strategy<Value = Timeline> {
         tasks,
         events,
         lost,
+        left_out: 0,
     })
 }
 

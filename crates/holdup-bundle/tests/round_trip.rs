@@ -3,7 +3,7 @@
 use crate::common;
 use common::{create, names, next_trial, sample, write};
 use holdup_model::bundle::Ending;
-use holdup_model::{Measured, Measurement, ProblemKind};
+use holdup_model::{EvidenceItem, Measured, Measurement, MemoryBudget, ProblemKind};
 
 fn a_bundle_reads_back_as_it_was_written() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -13,16 +13,33 @@ fn a_bundle_reads_back_as_it_was_written() {
     assert_eq!(holdup_bundle::read(&path).expect("is read"), data);
     assert_eq!(names(folder.path()), ["a.holdup"], "one file and nothing beside it");
 
-    let wholeness = holdup_bundle::verify(&path).expect("is verified");
+    let wholeness = holdup_bundle::verify(&path, &MemoryBudget::default()).expect("is verified");
     assert!(wholeness.whole, "{wholeness:#?}");
     insta::assert_snapshot!(wholeness.lines.join("\n"));
+}
+
+fn a_bundle_whose_name_was_taken_is_kept_where_the_error_says() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (path, data) = (folder.path().join("a.holdup"), sample(1));
+    let writer = create(&path, &data).expect("is begun");
+    std::fs::remove_file(&path).expect("is removed");
+    std::fs::write(&path, "").expect("is written");
+    let problem = writer.finish(&Ending::Complete).expect_err("it never replaces a file");
+    let draft = names(folder.path()).remove(0);
+    let hint = problem.hint.clone().expect("a hint");
+    assert!(problem.why.contains("exists already") && hint.contains(&format!("{draft}/a.holdup")), "{problem}");
+    let left = std::fs::File::open(folder.path().join(&draft)).expect("is there");
+    left.set_modified(std::time::SystemTime::UNIX_EPOCH).expect("is set");
+    write(&folder.path().join("b.holdup"), &data).expect("is written");
+    let kept = holdup_bundle::read(&folder.path().join(draft).join("a.holdup")).expect("is read");
+    assert_eq!(kept.ending, Some(Ending::Complete));
 }
 
 fn a_copy_trial_by_trial_has_the_same_bytes() {
     let folder = tempfile::tempdir().expect("a folder");
     let (path, copy) = (folder.path().join("a.holdup"), folder.path().join("b.holdup"));
     write(&path, &sample(3)).expect("is written");
-    let reader = holdup_bundle::Reader::open(&path).expect("is read");
+    let reader = holdup_bundle::Reader::open(&path, &MemoryBudget::default()).expect("is read");
     let data = reader.data();
     assert!(data.trials.is_empty() && reader.trials() > 0);
     let (plan, source) = (&data.plan, &data.plan_source);
@@ -65,7 +82,7 @@ fn every_ending_reads_back() {
         let data = holdup_model::BundleData { ending, ..sample(1) };
         write(&path, &data).expect("is written");
         assert_eq!(holdup_bundle::read(&path).expect("is read"), data);
-        let found = holdup_bundle::verify(&path).expect("is verified");
+        let found = holdup_bundle::verify(&path, &MemoryBudget::default()).expect("is verified");
         assert_eq!(found.whole, data.ending.is_some(), "{found:#?}");
     }
 }
@@ -94,7 +111,8 @@ fn a_running_bundle_can_be_read_and_stays_writable() {
     let mut writer = create(&path, &data).expect("is created");
     for (i, trial) in data.trials.iter().enumerate() {
         writer.add_trial(trial).expect("is added");
-        assert_eq!(names(folder.path()), ["a.holdup"], "nothing beside it between two trials");
+        let beside = names(folder.path());
+        assert!(beside.len() == 2 && beside[0].starts_with(".holdup-draft-") && beside[1] == "a.holdup", "{beside:?}");
         assert_eq!(holdup_bundle::read(&path).expect("is read").trials, data.trials[..=i]);
     }
 }
@@ -304,10 +322,87 @@ fn an_hour_of_distributions_is_read_into_the_memory_of_what_is_in_them() {
     let bytes: usize = all.iter().map(|h| h.histogram.memory_bytes()).sum();
     assert!(bytes < 10_000_000, "{bytes} bytes");
     assert_eq!(read.trials[0].evidence[1].histograms, trial.evidence[1].histograms);
+    // A reader that keeps none of them has memory for one trial after the other.
+    let budget = || MemoryBudget::new(bytes as u64 / 2);
+    let mut numbers = read;
+    for c in numbers.trials.iter_mut().flat_map(|t| &mut t.evidence) {
+        (c.histograms, c.stacks, c.timeline, c.capture) = (Vec::new(), Vec::new(), None, None);
+    }
+    assert_eq!(holdup_bundle::read_numbers(&path, &budget()), Ok(numbers));
+    assert!(holdup_bundle::read_without_events(&path, &budget()).is_err());
+}
+
+/// Eight of them take 20 MB together: a file of some kilobytes can have thousands.
+fn timelines_are_checked_one_by_one_and_have_their_events_where_these_are_asked_for() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.holdup");
+    let data = sample(1);
+    let mut trial = next_trial(&data);
+    let timelines = trial.evidence.iter_mut().filter_map(|collected| collected.timeline.as_mut());
+    for timeline in timelines {
+        timeline.events = timeline.events.iter().cycle().take(20_000).cloned().collect();
+    }
+    let mut writer = create(&path, &data).expect("is created");
+    for seq in 0..8 {
+        trial.seq = seq;
+        writer.add_trial(&trial).expect("is added");
+    }
+    writer.finish(&Ending::Budget).expect("is finished");
+    let budget = MemoryBudget::new(6 << 20);
+    let read = holdup_bundle::read_without_events(&path, &budget).expect("is read");
+    let timelines: Vec<_> = read.trials.iter().flat_map(|t| &t.evidence).filter_map(|c| c.timeline.as_ref()).collect();
+    assert!(timelines.len() >= 8 && timelines.iter().all(|t| t.count() == 20_000 && t.events.is_empty()));
+    assert!(budget.left() > 4 << 20, "{} are left", budget.left());
+    assert!(holdup_bundle::verify(&path, &MemoryBudget::new(6 << 20)).expect("is verified").whole);
+    let refused = holdup_bundle::verify(&path, &MemoryBudget::new(512 << 10)).expect_err("is refused");
+    assert!(refused.why.contains("more than 512kB of memory"), "{refused}");
+    assert!(refused.hint.is_some_and(|hint| hint.contains("--max-memory 1MB")));
+    let budget = MemoryBudget::new(32 << 20);
+    let reader = holdup_bundle::Reader::open(&path, &budget).expect("is read");
+    assert_eq!(reader.trial(7).expect("is read").evidence, trial.evidence);
+    budget.take(30 << 20).expect("there is so much");
+    assert!(reader.trial(7).is_err());
+    // One that was left out is not written as one that is empty.
+    let mut copy = create(&folder.path().join("b.holdup"), &data).expect("is created");
+    assert!(copy.add_trial(&read.trials[0]).expect_err("is refused").why.contains("were not read"));
+}
+
+/// A text is in the file once, and in each row that refers to it; a log of a megabyte is a kilobyte there.
+fn small_files_of_much_text_are_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = sample(1);
+    let item = EvidenceItem::labelled("softirq_total", "x".repeat(1 << 18), "1", 1.0);
+    let written = |items: usize, logs: usize| {
+        let path = folder.path().join(format!("{items}-{logs}.holdup"));
+        let mut trial = next_trial(&data);
+        (trial.seq, trial.evidence[0].items) = (0, vec![item.clone(); items]);
+        let mut writer = create(&path, &data).expect("is created");
+        writer.add_trial(&trial).expect("is added");
+        for _ in 0..logs {
+            writer.add_boot_log(trial.boot, "console", &vec![b'x'; 1 << 20]).expect("is added");
+        }
+        writer.finish(&Ending::Budget).expect("is finished");
+        assert!(std::fs::metadata(&path).expect("is there").len() < 1 << 20);
+        path
+    };
+    let budget = || MemoryBudget::new(7 << 20);
+    let refused = |items, logs| {
+        let problem = holdup_bundle::read_without_events(&written(items, logs), &budget()).expect_err("is refused");
+        assert!(problem.why.contains("takes more than 7MB of memory"), "{problem}");
+    };
+    refused(30, 0);
+    refused(0, 8);
+    assert!(holdup_bundle::Reader::open(&written(1, 8), &budget()).is_err());
+    let rows = holdup_bundle::Rows::open(&written(8, 0), &budget()).expect("2 MB of text are read");
+    let kinds = holdup_model::table::kinds();
+    rows.table(&kinds["trials"]).expect("small");
+    let problem = rows.table(&kinds["evidence"]).expect_err("is refused");
+    assert!(problem.why.contains("takes more than 7MB of memory"), "{problem}");
 }
 
 holdup_testkit::tests!(
     a_bundle_reads_back_as_it_was_written,
+    a_bundle_whose_name_was_taken_is_kept_where_the_error_says,
     a_copy_trial_by_trial_has_the_same_bytes,
     every_ending_reads_back,
     metrics_that_had_another_id_have_that_of_today,
@@ -320,5 +415,7 @@ holdup_testkit::tests!(
     two_hundred_trials_of_twelve_collectors_stay_small,
     logs_of_guests_are_kept_with_their_size_and_only_of_boots_that_are_planned,
     an_hour_of_distributions_and_stacks_stays_small,
-    an_hour_of_distributions_is_read_into_the_memory_of_what_is_in_them
+    an_hour_of_distributions_is_read_into_the_memory_of_what_is_in_them,
+    timelines_are_checked_one_by_one_and_have_their_events_where_these_are_asked_for,
+    small_files_of_much_text_are_refused
 );

@@ -23,7 +23,7 @@ mod tasks;
 
 use holdup_host::Host;
 pub use holdup_model::plan::CollectOptions;
-use holdup_model::{Availability, Collected, Meta, Problem};
+use holdup_model::{Availability, Collected, MemoryBudget, Meta, Problem};
 pub use kernel::{Part, keep_map};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -43,6 +43,19 @@ pub struct CollectContext {
     pub options: CollectOptions,
     /// The folder in which section maps are kept from one run to the next; `None` to keep none.
     pub maps: Option<PathBuf>,
+    /// Memory for programs that other users can write.
+    pub foreign: ForeignPrograms,
+}
+
+/// Memory for what is read of programs that other users can write, all together. Another user who has such a program watched
+/// chooses how many symbols it has.
+#[derive(Debug, Clone)]
+pub struct ForeignPrograms(pub(crate) MemoryBudget);
+
+impl Default for ForeignPrograms {
+    fn default() -> Self {
+        ForeignPrograms(MemoryBudget::new(192 << 20))
+    }
 }
 
 /// The BPF object that the collectors of a window share.

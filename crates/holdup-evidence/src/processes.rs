@@ -1,10 +1,14 @@
 //! Which process is under test, and what it has mapped, while processes come and go.
 
+use crate::ForeignPrograms;
 use holdup_host::perf_samples::Record;
 use holdup_host::process::{Stat, stat};
 use holdup_host::{FileIdentity, Host};
+use holdup_model::units::shown_size;
+use holdup_model::{MemoryBudget, TooLarge};
 use holdup_stacks::{KernelSymbols, Mapping, Module, ModuleId, SpaceId, Symbolizer, TaskId};
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 /// A file by its device (major, minor) and inode.
 pub(crate) type FileKey = (u32, u32, u64);
@@ -54,8 +58,8 @@ pub(crate) struct Processes {
     names: BTreeMap<u32, String>,
     modules: BTreeMap<FileKey, Option<ModuleId>>,
     vdso: Option<Option<ModuleId>>,
-    /// A process that has each module mapped, and the module's build id, by module.
-    origins: Vec<(u32, String)>,
+    /// A process that has each module mapped, the module's build id, and whether other users can write it, by module.
+    origins: Vec<(u32, String, bool)>,
     /// Modules whose debug files were looked for.
     with_debug_files: usize,
     pub(crate) unreadable: Unreadable,
@@ -63,6 +67,7 @@ pub(crate) struct Processes {
     pub(crate) bytes: u64,
     /// True if each task is one, or all of a name are.
     by_task: bool,
+    foreign: MemoryBudget,
 }
 
 /// Single tasks whose stacks are kept apart, at most, beyond the end of a window.
@@ -77,6 +82,8 @@ pub(crate) fn single_task(name: &str, tid: u32) -> String {
 const VDSO: &str = "[vdso]";
 /// Larger files are not read: their code stays unknown.
 const LARGEST_FILE: usize = 256 << 20;
+/// A file that other users can write takes a part of its size of the memory for all of them, so that the bytes that are read have a bound.
+const PART_OF_FILE: u64 = 8;
 /// A process that maps more pieces of code one by one is read anew.
 const MOST_AREAS: usize = 8192;
 /// Ids of tasks that ended long ago are forgotten.
@@ -84,7 +91,7 @@ const MOST_REMEMBERED: usize = 65_536;
 
 impl Processes {
     /// Those that are there, with their roles.
-    pub(crate) fn new(host: &Host, members: &[(String, Stat)]) -> Self {
+    pub(crate) fn new(host: &Host, members: &[(String, Stat)], foreign: &ForeignPrograms) -> Self {
         let mut roles: Vec<String> = members.iter().map(|(role, _)| role.clone()).collect();
         roles.sort();
         roles.dedup();
@@ -106,6 +113,7 @@ impl Processes {
             unreadable: Unreadable::default(),
             bytes: 0,
             by_task: false,
+            foreign: foreign.0.clone(),
         }
     }
 
@@ -129,7 +137,7 @@ impl Processes {
         let Unreadable { mappings, files } = &self.unreadable;
         let counts = [
             (*mappings, "processes ended before their mappings were read; their functions are unknown"),
-            (files.len() as u64, "files could not be read; their functions are unknown"),
+            (files.len() as u64, "files could not be read whole; functions of them are unknown"),
         ];
         let counts = counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}"));
         counts.chain(files.iter().take(3).cloned()).collect()
@@ -289,22 +297,28 @@ impl Processes {
         if let Some(known) = self.modules.get(&area.file) {
             return *known;
         }
-        let read = mapped(&self.host, pid, area, LARGEST_FILE + 1).map(|(bytes, _)| bytes);
+        let read = whole(&self.host, pid, area, &self.foreign);
+        let is_foreign = read.as_ref().is_ok_and(|(_, found)| is_foreign(*found));
         let name = path.trim_end_matches(" (deleted)").rsplit('/').next().unwrap_or(path);
         let module = match read {
             Err(why) => Err(format!("{path}: {why}")),
-            Ok(file) if file.len() > LARGEST_FILE => Err(format!("{path}: it has more than {LARGEST_FILE} bytes")),
-            Ok(file) => {
+            Ok((file, _)) => {
                 self.bytes += file.len() as u64;
-                Module::parse(name, &file)
+                match is_foreign {
+                    true => Module::parse_within(name, &file, &self.foreign),
+                    false => Module::parse(name, &file),
+                }
             }
         };
+        if let Some(why) = self.left_out(is_foreign) {
+            self.unreadable.files.push(format!("{path}: {why}"));
+        }
         let module = match module {
             Ok(module) => {
                 let build_id = module.build_id();
                 let id = symbolizer.add_module(module);
                 if id.is_some() {
-                    self.origins.push((pid, build_id));
+                    self.origins.push((pid, build_id, is_foreign));
                 }
                 id
             }
@@ -317,13 +331,18 @@ impl Processes {
         module
     }
 
+    /// The reason why functions of a file may be left out; of files that other users cannot write none are.
+    fn left_out(&self, is_foreign: bool) -> Option<String> {
+        self.foreign.exceeded().filter(|_| is_foreign).map(too_large)
+    }
+
     /// The vDSO is the same in every process.
     fn vdso(&mut self, symbolizer: &mut Symbolizer) -> Option<ModuleId> {
         if self.vdso.is_none() {
             let module = self.host.vdso().ok().and_then(|file| Module::parse(VDSO, &file).ok());
             let id = module.and_then(|module| symbolizer.add_module(module));
             if id.is_some() {
-                self.origins.push((0, String::new()));
+                self.origins.push((0, String::new(), false));
             }
             self.vdso = Some(id);
         }
@@ -333,7 +352,8 @@ impl Processes {
     /// Reads the files that distributions keep symbols and debug information in, where they are installed.
     pub(crate) fn add_debug_files(&mut self, symbolizer: &mut Symbolizer) {
         let known = std::mem::replace(&mut self.with_debug_files, self.origins.len());
-        for (module, (pid, build_id)) in symbolizer.modules_mut().iter_mut().zip(&self.origins).skip(known) {
+        for (module, (pid, build_id, is_foreign)) in symbolizer.modules_mut().iter_mut().zip(&self.origins).skip(known)
+        {
             let Some((head, tail)) = build_id.split_at_checked(2).filter(|(_, tail)| !tail.is_empty()) else {
                 continue;
             };
@@ -342,15 +362,23 @@ impl Processes {
             let read = places.iter().find_map(|place| self.host.read_head_bytes(place, LARGEST_FILE + 1).ok());
             let Some(file) = read else { continue };
             self.bytes += file.len() as u64;
-            let added = match file.len() > LARGEST_FILE {
-                true => Err(format!("{path}: it has more than {LARGEST_FILE} bytes")),
-                false => module.add_debug_file(&file),
+            let added = match (file.len() > LARGEST_FILE, is_foreign) {
+                (true, _) => Err(format!("{path}: {}", too_long())),
+                (false, true) => module.add_debug_file_within(&file, &self.foreign),
+                (false, false) => module.add_debug_file(&file),
             };
-            if let Err(why) = added {
-                self.unreadable.files.push(why);
-            }
+            let why = added.err().or_else(|| self.left_out(*is_foreign).map(|why| format!("{path}: {why}")));
+            self.unreadable.files.extend(why);
         }
     }
+}
+
+fn too_long() -> String {
+    format!("it has more than {}", shown_size(LARGEST_FILE as i64))
+}
+
+fn too_large(refused: TooLarge) -> String {
+    format!("what is read of programs that other users can write {refused}")
 }
 
 /// The first bytes of the file that a process has mapped there, and which file that is. A process chooses what has its
@@ -381,6 +409,29 @@ pub(crate) fn mapped(
         found.inode == inode && (device == (major, minor) || major == 0 || device.0 == 0)
     };
     if found.is_none_or(is_it) { Ok((bytes, found)) } else { Err("another file has its path by now".to_owned()) }
+}
+
+/// True if other users can write a file; holdup itself, which runs, does not count.
+pub(crate) fn is_foreign(found: Option<FileIdentity>) -> bool {
+    static OWN: LazyLock<Option<FileIdentity>> = LazyLock::new(|| Host::real().identity("/proc/self/exe").ok());
+    found.is_some_and(|found| found.is_foreign() && Some(found) != *OWN)
+}
+
+/// All of a mapped file, and which file that is.
+pub(crate) fn whole(
+    host: &Host,
+    pid: u32,
+    area: &Area,
+    foreign: &MemoryBudget,
+) -> Result<(Vec<u8>, Option<FileIdentity>), String> {
+    let (bytes, found) = mapped(host, pid, area, LARGEST_FILE + 1)?;
+    if bytes.len() > LARGEST_FILE {
+        return Err(too_long());
+    }
+    if is_foreign(found) {
+        foreign.take(bytes.len() as u64 / PART_OF_FILE).map_err(too_large)?;
+    }
+    Ok((bytes, found))
 }
 
 /// How many stacks of a role were followed.
@@ -426,9 +477,13 @@ fn area(line: &str) -> Option<Area> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use holdup_host::fake::MemoryFs;
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::path::Path;
+    use std::process::{Child, Command};
 
     const MAPS: &str = "55d0a0000000-55d0a00e0000 r--p 00000000 fe:00 1234    /usr/lib/postgresql/15/bin/postgres\n\
                         55d0a00e0000-55d0a0500000 r-xp 000e0000 fe:00 1234    /usr/lib/postgresql/15/bin/postgres\n\
@@ -479,6 +534,32 @@ mod tests {
         assert!(why(&area).ends_with("it is a character device, not a regular file"), "{}", why(&area));
     }
 
+    /// Processes of a program in this folder that other users can write.
+    pub(crate) fn sleeping(folder: &Path, count: usize, length: Option<u64>) -> Vec<Child> {
+        let program = folder.join("sleep");
+        std::fs::copy("/bin/sleep", &program).expect("it is there");
+        std::fs::set_permissions(&program, Permissions::from_mode(0o777)).expect("ours");
+        if let Some(length) = length {
+            std::fs::OpenOptions::new().write(true).open(&program).and_then(|f| f.set_len(length)).expect("ours");
+        }
+        // It is busy while a process that another test begins has the file open (ETXTBSY).
+        let begin = || (0..1_000).find_map(|_| Command::new(&program).arg("600").spawn().ok()).expect("it runs");
+        (0..count).map(|_| begin()).collect()
+    }
+
+    #[test]
+    fn what_is_left_out_of_a_program_is_said() {
+        let top = tempfile::tempdir().expect("a folder");
+        let mut children = sleeping(top.path(), 1, Some((72 << 20) - 8192));
+        let (pid, budget) = (children[0].id(), MemoryBudget::new(9 << 20));
+        let mut processes = Processes::new(&Host::real(), &[member(pid)], &ForeignPrograms(budget));
+        assert!(processes.space(pid, &mut Symbolizer::new()).is_some());
+        let said = &processes.unreadable.files;
+        let why = "/sleep: what is read of programs that other users can write takes more than 9MB of memory";
+        assert!(said.len() == 1 && said[0].ends_with(why), "{said:?}");
+        children.iter_mut().for_each(|child| child.kill().and_then(|()| child.wait()).map(drop).expect("it ran"));
+    }
+
     fn member(pid: u32) -> (String, Stat) {
         let line = format!("{pid} (postgres) S 1 {pid} {pid} 0 -1 0 {}", "0 ".repeat(43));
         ("server".to_owned(), Stat::parse(&line).expect("a line"))
@@ -492,7 +573,7 @@ mod tests {
         fs.put("/proc/7/map_files/55d0a00e0000-55d0a0500000", &program);
         fs.put("/proc/8/root/bin/sh", &program);
         let mut symbolizer = Symbolizer::new();
-        let mut processes = Processes::new(&fs.host(), &[member(7)]);
+        let mut processes = Processes::new(&fs.host(), &[member(7)], &ForeignPrograms::default());
         let server = processes.space(7, &mut symbolizer);
         assert!(server.is_some());
         let unreadable = &processes.unreadable.files;

@@ -113,6 +113,50 @@ fn wake_ups_and_ends_of_slices_are_different_causes() {
     assert!(!seen.coverage.notes.iter().any(|note| note.contains("looked at twice")), "{:?}", seen.coverage);
 }
 
+/// Finding M5 of the attacks: a neighbour that renames itself takes no room of what is asked for, and that room for one window only.
+fn a_process_that_renames_itself_has_a_bounded_number_of_names() {
+    const OTHERS: &str = "(other programs)";
+    need("switches");
+    let busy = Shell::run("exec taskset -c 1 sh -c 'while :; do :; done'");
+    let often = "while (1) { $0 = \"z\" . $n++; select undef, undef, undef, 0.0002 }";
+    let _renamed = Shell::run(&format!("exec taskset -c 1 perl -e '{often}'"));
+    std::thread::sleep(Duration::from_millis(200));
+    let all: Vec<&dyn Collector> = ["switches", "account"].map(collector).to_vec();
+    let subjects = vec![Subject { role: "busy".to_owned(), pid: busy.0.id() }];
+    let context = CollectContext { subjects, ..CollectContext::default() }.for_collectors(&all);
+    let mut running: Vec<Box<dyn Collecting>> = all.iter().map(|c| c.start(&context).unwrap()).collect();
+    let mut full = 0;
+    // Beside other work it does not come often enough in each window.
+    for _window in 0..20 {
+        std::thread::sleep(Duration::from_secs(2));
+        running.iter_mut().for_each(|running| running.continuous().unwrap().edge());
+        let cut: Vec<Collected> = running.iter_mut().map(|running| running.continuous().unwrap().cut()).collect();
+        let names = |of: &Collected, item: &str, begin: &str| -> Vec<String> {
+            let labels = of.items.iter().filter(|i| i.name == item).filter_map(|i| i.label.as_deref());
+            labels.filter_map(|label| label.strip_prefix(begin)).map(str::to_owned).collect()
+        };
+        let pairs = names(&cut[0], "preempted_by", "sh < ");
+        if !pairs.iter().any(|name| name == OTHERS) {
+            continue;
+        }
+        cut.iter().for_each(show);
+        // 100 pairs are shown, and the others counted.
+        let left_out =
+            |note: &String| note.strip_suffix(" pairs of names with the least time are left out")?.parse().ok();
+        let left_out: Option<u32> = cut[0].coverage.notes.iter().find_map(left_out);
+        assert!(left_out.is_some_and(|pairs| pairs < 400), "{:?}", cut[0].coverage);
+        assert!(pairs.iter().filter(|name| name.starts_with('z')).count() >= 50, "the window has its names: {pairs:?}");
+        let behind = names(&cut[1], "behind_s", "busy | behind other tasks | ");
+        assert!(behind.len() <= 101 && behind.iter().any(|name| name == OTHERS), "{behind:?}");
+        assert!(cut[1].coverage.notes.iter().any(|note| note.contains(OTHERS)), "{:?}", cut[1].coverage);
+        full += 1;
+        if full == 2 {
+            return;
+        }
+    }
+    panic!("in 20 windows it did not take the CPU under enough names twice");
+}
+
 /// In this thread alone, 64 CPUs are possible here. Tables are made for them, and with more than 16 they share shards.
 fn say_that_64_cpus_are_possible() {
     let possible = tempfile::NamedTempFile::new().unwrap();
@@ -367,6 +411,7 @@ fn single_tasks_add_up_to_the_account() {
 holdup_testkit::tests!(
     alone:
     single_tasks_add_up_to_the_account,
+    a_process_that_renames_itself_has_a_bounded_number_of_names,
     waits_are_of_their_cpu_where_cpus_share_shards,
     faults_are_counted_and_timed,
     a_timeline_holds_each_switch_once,

@@ -203,14 +203,15 @@ fn file_name(unix_ns: i64, name: &str) -> String {
 fn keep_bundle(bundle: &BundleData, folder: &Path, name: &str, unix_ns: i64, keep: u64) -> Result<PathBuf, String> {
     let path = folder.join(file_name(unix_ns, name));
     let failed = |why: &str| format!("flight recorder: {}: {why}", path.display());
-    holdup_watch::write(bundle, &path).map_err(|problem| failed(&problem.why))?;
+    Folder::open_own(folder).map_err(|e| failed(&e.to_string()))?;
+    holdup_watch::write_private(bundle, &path).map_err(|problem| failed(&problem.why))?;
     make_room(folder, &path, keep).map_err(|e| failed(&format!("older ones could not be removed: {e}")))?;
     Ok(path)
 }
 
 /// Removes the oldest flights until those that are left have at most `keep` bytes; never `newest`.
 fn make_room(folder: &Path, newest: &Path, keep: u64) -> io::Result<()> {
-    let folder = Folder::open(folder)?;
+    let folder = Folder::open_own(folder)?;
     let mut flights = Vec::new();
     for entry in folder.list(MOST_FILES)? {
         let Some(name) = entry.name.to_str() else { continue };

@@ -1,19 +1,23 @@
 //! A folder that is held open.
 
+use crate::draft::is_unsupported;
 use crate::input::{must_be_regular, read_bounded, reopen_regular};
-use crate::private::{Owner, random_name};
+use crate::private::{MOST_ENTRIES, Owner, check_ancestors, is_random, random_name};
 use crate::refused;
 use rustix::fs::{
-    AtFlags, Dir, FileType, Gid, Mode, OFlags, Stat, Uid, fchown, fstat, fsync, mkdirat, open, openat, readlinkat,
-    renameat, statat, unlinkat,
+    AtFlags, Dir, FileType, Gid, Mode, OFlags, RenameFlags, Stat, Uid, fchown, fstat, fsync, linkat, mkdirat, open,
+    openat, readlinkat, renameat, renameat_with, statat, symlinkat, unlinkat,
 };
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io::{self, Write};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
+
+/// More links on the way to a folder are not followed, as by the kernel (path_resolution(7)).
+const MOST_LINKS: u32 = 40;
 
 /// How deep [`Folder::remove_tree`] goes: each level holds a descriptor.
 const DEEPEST: u32 = 200;
@@ -39,6 +43,82 @@ impl Folder {
     pub fn open(path: &Path) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(Folder { fd: open(path, flags, Mode::empty())?, path: path.to_owned() })
+    }
+
+    /// Opens a folder that the user named to write in. For root, a link on the way is followed only if it is root's: in /tmp
+    /// anybody can make one that leads to where root alone may write.
+    ///
+    /// # Errors
+    /// When it is not there, or another user's link is on the way.
+    pub fn open_to_fill(path: &Path) -> io::Result<Self> {
+        if !rustix::process::geteuid().is_root() {
+            return Folder::open(path);
+        }
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let start = if path.is_absolute() { "/" } else { "." };
+        let mut here = open(start, flags | OFlags::DIRECTORY, Mode::empty())?;
+        let mut open_ended: Vec<OsString> = parts_reversed(path);
+        let mut links = 0;
+        while let Some(name) = open_ended.pop() {
+            let found = openat(&here, &name, flags, Mode::empty())?;
+            let stat = fstat(&found)?;
+            if FileType::from_raw_mode(stat.st_mode) != FileType::Symlink {
+                here = found;
+                continue;
+            }
+            let target = readlinkat(&found, "", Vec::new())?;
+            let target = Path::new(OsStr::from_bytes(target.as_bytes())).to_owned();
+            links += 1;
+            if stat.st_uid != 0 || links > MOST_LINKS {
+                let whose = format!("{} is a link of the user with id {}", name.to_string_lossy(), stat.st_uid);
+                return Err(refused(format!("{whose}, which root does not follow: name {}", target.display())));
+            }
+            if target.is_absolute() {
+                here = open("/", flags | OFlags::DIRECTORY, Mode::empty())?;
+            }
+            open_ended.extend(parts_reversed(&target));
+        }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(Folder { fd: openat(&here, ".", flags, Mode::empty())?, path: path.to_owned() })
+    }
+
+    /// As [`Folder::open_to_fill`]; makes it, and what is missing above it, with what the umask leaves of 0755.
+    ///
+    /// # Errors
+    /// When it cannot be made, or another user's link is on the way.
+    pub fn make_to_fill(path: &Path) -> io::Result<Self> {
+        match (Folder::open_to_fill(path), path.parent(), path.file_name()) {
+            (Err(e), Some(above), Some(name)) if e.kind() == io::ErrorKind::NotFound => {
+                let above = Folder::make_to_fill(if above == Path::new("") { Path::new(".") } else { above })?;
+                match mkdirat(&above.fd, name, Mode::from_raw_mode(0o755)) {
+                    Ok(()) | Err(Errno::EXIST) => Folder::open_to_fill(path),
+                    Err(e) => Err(e.into()),
+                }
+            }
+            (opened, ..) => opened,
+        }
+    }
+
+    /// This folder with the path that the kernel has for it, in which there is no link.
+    pub fn with_real_path(self) -> io::Result<Self> {
+        let path = std::fs::read_link(format!("/proc/self/fd/{}", self.fd.as_raw_fd()))?;
+        Ok(Folder { path, ..self })
+    }
+
+    pub(crate) fn try_clone(&self) -> io::Result<Self> {
+        Ok(Folder { fd: self.fd.try_clone()?, path: self.path.clone() })
+    }
+
+    /// Opens a folder whose contents are acted upon: it belongs to this user, no other user may write in it and, for
+    /// root, none can put another one in its place ([`check_ancestors`]).
+    ///
+    /// # Errors
+    /// When it is not there, or another user could have written in it.
+    pub fn open_own(path: &Path) -> io::Result<Self> {
+        let folder = Folder::open(&path.canonicalize()?)?;
+        folder.owner()?.must_be_ours()?;
+        check_ancestors(folder.path())?;
+        Ok(Folder { path: path.to_owned(), ..folder })
     }
 
     /// The path by which it was opened, for messages and for programs that are started in it.
@@ -70,7 +150,10 @@ impl Folder {
         mkdirat(parent.as_fd(), &last, Mode::from_raw_mode(mode & 0o700))?;
         let folder = self.folder(name)?;
         // The mode of mkdirat(2) goes through the umask.
-        rustix::fs::fchmod(&folder.fd, Mode::from_raw_mode(mode))?;
+        if let Err(e) = rustix::fs::fchmod(&folder.fd, Mode::from_raw_mode(mode)) {
+            let _gone = unlinkat(parent.as_fd(), &last, AtFlags::REMOVEDIR);
+            return Err(e.into());
+        }
         Ok(folder)
     }
 
@@ -108,7 +191,7 @@ impl Folder {
         read_bounded(self.open_file(path)?, most)
     }
 
-    /// The same of a file that only this user can have written: the folder may have been open to others before.
+    /// Reads the whole of a file that only this user can have written: the folder may have been open to others before.
     ///
     /// # Errors
     /// As for [`Folder::read`], and when the file belongs to another user or others may write it.
@@ -136,10 +219,44 @@ impl Folder {
         Ok(File::from(file))
     }
 
-    /// Makes a file with the mode that the umask leaves of 0666 (O_EXCL).
-    pub(crate) fn create_by_umask(&self, name: &str) -> io::Result<File> {
+    /// Makes the file that will take the place of `name`, `.NAME.RANDOM`, with this mode or that of the umask. It is locked as long
+    /// as it is open, by which [`Folder::sweep`] sees that its writer lives.
+    pub(crate) fn create_fresh(&self, name: &str, mode: Option<u32>) -> io::Result<(String, File)> {
+        loop {
+            let fresh = format!(".{name}.{}", random_name()?);
+            let file = match mode {
+                Some(mode) => self.create_file(&fresh, mode)?,
+                None => self.create_by_umask(&fresh, 0o666)?,
+            };
+            // One that sweeps may have come before the lock. A file system without locks is not swept.
+            let is_swept = matches!(file.try_lock(), Err(TryLockError::WouldBlock));
+            if !is_swept && fstat(&file)?.st_nlink > 0 {
+                return Ok((fresh, file));
+            }
+        }
+    }
+
+    /// Removes what writers of this user left that were killed: `.NAME.RANDOM` without a lock, where `is_ours` knows NAME.
+    pub fn sweep(&self, is_ours: impl Fn(&str) -> bool) {
+        let us = rustix::process::geteuid().as_raw();
+        for entry in self.list(MOST_ENTRIES).unwrap_or_default() {
+            let Some(fresh) = entry.name.to_str().filter(|_| entry.kind == FileType::RegularFile) else { continue };
+            let parts = fresh.strip_prefix('.').and_then(|rest| rest.rsplit_once('.'));
+            if !parts.is_some_and(|(name, random)| is_random(random) && is_ours(name)) {
+                continue;
+            }
+            let is_of_us = |file: &File| fstat(file).is_ok_and(|found| found.st_uid == us);
+            let file = self.open_to_write(fresh).ok().filter(is_of_us);
+            if file.is_some_and(|file| file.try_lock().is_ok()) {
+                let _stays = self.remove(fresh);
+            }
+        }
+    }
+
+    /// Makes a file with what the umask leaves of a mode (O_EXCL).
+    pub(crate) fn create_by_umask(&self, name: &str, mode: u32) -> io::Result<File> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
-        Ok(File::from(self.open_beneath(Path::new(name), flags, Mode::from_raw_mode(0o666))?))
+        Ok(File::from(self.open_beneath(Path::new(name), flags, Mode::from_raw_mode(mode))?))
     }
 
     /// Opens a file of ours beneath, for reading and writing; makes it with this mode where it is not there.
@@ -163,14 +280,12 @@ impl Folder {
     /// # Errors
     /// When a step fails; then the old file is as it was, and the new one is removed.
     pub fn replace_synced(&self, name: &str, bytes: &[u8], mode: u32) -> io::Result<()> {
-        let fresh = format!(".{name}.{}", random_name()?);
-        let written = self.create_file(&fresh, mode).and_then(|mut file| {
-            file.write_all(bytes)?;
+        let (fresh, mut file) = self.create_fresh(name, Some(mode))?;
+        let written = file.write_all(bytes).and_then(|()| {
             file.sync_all()?;
             self.rename(&fresh, name)
         });
         if let Err(e) = written {
-            // It may not have been made at all.
             let _gone = self.remove(&fresh);
             return Err(e);
         }
@@ -180,6 +295,40 @@ impl Folder {
     /// Renames within this folder; what has the new name is replaced.
     pub fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         Ok(renameat(&self.fd, one_name(from)?, &self.fd, one_name(to)?)?)
+    }
+
+    /// Moves a file into another folder of this file system; what has the new name is replaced if `replaces`.
+    ///
+    /// # Errors
+    /// `AlreadyExists` when something has the new name and is not to be replaced.
+    pub fn move_to(&self, from: &str, folder: &Folder, to: &str, replaces: bool) -> io::Result<()> {
+        let (from, to) = (one_name(from)?, one_name(to)?);
+        if replaces {
+            return Ok(renameat(&self.fd, from, &folder.fd, to)?);
+        }
+        match renameat_with(&self.fd, from, &folder.fd, to, RenameFlags::NOREPLACE) {
+            // Not every file system can: a second link is refused where something has the name.
+            Err(Errno::INVAL) => {
+                match linkat(&self.fd, from, &folder.fd, to, AtFlags::empty()).map_err(io::Error::from) {
+                    // Nor has each second links. No other user may give the name to a file after the look.
+                    Err(e)
+                        if is_unsupported(&e) && folder.stat(to).is_err() && folder.owner()?.must_be_ours().is_ok() =>
+                    {
+                        Ok(renameat(&self.fd, from, &folder.fd, to)?)
+                    }
+                    linked => linked.and_then(|()| Ok(unlinkat(&self.fd, from, AtFlags::empty())?)),
+                }
+            }
+            moved => Ok(moved?),
+        }
+    }
+
+    /// Makes a symbolic link.
+    ///
+    /// # Errors
+    /// `AlreadyExists` when something has the name.
+    pub fn link(&self, name: &str, target: &Path) -> io::Result<()> {
+        Ok(symlinkat(target, &self.fd, one_name(name)?)?)
     }
 
     /// Removes a file or link; a missing one is no error.
@@ -269,6 +418,12 @@ impl Folder {
     }
 }
 
+/// The names of a path, the last one first; `..` stays.
+fn parts_reversed(path: &Path) -> Vec<OsString> {
+    let is_name = |part: &Component<'_>| matches!(part, Component::Normal(_) | Component::ParentDir);
+    path.components().rev().filter(is_name).map(|part| part.as_os_str().to_owned()).collect()
+}
+
 /// A folder on the way: the one that a walk began at, or one that it opened.
 enum Parent<'a> {
     This(BorrowedFd<'a>),
@@ -355,6 +510,20 @@ mod tests {
         std::fs::create_dir_all(top.path().join("in/busy/x")).unwrap();
         assert!(folder.replace_synced("busy", b"x", 0o600).is_err());
         assert_eq!(folder.list(10).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn what_a_killed_writer_left_is_swept() {
+        let (top, folder) = folder();
+        for name in [".a.abcdefghabcdefgh", ".a.abcdefgh", ".b.abcdefghabcdefgh"] {
+            std::fs::write(top.path().join("in").join(name), "left").unwrap();
+        }
+        let (live, _file) = folder.create_fresh("a", None).unwrap();
+        folder.sweep(|name| name == "a");
+        let mut stays = vec![".a.abcdefgh".to_owned(), live, ".b.abcdefghabcdefgh".to_owned()];
+        stays.sort();
+        let names = folder.list(9).unwrap().into_iter().map(|entry| entry.name.into_string().unwrap());
+        assert_eq!(names.collect::<Vec<_>>(), stays);
     }
 
     #[test]

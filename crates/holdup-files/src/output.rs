@@ -1,6 +1,6 @@
 //! Files that are written where the user named them.
 
-use crate::{Folder, random_name, refused};
+use crate::{Folder, refused};
 use rustix::fs::FileType;
 use std::fs::File;
 use std::io::{self, Write};
@@ -29,7 +29,7 @@ impl Output {
             path.file_name().ok_or_else(|| refused(if is_empty { "it has no name" } else { "it is a folder" }))?;
         let name = name.to_str().ok_or_else(|| refused("its name is not UTF-8"))?.to_owned();
         let folder = match path.parent() {
-            Some(above) if above != Path::new("") => Folder::open(above)?,
+            Some(above) if above != Path::new("") => Folder::open_to_fill(above)?,
             _ => Folder::open(Path::new("."))?,
         };
         match folder.stat(&name).map(|found| FileType::from_raw_mode(found.st_mode)) {
@@ -40,8 +40,8 @@ impl Output {
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
             Err(e) => return Err(e),
         }
-        let fresh = format!(".{name}.{}", random_name()?);
-        let file = folder.create_by_umask(&fresh)?;
+        folder.sweep(|left| left == name);
+        let (fresh, file) = folder.create_fresh(&name, None)?;
         Ok(Output { folder, name, fresh, file, is_whole: false })
     }
 
@@ -89,13 +89,36 @@ pub fn write_output(path: &Path, bytes: &[u8]) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::symlink;
+    use std::os::unix::fs::{lchown, symlink};
+    use std::path::PathBuf;
+
+    /// Finding M8 of the attacks.
+    #[test]
+    #[ignore = "takes root, which alone can give a link away"]
+    fn root_follows_no_link_of_another_user_on_the_way() {
+        let top = tempfile::tempdir().unwrap();
+        let (secret, link) = (top.path().join("secret"), top.path().join("link"));
+        std::fs::create_dir(&secret).unwrap();
+        symlink(&secret, &link).unwrap();
+        write_output(&link.join("ours"), b"1").unwrap();
+        write_output(&link.join("../secret/./again"), b"1").unwrap();
+        let up: PathBuf = std::env::current_dir().unwrap().components().skip(1).map(|_| "..").collect();
+        write_output(&up.join(secret.strip_prefix("/").unwrap()).join("up"), b"1").unwrap();
+        lchown(&link, Some(54_321), None).unwrap();
+        let refused = write_output(&link.join("theirs"), b"1").unwrap_err().to_string();
+        assert!(refused.contains("link is a link of the user with id 54321"), "{refused}");
+        assert!(refused.contains(&format!("name {}", secret.display())), "{refused}");
+        let names = Folder::open(&secret).unwrap().list(9).unwrap().into_iter().map(|entry| entry.name);
+        assert_eq!(names.collect::<Vec<_>>(), ["again", "ours", "up"]);
+    }
 
     #[test]
     fn a_file_is_replaced_and_a_link_refused() {
         let top = tempfile::tempdir().unwrap();
         let (file, link) = (top.path().join("out.html"), top.path().join("link.html"));
         write_output(&file, b"1").unwrap();
+        // A process that was killed left it.
+        std::fs::write(top.path().join(".out.html.abcdefghabcdefgh"), "").unwrap();
         write_output(&file, b"22").unwrap();
         assert_eq!(std::fs::read(&file).unwrap(), b"22");
         symlink(&file, &link).unwrap();

@@ -1,11 +1,21 @@
 //! Folders that only their owner can change, and names that cannot be guessed.
 
 use crate::{Folder, refused};
-use rustix::fs::{Mode, Stat, fchmod};
-use std::fs::DirBuilder;
+use rustix::fs::{FlockOperation, Mode, Stat, fchmod, flock};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::time::Duration;
+
+/// Letters of random names, and how many each has.
+const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
+const LENGTH: usize = 16;
+
+/// A folder without a lock that is younger may be one that is being made.
+const YOUNG: Duration = Duration::from_secs(60);
+
+/// The most entries of a folder among which what killed processes left is looked for.
+pub(crate) const MOST_ENTRIES: usize = 20_000;
 
 /// The owner of a file or folder, and its mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,8 +55,7 @@ impl Owner {
 /// # Errors
 /// When the kernel has no random numbers yet.
 pub fn random_name() -> io::Result<String> {
-    const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
-    let mut bytes = [0_u8; 16];
+    let mut bytes = [0_u8; LENGTH];
     let mut filled = 0;
     while filled < bytes.len() {
         filled += rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty())?;
@@ -54,19 +63,22 @@ pub fn random_name() -> io::Result<String> {
     Ok(bytes.iter().map(|byte| char::from(LETTERS[usize::from(byte % 32)])).collect())
 }
 
+/// True if [`random_name`] may have made it.
+pub(crate) fn is_random(name: &str) -> bool {
+    name.len() == LENGTH && name.bytes().all(|byte| LETTERS.contains(&byte))
+}
+
 /// Opens a folder that is to belong to this user alone, mode 0700; makes it and what is missing above it.
 ///
 /// # Errors
-/// When it belongs to another user, is a link, or, for root, someone else could put another one in its place
-/// ([`check_ancestors`]).
+/// When it belongs to another user, is a link, or, for root, another user's link is on the way or someone else could put another one in its
+/// place ([`check_ancestors`]).
 pub fn private_folder(path: &Path) -> io::Result<Folder> {
     let (Some(above), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(refused("the path has no folder above it"));
     };
-    DirBuilder::new().recursive(true).mode(0o755).create(above)?;
-    let above = above.canonicalize()?;
-    check_ancestors(&above)?;
-    let parent = Folder::open(&above)?;
+    let parent = Folder::make_to_fill(above)?.with_real_path()?;
+    check_ancestors(parent.path())?;
     let name = name.to_str().ok_or_else(|| refused("its name is not UTF-8"))?;
     let folder = match parent.create_folder(name, 0o700) {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => parent.folder(name)?,
@@ -83,6 +95,26 @@ pub fn private_folder(path: &Path) -> io::Result<Folder> {
 /// True if a folder belongs to this user alone, as [`private_folder`] leaves it.
 pub fn is_private(folder: &Folder) -> bool {
     folder.owner().is_ok_and(|owner| owner.must_be_ours().is_ok() && owner.mode & 0o077 == 0)
+}
+
+/// True if a folder changed a moment ago.
+pub(crate) fn is_young(folder: &Folder) -> bool {
+    let changed = std::fs::metadata(folder.path()).and_then(|found| found.modified());
+    changed.is_ok_and(|then| then.elapsed().is_ok_and(|age| age < YOUNG))
+}
+
+/// Removes the private folders in `parent` whose names begin so, of this user's processes that were killed: those that live hold
+/// theirs locked (flock(2)).
+pub fn sweep_private_folders(parent: &Path, prefix: &str) {
+    let Ok(parent) = Folder::open(parent) else { return };
+    for entry in parent.list(MOST_ENTRIES).unwrap_or_default() {
+        let Some(name) = entry.name.to_str().filter(|name| name.starts_with(prefix)) else { continue };
+        let Ok(folder) = parent.folder(name) else { continue };
+        let is_left = is_private(&folder) && !is_young(&folder);
+        if is_left && flock(folder.fd(), FlockOperation::NonBlockingLockExclusive).is_ok() {
+            let _stays = parent.remove_tree(name);
+        }
+    }
 }
 
 /// That no other user can rename or replace what is in this folder: it and all folders above belong to root or this
@@ -134,6 +166,10 @@ mod tests {
             assert!(refused.contains("54321"), "{refused}");
             let refused = private_folder(&theirs.join("x/y")).unwrap_err().to_string();
             assert!(refused.contains("theirs belongs to the user with id 54321"), "{refused}");
+            std::os::unix::fs::lchown(&link, Some(54_321), None).unwrap();
+            let refused = private_folder(&link.join("x/y")).unwrap_err().to_string();
+            assert!(refused.contains("link is a link of the user with id 54321"), "{refused}");
+            assert!(!place.join("x").exists());
         }
     }
 
@@ -150,9 +186,30 @@ mod tests {
     }
 
     #[test]
+    fn what_killed_processes_left_is_swept_and_nothing_else() {
+        let top = tempfile::tempdir().unwrap();
+        let make = |name: &str, mode: u32| {
+            let path = top.path().join(name);
+            create_dir(&path).unwrap();
+            std::fs::write(path.join("bundle"), "1").unwrap();
+            set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            path
+        };
+        let [left, young, held] = ["p-left", "p-young", "p-held"].map(|name| make(name, 0o700));
+        let others = [make("p-open", 0o755), make("q-left", 0o700)];
+        for old in [&left, &held].into_iter().chain(&others) {
+            std::fs::File::open(old).unwrap().set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
+        }
+        let lock = Folder::open(&held).unwrap();
+        flock(lock.fd(), FlockOperation::NonBlockingLockExclusive).unwrap();
+        sweep_private_folders(top.path(), "p-");
+        assert!(!left.exists() && young.exists() && held.exists() && others.iter().all(|other| other.exists()));
+    }
+
+    #[test]
     fn names_differ() {
         let names: std::collections::BTreeSet<String> = (0..1000).map(|_| random_name().unwrap()).collect();
         assert_eq!(names.len(), 1000);
-        assert!(names.iter().all(|name| name.len() == 16 && name.bytes().all(|b| b.is_ascii_alphanumeric())));
+        assert!(names.iter().all(|name| is_random(name)) && !is_random("abcdefghabcdefg1"));
     }
 }

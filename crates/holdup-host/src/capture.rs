@@ -25,7 +25,7 @@ impl CapturingFs {
     pub(crate) fn new(into: &Path) -> io::Result<Self> {
         let name = into.file_name().ok_or(io::ErrorKind::InvalidInput)?;
         let above = into.parent().filter(|above| *above != Path::new("")).unwrap_or(Path::new("."));
-        let into = Folder::open(above)?.create_file(name, 0o600)?;
+        let into = Folder::open_to_fill(above)?.create_file(name, 0o600)?;
         let capturing = CapturingFs { inner: RealFs::new("/"), into, tree: Mutex::default() };
         // A tree has no system calls: uname(2) is kept where newer kernels have a file for it.
         let machine = rustix::system::uname().machine().to_string_lossy().into_owned();

@@ -43,6 +43,7 @@ pub use error::HostError;
 pub use facts::{facts, governor, moved};
 pub use fs::{FileIdentity, HostFs, RealFs};
 pub use machine::{cpu_list, cpu_ranges, machine, meminfo, online_cpus};
+pub use own::OUT_OF_FILES;
 pub use system::Scheduling;
 pub use topology::{CpuTopology, cpu_topologies};
 pub use tree::{TreeEntry, TreeFile};

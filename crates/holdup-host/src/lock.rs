@@ -78,6 +78,7 @@ impl HostLock {
         let lock = HostLock { folder, file, pid: std::process::id() };
         let start_time = process::start_time(&Host::real(), lock.pid)?;
         let text = format!("{} {start_time}\n", lock.pid);
+        lock.folder.sweep(|left| left == HOLDER);
         let written = lock.folder.replace_synced(HOLDER, text.as_bytes(), 0o644);
         written.map_err(|e| failed(&e))?;
         Ok(lock)
@@ -196,7 +197,11 @@ mod tests {
     #[test]
     fn the_second_run_is_refused_with_the_pid_of_the_first() {
         let (_top, folder) = top();
+        DirBuilder::new().mode(0o755).create(&folder).expect("writable");
+        let left = folder.join(".holder.abcdefghabcdefgh");
+        fs::write(&left, "").expect("writable");
         let first = take(&folder).expect("free");
+        assert!(!left.exists(), "a run that was killed left it");
         let refused = take(&folder).expect_err("taken");
         assert!(refused.why.contains(&format!("pid {}", std::process::id())), "{refused}");
         let wait = Duration::from_secs(60);

@@ -2,7 +2,7 @@
 //! have written them.
 
 use crate::HostError;
-use holdup_files::{Folder, Owner, check_ancestors, private_folder};
+use holdup_files::{Folder, Owner, private_folder};
 use rustix::fs::fstat;
 use std::io::{self, Read};
 use std::path::Path;
@@ -29,20 +29,27 @@ fn distrusted(what: &str, why: &io::Error) -> io::Error {
     io::Error::new(io::ErrorKind::PermissionDenied, Distrusted(format!("{what} cannot be trusted: {why}")))
 }
 
+/// Hint for EMFILE and ENFILE, which are no trouble of the file.
+pub const OUT_OF_FILES: &str = "allow more open files: ulimit -n";
+
 /// What can be done about an error of the functions of this module.
 pub(crate) fn hinted(error: &io::Error, plain: HostError) -> HostError {
     let is_distrusted = error.get_ref().is_some_and(<dyn std::error::Error + Send + Sync>::is::<Distrusted>);
-    HostError { hint: is_distrusted.then_some(HINT), ..plain }
+    let is_out_of_files = matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE));
+    let hint = is_distrusted.then_some(HINT).or(is_out_of_files.then_some(OUT_OF_FILES));
+    HostError { hint, ..plain }
 }
 
-/// Reads one.
+/// Reads one. What a process left beside it that was killed while it replaced it is removed.
 ///
 /// # Errors
 /// When it is not there, it or its folder belongs to another user or may be written by others, or it is no regular file.
 pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
     let (folder, name) = existing(path)?;
-    let file = folder.open_file(name).map_err(|e| match e.kind() {
-        io::ErrorKind::NotFound => e,
+    folder.sweep(|left| left == name);
+    let file = folder.open_file(name).map_err(|e| match e.raw_os_error() {
+        // They say nothing of who made it.
+        Some(libc::ENOENT | libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::EIO) => e,
         _ => distrusted("it", &e),
     })?;
     Owner::of(&fstat(&file)?).must_be_ours().map_err(|e| distrusted("it", &e))?;
@@ -86,10 +93,12 @@ pub(crate) fn remove(path: &Path) -> io::Result<()> {
 /// The folder of a file, which is there and is this user's own.
 fn existing(path: &Path) -> io::Result<(Folder, &str)> {
     let (above, name) = split(path)?;
-    let folder = Folder::open(above)?;
-    let trusted = folder.owner()?.must_be_ours().and_then(|()| check_ancestors(&above.canonicalize()?));
-    trusted.map_err(|e| distrusted("its folder", &e))?;
-    Ok((folder, name))
+    match Folder::open_own(above) {
+        Err(e) if e.kind() == io::ErrorKind::InvalidInput && e.raw_os_error().is_none() => {
+            Err(distrusted("its folder", &e))
+        }
+        opened => Ok((opened?, name)),
+    }
 }
 
 fn split(path: &Path) -> io::Result<(&Path, &str)> {
@@ -126,7 +135,9 @@ mod tests {
         host.replace_synced(name, b"1").expect("it is replaced");
         assert_eq!((mode(&state), mode(&journal)), (0o700, 0o600));
         assert_eq!(fs::read_to_string(&secret).expect("readable"), "secret");
+        fs::write(state.join(".journal.json.abcdefghabcdefgh"), "left").expect("ours");
         assert_eq!(host.read_own(name).expect("ours"), b"1");
+        assert!(!state.join(".journal.json.abcdefghabcdefgh").exists(), "nobody writes it");
         host.remove_synced(name).expect("ours");
         host.remove_synced(name).expect("a missing one is no error");
         assert_eq!(host.read_own(name).expect_err("it is gone").kind, io::ErrorKind::NotFound);

@@ -66,7 +66,8 @@ impl TreeFile {
     pub fn read(path: &Path) -> Result<Self, Problem> {
         let name = path.display().to_string();
         let read = |found: io::Result<Vec<u8>>, name: &str| {
-            found.map_err(|e| Problem::usage(format!("cannot read {name}"), e.to_string()))
+            let hint = "holdup check --capture FILE writes a tree; one with a base lies beside it";
+            found.map_err(|e| Problem::usage(format!("cannot read {name}"), e.to_string()).hint(hint))
         };
         let tree = Self::parse(&name, &read(read_input(path, MOST_BYTES as u64), &name)?)?;
         let Some(base) = &tree.base else { return Ok(tree) };
@@ -74,7 +75,8 @@ impl TreeFile {
         let name = folder.join(base).display().to_string();
         let bytes = Folder::open(folder).and_then(|folder| folder.read(base, MOST_BYTES as u64));
         let base = Self::parse(&name, &read(bytes, &name)?)?;
-        tree.on(base).map_err(|why| Problem::usage(format!("cannot read {}", path.display()), why))
+        let failed = |why| Problem::usage(format!("cannot read {}", path.display()), why);
+        tree.on(base).map_err(|why| failed(why).hint("is it the base of this tree?"))
     }
 
     /// Reads a text; `name` is the file's, for errors.

@@ -1,8 +1,8 @@
 //! A JSON document, with the place of what is wrong in it.
 
 use crate::input::place;
-use crate::number::{parse, samples};
-use holdup_model::{Fact, Problem};
+use crate::number::{length_ns, parse, samples};
+use holdup_model::{Fact, MemoryBudget, Problem};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
@@ -14,6 +14,28 @@ pub(crate) struct Document {
     pub(crate) before: (u64, u64),
     pub(crate) bytes: Vec<u8>,
     pub(crate) value: Value,
+    /// Taken of the budget, bytes.
+    pub(crate) budget: MemoryBudget,
+    pub(crate) taken: u64,
+}
+
+impl Drop for Document {
+    fn drop(&mut self) {
+        self.budget.give(self.taken);
+    }
+}
+
+/// Memory of a parsed document at most, bytes: a map has nodes for 11 members, a list has room for 4 values and doubles it, each text has
+/// its own.
+pub(crate) fn parsed_bytes(bytes: &[u8]) -> u64 {
+    let beside = |byte: &u8| match byte {
+        b'{' => 640,
+        b'[' => 128,
+        b',' => 112,
+        b'"' => 16,
+        _ => 0,
+    };
+    bytes.iter().map(beside).sum::<u64>() + bytes.len() as u64
 }
 
 /// A value in it.
@@ -63,6 +85,19 @@ impl<'a> Node<'a> {
             Value::String(text) => parse(text, |why| self.problem(why)),
             _ => Err(self.problem(format!("{} is no number", self.shown()))),
         }
+    }
+
+    /// A time in this unit, in ns.
+    pub(crate) fn length_ns(self, unit_ns: f64) -> Result<u64, Problem> {
+        length_ns(self.number()?, unit_ns, |why| self.problem(why))
+    }
+
+    pub(crate) fn is_list(self) -> bool {
+        self.value.is_array()
+    }
+
+    pub(crate) fn is_text(self) -> bool {
+        self.value.is_string()
     }
 
     /// How many samples a bucket of a histogram has.

@@ -49,12 +49,18 @@ pub fn read(kind: &Kind, input: &mut Input<'_>) -> Result<Results, Problem> {
             }
         });
     }
-    let mut results = (kind.read)(input)?;
+    let mut results = with_hint((kind.read)(input), kind)?;
     results.drop_unused_metrics();
-    if results.samples.is_empty() {
-        return Err(Problem::usage(input.name(), NOTHING));
+    match results.samples.is_empty() {
+        true => with_hint(Err(Problem::usage(input.name(), NOTHING)), kind),
+        false => Ok(results),
     }
-    Ok(results)
+}
+
+/// For what is wrong in a file that is of its tool.
+fn with_hint(read: Result<Results, Problem>, kind: &Kind) -> Result<Results, Problem> {
+    let hint = || format!("is the file whole? `holdup list importers {}` says what is read", kind.meta.id);
+    read.map_err(|problem| Problem { hint: problem.hint.or_else(|| Some(hint())), ..problem })
 }
 
 const NOTHING: &str = "no result is in it: the run was cut, or printed nothing";
@@ -73,7 +79,7 @@ pub fn read_folder(kind: &Kind, name: &str, files: &mut dyn Iterator<Item = Fold
         let head = input.head(HEAD_BYTES)?;
         let part = std::iter::once(kind).chain(folder.parts.iter().filter_map(|id| find(id)));
         match part.into_iter().find(|part| (part.looks_like)(&head)) {
-            Some(part) => parts.push((path, (part.read)(&mut input)?)),
+            Some(part) => parts.push((path, with_hint((part.read)(&mut input), kind)?)),
             None => left_out += 1,
         }
     }

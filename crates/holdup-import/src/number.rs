@@ -58,9 +58,15 @@ pub(crate) fn samples(value: f64, problem: impl Fn(String) -> Problem) -> Result
 
 /// A time at the begin of a text, whose unit is `unit_ns` long.
 pub(crate) fn leading_ns(input: &Input<'_>, text: &str, unit_ns: f64) -> Result<u64, Problem> {
-    match leading(input, text)? {
-        value if value >= 0.0 => Ok((value * unit_ns) as u64),
-        value => Err(input.problem(format!("{value}: a time is not less than 0"))),
+    length_ns(leading(input, text)?, unit_ns, |why| input.problem(why))
+}
+
+/// A time whose unit is `unit_ns` long. Bundles have 63 bits for one.
+pub(crate) fn length_ns(value: f64, unit_ns: f64, problem: impl Fn(String) -> Problem) -> Result<u64, Problem> {
+    match value * unit_ns {
+        ns if (0.0..i64::MAX as f64).contains(&ns) => Ok(ns as u64),
+        ns if ns < 0.0 => Err(problem(format!("{ns:?} ns: a time is not less than 0"))),
+        _ => Err(problem(format!("{value}: no time is as long"))),
     }
 }
 
@@ -90,8 +96,25 @@ pub(crate) fn measured(input: &Input<'_>, line: &str, rows: &[Row]) -> Result<Op
     Ok(Some(Measurement::new(*id, leading(input, &line[begin.len()..])?)))
 }
 
-/// The smallest and the largest of some numbers.
-pub(crate) fn range(values: &[f64]) -> Option<(f64, f64)> {
-    let all = || values.iter().copied();
-    all().reduce(f64::min).zip(all().reduce(f64::max))
+/// How many numbers there are, the smallest and the largest of them.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct ValueRange {
+    pub(crate) count: u64,
+    ends: Option<(f64, f64)>,
+}
+
+impl ValueRange {
+    /// The smallest and the largest.
+    pub(crate) fn ends(&self) -> Option<(f64, f64)> {
+        self.ends
+    }
+}
+
+impl Extend<f64> for ValueRange {
+    fn extend<T: IntoIterator<Item = f64>>(&mut self, values: T) {
+        for value in values {
+            let (least, most) = self.ends.unwrap_or((value, value));
+            (self.count, self.ends) = (self.count + 1, Some((least.min(value), most.max(value))));
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! What a file of results says.
 
 use holdup_model::trial::NamedHistogram;
-use holdup_model::{Fact, Measurement, Metric};
+use holdup_model::{Fact, Measured, Measurement, Metric};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What one file says.
@@ -25,23 +25,31 @@ impl Results {
         self.metrics.retain(|metric| measured.is_empty() || measured.contains(&metric.id));
     }
 
+    /// The ids of its metrics, for [`Results::add_metric`].
+    pub(crate) fn metric_ids(&self) -> BTreeSet<String> {
+        self.metrics.iter().map(|metric| metric.id.clone()).collect()
+    }
+
     /// Adds a metric, unless there is one of its id.
-    pub(crate) fn add_metric(&mut self, metric: Metric) {
-        if !self.metrics.iter().any(|known| known.id == metric.id) {
+    pub(crate) fn add_metric(&mut self, known: &mut BTreeSet<String>, metric: Metric) {
+        if known.insert(metric.id.clone()) {
             self.metrics.push(metric);
         }
     }
+}
 
-    /// Adds those of another file.
-    pub(crate) fn add(&mut self, other: Results) {
-        other.metrics.into_iter().for_each(|metric| self.add_metric(metric));
-        self.samples.extend(other.samples);
-        self.facts.extend(other.facts.into_iter().filter(|fact| !self.facts.contains(fact)).collect::<Vec<_>>());
-        for caution in other.cautions {
-            if !self.cautions.contains(&caution) {
-                self.cautions.push(caution);
-            }
+/// The results of all files, each metric, fact and caution once.
+impl FromIterator<Results> for Results {
+    fn from_iter<T: IntoIterator<Item = Results>>(files: T) -> Self {
+        let mut all = Results::default();
+        let (mut metrics, mut facts, mut cautions) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        for file in files {
+            file.metrics.into_iter().for_each(|metric| all.add_metric(&mut metrics, metric));
+            all.samples.extend(file.samples);
+            all.facts.extend(file.facts.into_iter().filter(|fact| facts.insert(fact.clone())));
+            all.cautions.extend(file.cautions.into_iter().filter(|caution| cautions.insert(caution.clone())));
         }
+        all
     }
 }
 
@@ -66,6 +74,26 @@ pub struct Sample {
 }
 
 impl Sample {
+    /// The memory that it takes, bytes, with its trial in a bundle.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        let texts = self.labels.iter().flat_map(|(key, value)| [key, value]).chain(&self.notes);
+        let texts = texts.chain(&self.compared).chain(&self.void);
+        let texts: usize = texts.map(|text| 64 + 2 * text.len()).sum();
+        let reason = |m: &Measurement| match &m.value {
+            Measured::Absent(why) => why.len(),
+            Measured::Value(_) => 0,
+        };
+        let measured: usize = self.measurements.iter().map(|m| 128 + m.metric.len() + reason(m)).sum();
+        let counted: usize = self.histograms.iter().map(|h| 128 + h.histogram.memory_bytes()).sum();
+        (1024 + texts + measured + counted) as u64
+    }
+
+    /// Adds a measurement in place of an earlier one of its metric, of which a damaged file may have any number.
+    pub(crate) fn measure(&mut self, measurement: Measurement) {
+        self.measurements.retain(|known| known.metric != measurement.metric);
+        self.measurements.push(measurement);
+    }
+
     /// Void for this reason where nothing was measured, unless it is void for another.
     pub(crate) fn or_void(mut self, why: &str) -> Self {
         if self.measurements.is_empty() && self.void.is_none() {

@@ -11,6 +11,7 @@ use holdup_host::Host;
 use holdup_model::ends::{CLOCK_OFFSET, CLOCK_OFFSET_ERROR, ClientSession, ENDS_PREFIX, ServiceAccess, Token};
 use holdup_model::trial::TrialResult;
 use holdup_model::{Fact, Measured, Measurement, Parameters, Problem, ProblemKind};
+use std::cmp::Ordering;
 use std::fmt;
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,6 +20,9 @@ use std::time::Duration;
 
 /// How long the client host may take to connect.
 const CONNECT: Duration = Duration::from_secs(20);
+
+/// Lines about connections that a trial keeps: any user of a client host can make some.
+const MOST_LOG_LINES: usize = 100;
 
 /// What the client does in a trial.
 pub type RunClient<E> = fn(Server<E>, &Host, TrialContext<'_>) -> Result<TrialResult, Problem>;
@@ -98,12 +102,12 @@ impl Served {
         let session = clients.next_session();
         let mut sessions: Vec<ClientSession> = admitted
             .into_iter()
-            .map(|(_, token)| ClientSession {
+            .zip(1..)
+            .map(|((_, token), number)| ClientSession {
                 session,
                 kind: kind.to_owned(),
                 combinations: Vec::new(),
-                postgres_url: None,
-                service: Some(ServiceAccess { at, token }),
+                service: ServiceAccess { at, number, token },
             })
             .collect();
         for parameters in context.combinations {
@@ -154,7 +158,12 @@ impl Service {
         let (stopped, logged, host) = (stop.clone(), Arc::clone(&log), host.clone());
         let work = move || {
             let note = |line: &str| {
-                logged.lock().unwrap_or_else(PoisonError::into_inner).push(format!("the service: {line}"));
+                let mut log = logged.lock().unwrap_or_else(PoisonError::into_inner);
+                match log.len().cmp(&MOST_LOG_LINES) {
+                    Ordering::Less => log.push(format!("the service: {line}")),
+                    Ordering::Equal => log.push("the service: it ended more connections".to_owned()),
+                    Ordering::Greater => {}
+                }
             };
             service::serve::<E>(&host, &listener, &admission, &stopped, &note)
         };

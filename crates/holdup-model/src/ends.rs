@@ -2,6 +2,7 @@
 
 use crate::clock_offset::ClockOffset;
 use crate::environment::Fact;
+use crate::problem::Problem;
 use crate::trial::{TrialResult, Window};
 use crate::value::Parameters;
 use core::net::{IpAddr, SocketAddr};
@@ -102,10 +103,53 @@ pub struct ClientSession {
     pub kind: String,
     /// The parameters of every arm that will use it.
     pub combinations: Vec<Parameters>,
-    /// The server that PostgreSQL loads connect to, with its password.
-    pub postgres_url: Option<String>,
-    /// The service that other loads connect to.
-    pub service: Option<ServiceAccess>,
+    /// The service that the load connects to: PostgreSQL, or one of holdup.
+    pub service: ServiceAccess,
+}
+
+/// The part of a plan that one client host has. It comes from the holdup that gives orders to all hosts; what the host under test
+/// asks of a client host is compared with it at both ends of the client's line.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ClientPlan {
+    /// The name by which it reaches the host under test.
+    pub reached_as: String,
+    /// The workload's id and the parameters of each arm, as this host has them.
+    pub arms: Vec<(String, Parameters)>,
+    /// Load before each window, ns.
+    pub warmup_ns: u64,
+    /// The length of each window, ns.
+    pub duration_ns: u64,
+}
+
+impl ClientPlan {
+    /// Refuses an order that the plan does not name. `server` is the address of [`ClientAnswer::Route`]; before that none is
+    /// connected to.
+    ///
+    /// # Errors
+    /// Of kind `Host`, which names the order.
+    pub fn check(&self, order: &ClientOrder, server: Option<IpAddr>) -> Result<(), Problem> {
+        let is_named = match order {
+            ClientOrder::Route { server } => *server == self.reached_as,
+            ClientOrder::Connect(to) => server == Some(to.ip()),
+            ClientOrder::Prepare(of) => {
+                let has = |own: &Parameters| self.arms.iter().any(|(kind, arm)| *kind == of.kind && arm == own);
+                // No more sessions than arms: each holds connections and folders.
+                let is_one_of_few = (of.session as usize) < self.arms.len() && !of.combinations.is_empty();
+                server == Some(of.service.at.ip()) && is_one_of_few && of.combinations.iter().all(has)
+            }
+            ClientOrder::Trial { parameters, warmup_ns, duration_ns, .. } => {
+                (*warmup_ns, *duration_ns) == (self.warmup_ns, self.duration_ns)
+                    && self.arms.iter().any(|(_, arm)| arm == parameters)
+            }
+            ClientOrder::Next | ClientOrder::Go | ClientOrder::Stop => true,
+        };
+        if is_named {
+            return Ok(());
+        }
+        let order: String = format!("{order:?}").chars().take(200).collect();
+        let why = format!("it asked a client host for what the plan does not name: {order}");
+        Err(Problem::host("the host under test", why).hint("look at what runs there: holdup asks for nothing else"))
+    }
 }
 
 /// Where the host under test serves a load, and what it asks for first.
@@ -113,6 +157,8 @@ pub struct ClientSession {
 pub struct ServiceAccess {
     /// Its address.
     pub at: SocketAddr,
+    /// The number of the client host, from 1: its role in PostgreSQL.
+    pub number: u32,
     /// What who connects has to say.
     pub token: Token,
 }
@@ -181,7 +227,7 @@ pub enum ClientMoment {
     /// Its window is closed; it waits for [`ClientOrder::Go`].
     Closing(Window),
     /// The trial is over.
-    Over(Result<TrialResult, crate::Problem>),
+    Over(Result<TrialResult, Problem>),
 }
 
 #[cfg(test)]
@@ -194,13 +240,61 @@ mod tests {
             session: 0,
             kind: "pgbench".to_owned(),
             combinations: Vec::new(),
-            postgres_url: Some("postgresql://u:secret@h/d".to_owned()),
-            service: None,
+            service: access([127, 0, 0, 1]),
         };
-        let shown = format!("{:?}", ClientOrder::Prepare(Box::new(session)));
-        assert_eq!(shown, "Prepare");
-        let access = ServiceAccess { at: ([127, 0, 0, 1], 1).into(), token: Token("secret".to_owned()) };
-        assert!(!format!("{access:?}").contains("secret"));
+        assert!(!format!("{:?}", session.service).contains("secret"));
+        assert_eq!(format!("{:?}", ClientOrder::Prepare(Box::new(session))), "Prepare");
+    }
+
+    fn access(at: [u8; 4]) -> ServiceAccess {
+        ServiceAccess { at: (at, 1).into(), number: 1, token: Token("secret".to_owned()) }
+    }
+
+    #[test]
+    fn what_the_plan_does_not_name_is_refused() {
+        let parameters = |script: &str| {
+            let mut all = Parameters::default();
+            all.set("script", script);
+            all
+        };
+        let plan = ClientPlan {
+            reached_as: "db1".to_owned(),
+            arms: vec![("pgbench".to_owned(), parameters("tpcb-like")), ("stream".to_owned(), Parameters::default())],
+            warmup_ns: 1,
+            duration_ns: 2,
+        };
+        let (here, there) = ([10, 0, 0, 5], [10, 0, 0, 6]);
+        let is_taken =
+            |order: ClientOrder, server: Option<[u8; 4]>| plan.check(&order, server.map(IpAddr::from)).is_ok();
+        for (name, expect) in [("db1", true), ("db2", false), ("localhost", false)] {
+            assert_eq!(is_taken(ClientOrder::Route { server: name.to_owned() }, None), expect, "{name}");
+        }
+        assert!(is_taken(ClientOrder::Connect((here, 7).into()), Some(here)));
+        assert!(!is_taken(ClientOrder::Connect((there, 7).into()), Some(here)));
+        assert!(!is_taken(ClientOrder::Connect((here, 7).into()), None));
+        let prepare = |session, kind: &str, combinations, at| {
+            let kind = kind.to_owned();
+            ClientOrder::Prepare(Box::new(ClientSession { session, kind, combinations, service: access(at) }))
+        };
+        let planned = || vec![parameters("tpcb-like")];
+        assert!(is_taken(prepare(1, "pgbench", planned(), here), Some(here)));
+        for (order, why) in [
+            (prepare(0, "pgbench", vec![parameters("tpcb-like"), parameters("file")], here), "a script of a file"),
+            (prepare(0, "pgbench", planned(), there), "another address"),
+            (prepare(0, "stream", planned(), here), "parameters of another workload"),
+            (prepare(0, "pgbench", Vec::new(), here), "no parameters"),
+            (prepare(2, "pgbench", planned(), here), "more sessions than arms"),
+        ] {
+            assert!(!is_taken(order, Some(here)), "{why}");
+        }
+        let trial = |script: &str, duration_ns| {
+            let (parameters, warmup_ns) = (parameters(script), 1);
+            ClientOrder::Trial { session: 0, parameters, warmup_ns, duration_ns, seed: 9 }
+        };
+        for (script, duration_ns, expect) in [("tpcb-like", 2, true), ("file", 2, false), ("tpcb-like", 3, false)] {
+            assert_eq!(is_taken(trial(script, duration_ns), Some(here)), expect, "{script} for {duration_ns} ns");
+        }
+        assert!(is_taken(ClientOrder::Next, None) && is_taken(ClientOrder::Stop, None));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// One fact about the host, or the reason why it is not known.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Fact {
     /// Dotted key, such as `kernel.release` or `cpu.online`.
     pub key: String,

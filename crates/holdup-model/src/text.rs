@@ -152,9 +152,22 @@ pub fn shell_quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
+/// A text as a literal of SQL. With a backslash it is an escape string, which every server reads alike, also one with
+/// `standard_conforming_strings` off (PostgreSQL documentation, 4.1.2.2).
+pub fn sql_quoted(text: &str) -> String {
+    let escape = if text.contains('\\') { "E" } else { "" };
+    format!("{escape}'{}'", text.replace('\\', r"\\").replace('\'', "''"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_backslash_ends_no_literal() {
+        assert_eq!(sql_quoted("it's"), "'it''s'");
+        assert_eq!(sql_quoted(r"a\'; SELECT 1 --"), r"E'a\\''; SELECT 1 --'");
+    }
 
     #[test]
     fn words_of_the_shell_are_quoted_where_they_must_be() {

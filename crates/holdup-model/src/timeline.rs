@@ -107,4 +107,18 @@ pub struct Timeline {
     pub events: Vec<TimelineEvent>,
     /// Events that there was no room for.
     pub lost: u64,
+    /// Events that the reader of a bundle left in the file, because they were not asked for.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub left_out: u64,
+}
+
+impl Timeline {
+    /// How many events it has, those that were left out among them.
+    pub fn count(&self) -> u64 {
+        self.events.len() as u64 + self.left_out
+    }
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }

@@ -7,7 +7,7 @@
 
 use crate::arm::{Arm, Schedule, TrialSpec};
 use crate::bundle::CollectorState;
-use crate::ends::{ClientAnswer, ClientHostsView, ClientOrder};
+use crate::ends::{ClientAnswer, ClientHostsView, ClientOrder, ClientPlan};
 use crate::environment::{Fact, Machine};
 use crate::evidence::Collected;
 use crate::metric::Metric;
@@ -41,8 +41,8 @@ pub enum Order {
     Attend {
         /// The folder of PostgreSQL's programs there; `None` lets the agent look.
         postgres_bin: Option<String>,
-        /// The ids of the workloads that it will run.
-        kinds: Vec<String>,
+        /// All that it may be asked for in that session.
+        plan: Box<ClientPlan>,
     },
     /// In that session: do this for the host under test. Answer: [`Answer::OfClient`].
     Client(ClientOrder),
@@ -170,6 +170,12 @@ pub struct Ran {
 /// The longest message, bytes, unpacked: histograms and stacks of a trial are some megabytes.
 pub const MOST_BYTES: u64 = 64 << 20;
 
+/// The longest message that is none of [`LONG`]: lists of empty texts take 24 times as much memory.
+const MOST_BYTES_OF_OTHERS: u64 = 4 << 20;
+
+/// How messages begin that have trials or plans, as a map of one entry with this key (RFC 8949).
+const LONG: [&[u8]; 5] = [b"\xa1cRan", b"\xa1hOfClient", b"\xa1iOfClients", b"\xa1eCheck", b"\xa1dOpen"];
+
 impl Ran {
     /// Leaves out of the evidence what a message of `most_bytes` has no room for, and says so beside it: first the later
     /// half of the longest timeline, again and again, then whole profiles and distributions, the longest first. What was
@@ -251,13 +257,15 @@ pub fn from_plain_bytes<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<
 /// Reads a message of [`to_bytes`].
 ///
 /// # Errors
-/// When the bytes are no message of this type, or one above [`MOST_BYTES`].
+/// When the bytes are no message of this type, or one that is longer than its kind may be.
 pub fn from_bytes<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
     let mut plain = Vec::new();
     let mut limited = DeflateDecoder::new(bytes).take(MOST_BYTES + 1);
     limited.read_to_end(&mut plain).map_err(|e| format!("a message that cannot be unpacked: {e}"))?;
-    if plain.len() as u64 > MOST_BYTES {
-        return Err(format!("a message above {MOST_BYTES} bytes"));
+    let is_long = LONG.iter().any(|begin| plain.starts_with(begin));
+    let most = if is_long { MOST_BYTES } else { MOST_BYTES_OF_OTHERS };
+    if plain.len() as u64 > most {
+        return Err(format!("a message above {most} bytes"));
     }
     from_plain_bytes(&plain)
 }
@@ -305,6 +313,17 @@ mod tests {
         let arrived: Answer = from_bytes(&to_bytes(&sent)).expect("it is whole");
         assert_eq!(arrived, sent);
         assert_eq!(from_plain_bytes::<Answer>(&to_plain_bytes(&sent)), Ok(sent));
+    }
+
+    #[test]
+    fn only_trials_and_plans_may_be_long() {
+        let text = "x".repeat(5 << 20);
+        let refused = from_bytes::<Answer>(&to_bytes(&Answer::Note(text.clone())));
+        assert_eq!(refused, Err("a message above 4194304 bytes".to_owned()));
+        let Answer::Ran(mut long) = ran() else { unreachable!("it is one") };
+        long.trial.notes.push(text);
+        let long = Answer::Ran(long);
+        assert_eq!(from_bytes(&to_bytes(&long)), Ok(long));
     }
 
     /// A trial whose collector brought everything that there is.

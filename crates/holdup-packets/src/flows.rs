@@ -97,7 +97,8 @@ impl Flow {
 pub struct GivenUp {
     /// Segments of connections beyond the limit; they are in no other count.
     pub segments_beyond_flows: u64,
-    /// Segments that could not be tracked until their acknowledgement.
+    /// Segments that could not be tracked until their acknowledgement: beyond a limit, or of a connection that is so out of order that
+    /// looking through them would take too long.
     pub unacknowledged: u64,
     /// IP fragments that were dropped before their datagram was complete.
     pub fragments: u64,

@@ -188,11 +188,11 @@ fn notes(analysis: &Analysis) -> Vec<String> {
     let mut notes = Vec::new();
     let given = &analysis.given_up;
     let parts = [
-        (given.segments_beyond_flows, "segment", "of connections beyond --max-flows are not counted"),
+        (given.segments_beyond_flows, "segment", "of connections beyond --max-flows or --max-memory are not counted"),
         (
             given.unacknowledged,
             "segment",
-            "could not be tracked until their acknowledgement; some marks may be missing",
+            "could not be tracked until their acknowledgement (too much is out of order, or --max-memory too small); some marks may be missing",
         ),
         (given.fragments, "fragment", "of IP never formed a datagram"),
     ];

@@ -11,6 +11,7 @@ use flate2::write::GzEncoder;
 use holdup_packets::analyse::{Options, analyse};
 use holdup_packets::capture::{Block, Chain, Cut, Frame, Frames as _, MOST_FRAMES, Reader};
 use holdup_packets::segment::{ACK, Address, Endpoint, SYN};
+use holdup_packets::wireshark::Limits;
 use std::collections::VecDeque;
 use std::io::{Cursor, Read, Write as _};
 
@@ -189,7 +190,8 @@ fn limits_hold_for_all_threads_together() {
     }
     let bytes = pcap.into_bytes();
     for flows in [1, 10, 32_000, 40_000, 44_999, 100_000] {
-        let of = |threads| analyse(&mut chain(Cursor::new(bytes.clone())), &Options { flows, ..with(threads) });
+        let limits = Limits { flows, ..Limits::default() };
+        let of = |threads| analyse(&mut chain(Cursor::new(bytes.clone())), &Options { limits, ..with(threads) });
         let (one, several) = (of(1).expect("a whole capture"), of(3).expect("a whole capture"));
         assert_eq!(one.analysis.flows.len(), flows.min(45_000) as usize);
         assert_eq!(one.analysis.given_up.segments_beyond_flows > 0, flows < 45_000);

@@ -4,6 +4,7 @@ use crate::sql;
 use holdup_files::{Folder, random_name};
 use holdup_load::client_hosts;
 use holdup_model::Problem;
+use holdup_model::ends::{ServiceAccess, Token};
 use holdup_sql::Config;
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
@@ -73,11 +74,43 @@ impl Network {
         sql::rows(&mut client, &format!("GRANT ALL ON ALL TABLES IN SCHEMA public TO {}", roles.join(", "))).map(drop)
     }
 
-    /// How each client host connects. Holds the passwords.
-    pub(crate) fn urls(&self, database: &str) -> impl Iterator<Item = String> {
-        let (ip, port) = (self.at.ip(), self.at.port());
-        self.clients.iter().map(move |Admitted { role, password, .. }| {
-            format!("host={ip} port={port} user={role} password={password} dbname={database} sslmode=disable")
-        })
+    /// How each client host connects.
+    pub(crate) fn access(&self) -> impl Iterator<Item = ServiceAccess> {
+        let access =
+            |(of, number): (&Admitted, u32)| ServiceAccess { at: self.at, number, token: Token(of.password.clone()) };
+        self.clients.iter().zip(1..).map(access)
+    }
+}
+
+/// How a client host connects to a database of the temporary server. Of the host under test it has an address, which was checked, and
+/// a password, which can say nothing else.
+///
+/// # Errors
+/// When the password has a character that a connection string gives a meaning.
+pub(crate) fn url_of(access: &ServiceAccess, database: &str) -> Result<String, Problem> {
+    let ServiceAccess { at, number, token: Token(password) } = access;
+    if password.is_empty() || !password.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+        return Err(Problem::host("the host under test", "its password is not of letters and digits"));
+    }
+    let (ip, port) = (at.ip(), at.port());
+    Ok(format!("host={ip} port={port} user={ROLE}{number} password={password} dbname={database} sslmode=disable"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_says_nothing_else_of_a_connection() {
+        let url = |password: &str| {
+            let access =
+                ServiceAccess { at: ([10, 0, 0, 5], 5433).into(), number: 2, token: Token(password.to_owned()) };
+            url_of(&access, "pgbench_s1_f100").ok()
+        };
+        let expect = "host=10.0.0.5 port=5433 user=holdup_load_2 password=a1 dbname=pgbench_s1_f100 sslmode=disable";
+        assert_eq!(url("a1").as_deref(), Some(expect));
+        for password in ["", "a host=/run/postgresql", "a'", "a\\", "ä"] {
+            assert_eq!(url(password), None, "{password}");
+        }
     }
 }

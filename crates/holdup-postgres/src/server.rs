@@ -204,7 +204,9 @@ impl Drop for Server {
 /// The folder belongs to the server's user, who may write any number into postmaster.pid: so processes are found by
 /// where they work, and one is ended only if it belongs to the same user as the folder, and not to root.
 pub(crate) fn end_orphans(host: &Host, data: &Folder) -> bool {
-    ServerProcesses::of(data).is_ok_and(|processes| processes.end(host))
+    // Data that still are root's had no server yet: PostgreSQL refuses to run as root.
+    data.owner().is_ok_and(|owner| owner.uid == 0)
+        || ServerProcesses::of(data).is_ok_and(|processes| processes.end(host))
 }
 
 /// What distinguishes a process of a server in its data folder from any other one.

@@ -2,6 +2,7 @@
 
 use holdup_host::postgres::{Setting, SettingContext};
 use holdup_model::Problem;
+pub(crate) use holdup_model::text::sql_quoted as literal;
 use holdup_sql::{Client, Config, SimpleQueryMessage};
 use std::time::{Duration, Instant};
 
@@ -43,7 +44,10 @@ pub fn rows(client: &mut Client, sql: &str) -> Result<Rows, Problem> {
     Ok(messages
         .iter()
         .filter_map(|message| match message {
-            SimpleQueryMessage::Row(row) => Some((0..row.len()).map(|i| row.get(i).map(str::to_owned)).collect()),
+            // A value that is no text is none.
+            SimpleQueryMessage::Row(row) => {
+                Some((0..row.len()).map(|i| row.try_get(i).ok().flatten().map(str::to_owned)).collect())
+            }
             _ => None,
         })
         .collect())
@@ -56,11 +60,6 @@ pub fn one(client: &mut Client, sql: &str) -> Result<String, Problem> {
         .next()
         .and_then(|row| row.into_iter().next().flatten())
         .ok_or_else(|| Problem::host(format!("query `{sql}`"), "it gave no value"))
-}
-
-/// A text as an SQL literal.
-pub(crate) fn literal(text: &str) -> String {
-    format!("'{}'", text.replace('\'', "''"))
 }
 
 /// A name as an SQL identifier.
@@ -191,6 +190,7 @@ mod tests {
         check("work_mem", None, "ALTER SYSTEM RESET \"work_mem\"");
         check("a.b", Some("it's"), "ALTER SYSTEM SET \"a\".\"b\" = 'it''s'");
         check("search_path", Some("a, \"B\""), "ALTER SYSTEM SET \"search_path\" = 'a', 'B'");
+        check("a.b", Some(r"a\'; x"), r#"ALTER SYSTEM SET "a"."b" = E'a\\''; x'"#);
         check("shared_preload_libraries", Some(""), "ALTER SYSTEM SET \"shared_preload_libraries\" = ''");
         assert_eq!(conninfo(r"a'b\c"), r"'a\'b\\c'");
     }

@@ -22,8 +22,9 @@ const MOST_ENTRIES: usize = 10_000;
 /// whether there is one.
 pub(super) fn copy_fitting(folder: &Path, bin: &Binaries, to: &Folder, user: Option<&RunAs>) -> Result<bool, Problem> {
     let template = format!("template-{}", bin.pgbench_major);
-    let Ok(all) = Folder::open(folder) else { return Ok(false) };
-    let version = all.read(format!("{template}.version"), 1024).unwrap_or_default();
+    // The postgresql.conf in it may name programs.
+    let Ok(all) = Folder::open_own(folder) else { return Ok(false) };
+    let version = all.read_own(format!("{template}.version"), 1024).unwrap_or_default();
     if String::from_utf8_lossy(&version).trim() != bin.pgbench_version {
         return Ok(false);
     }
@@ -51,6 +52,7 @@ fn copy(from: &Folder, to: &Folder, user: Option<&RunAs>) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn a_template_of_another_version_is_not_taken() {
@@ -68,6 +70,10 @@ mod tests {
         assert!(!copy().unwrap());
         assert_eq!(to.list(10).unwrap(), []);
         std::fs::write(top.path().join("template-15.version"), "15.18 (Debian)\n").unwrap();
+        let others_may = |mode| std::fs::set_permissions(top.path(), PermissionsExt::from_mode(mode)).unwrap();
+        others_may(0o777);
+        assert!(!copy().unwrap(), "anybody may have made it");
+        others_may(0o700);
         assert!(copy().unwrap());
         assert_eq!(std::fs::read_to_string(place.join("base/1/PG_VERSION")).unwrap(), "15\n");
         let twice = copy().unwrap_err();

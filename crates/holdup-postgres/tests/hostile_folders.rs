@@ -79,6 +79,15 @@ fn only_a_server_of_the_user_that_owns_the_folder_is_ended() {
     }
 }
 
+/// Finding L6 of the attacks: the run was killed between making the data folder and giving it away.
+fn a_folder_whose_data_still_belongs_to_root_is_swept() {
+    need_root();
+    let folder = workdir();
+    let left = folder.path().join("holdup-pg-999999-1-abcdefghabcdefgh");
+    std::fs::create_dir_all(left.join("data")).unwrap();
+    assert_eq!(sweep_stale(&Host::real(), folder.path()), [left]);
+}
+
 fn what_the_servers_user_plants_is_not_followed() {
     let bin = binaries();
     need_root();
@@ -144,6 +153,7 @@ fn a_folder_that_others_can_change_is_refused_for_root() {
 holdup_testkit::tests!(
     a_planted_folder_ends_no_server,
     only_a_server_of_the_user_that_owns_the_folder_is_ended,
+    a_folder_whose_data_still_belongs_to_root_is_swept,
     what_the_servers_user_plants_is_not_followed,
     a_stopped_server_is_ended_with_all_its_processes,
     a_folder_that_others_can_change_is_refused_for_root

@@ -32,6 +32,11 @@ fn settings_are_put_in_force_and_put_back() {
     assert_eq!(shown("max_connections"), "100");
     cluster.alter("shared_preload_libraries", Some("pg_prewarm,auto_explain")).unwrap();
     assert_eq!(shown("shared_preload_libraries"), "pg_prewarm, auto_explain");
+    // Where a backslash is an escape in plain literals too.
+    let _refused_since_19 = cluster.alter("standard_conforming_strings", Some("off"));
+    cluster.alter("log_line_prefix", Some(r"a\'; SELECT 1; --")).unwrap();
+    assert_eq!(shown("log_line_prefix"), r"a\'; SELECT 1; --");
+    cluster.alter("log_line_prefix", None).unwrap();
 
     let refused = |name: &str, value: &str, says: &str| {
         let problem = cluster.alter(name, Some(value)).unwrap_err();

@@ -26,7 +26,7 @@ pub fn kept_list(runs: &[KeptRun], options: &TerminalOptions) -> String {
             0 => run.trials_done.to_string(),
             void => format!("{} + {void} void", run.trials_done),
         };
-        let ending = run.ending.as_deref().unwrap_or("never");
+        let ending = clean(run.ending.as_deref().unwrap_or("never"));
         let [plan, host, kernel] = [Some(&run.plan), run.host.as_ref(), run.kernel.as_ref()]
             .map(|t| t.map_or_else(|| "–".to_owned(), |t| clean(t)));
         let [plan, host, kernel] = if options.details {
@@ -35,7 +35,7 @@ pub fn kept_list(runs: &[KeptRun], options: &TerminalOptions) -> String {
             [shorten(&plan, 18), shorten(&host, 14), shorten(&kernel, 12)]
         };
         let begun = holdup_model::text::day(run.created_unix_ns);
-        vec![short(run).to_owned(), begun, plan, host, kernel, trials, ending.to_owned()]
+        vec![short(run), begun, plan, host, kernel, trials, ending]
     };
     let rows: Vec<Vec<String>> = std::iter::once(head).chain(runs.iter().rev().map(row)).collect();
     let table = text::align(&rows, &[1, 2, 3, 4, 6], "");
@@ -48,8 +48,9 @@ pub fn kept_list_json(runs: &[KeptRun]) -> String {
     pretty(&json!({ "schema": "holdup.store/1", "runs": runs }))
 }
 
-fn short(run: &KeptRun) -> &str {
-    run.run_id.get(..8).unwrap_or(&run.run_id)
+/// As much of a run's id as is shown. It is foreign text.
+fn short(run: &KeptRun) -> String {
+    clean(&run.run_id.chars().take(8).collect::<String>())
 }
 
 /// What a series is called: its workload and arm, and where it is of.

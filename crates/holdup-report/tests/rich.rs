@@ -5,9 +5,10 @@ use common::{data, demo, section};
 use holdup_analysis::analyse;
 use holdup_model::stacks::Stack;
 use holdup_model::timeline::TimelineKind;
-use holdup_model::{BundleData, TrialStatus};
-use holdup_report::{Choice, csv, html, json, perfetto, stack_profile, timeline};
+use holdup_model::{BundleData, Problem, Timeline, TrialStatus};
+use holdup_report::{Choice, csv, html, html_with, json, perfetto, stack_profile, timeline};
 use serde_json::Value;
+use std::cell::RefCell;
 use std::sync::LazyLock;
 
 /// Its histograms take a while to make.
@@ -252,6 +253,25 @@ fn a_long_timeline_is_cut_and_says_so() {
     let count: usize =
         rows.as_array().expect("a list").iter().map(|r| r["slices"]["task"].as_array().map_or(0, Vec::len)).sum();
     assert!(count > 59_000 && count <= 60_000, "{count}");
+}
+
+/// A bundle of many trials has more timelines than there is memory for.
+#[test]
+fn a_page_reads_the_timelines_alone_that_it_draws() {
+    let whole = simulated();
+    let mut without = whole.clone();
+    for timeline in without.trials.iter_mut().flat_map(|t| &mut t.evidence).filter_map(|c| c.timeline.as_mut()) {
+        *timeline = Timeline { left_out: timeline.count(), lost: timeline.lost, ..Timeline::default() };
+    }
+    let read = RefCell::new(Vec::new());
+    let trial = |seq| {
+        read.borrow_mut().push(seq);
+        Ok(whole.trials.iter().find(|trial| trial.seq == seq).expect("it is there").clone())
+    };
+    let analysis = analyse(&whole);
+    assert!(html_with(&without, &analysis, &trial).expect("all are read") == html(&whole, &analysis));
+    assert_eq!(read.take().len(), 1, "one arm has timelines");
+    assert!(html_with(&without, &analysis, &|_| Err(Problem::host("trial 0", "is damaged"))).is_err());
 }
 
 #[test]

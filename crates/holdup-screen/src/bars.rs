@@ -14,17 +14,9 @@ const WIDEST: usize = 4;
 /// The width of the legend.
 const LEGEND: u16 = 38;
 
-/// Signs and colours, in the order of the legend. The signs are for terminals without colour.
-const LOOKS: [(char, Color); SHOWN + 1] = [
-    ('#', Color::Green),
-    ('=', Color::Yellow),
-    ('+', Color::Red),
-    ('o', Color::Magenta),
-    ('x', Color::Blue),
-    ('-', Color::Cyan),
-    ('~', Color::LightRed),
-    ('.', Color::DarkGray),
-];
+/// Signs, and numbers of colours in terminals: green, yellow, red, magenta, blue, cyan, light red, dark grey; in the order of
+/// the legend. The signs are for terminals without colour.
+const LOOKS: [(char, u8); SHOWN + 1] = [('#', 2), ('=', 3), ('+', 1), ('o', 5), ('x', 4), ('-', 6), ('~', 9), ('.', 8)];
 
 struct Look {
     sign: char,
@@ -33,7 +25,11 @@ struct Look {
 
 fn look(at: usize, has_colour: bool) -> Look {
     let (sign, colour) = LOOKS[at.min(SHOWN)];
-    if has_colour { Look { sign: '█', style: Style::new().fg(colour) } } else { Look { sign, style: Style::new() } }
+    if has_colour {
+        Look { sign: '█', style: Style::new().fg(Color::Indexed(colour)) }
+    } else {
+        Look { sign, style: Style::new() }
+    }
 }
 
 /// The states in the order of the legend: on a CPU, runnable, asleep, each the largest first; the small ones are left out.

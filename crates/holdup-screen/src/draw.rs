@@ -125,7 +125,7 @@ fn tabs(state: &State, area: Rect, buffer: &mut Buffer) {
         };
         let style = match n == state.list {
             true => Style::new().add_modifier(Modifier::REVERSED),
-            false if state.has_colour => Style::new().fg(Color::Cyan),
+            false if state.has_colour => Style::new().fg(Color::Indexed(6)),
             false => Style::new(),
         };
         let room = usize::from((area.x + area.width).saturating_sub(x));

@@ -11,7 +11,7 @@ mod state;
 mod table;
 mod terminal;
 
+pub use crossterm::event::KeyCode;
 pub use draw::{draw, text};
-pub use ratatui::crossterm::event::KeyCode;
 pub use state::{Act, State};
 pub use terminal::{Input, Terminal};

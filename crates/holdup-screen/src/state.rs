@@ -1,8 +1,8 @@
 //! What is shown, and what keys do to it.
 
+use crossterm::event::KeyCode;
 use holdup_live::lists::{self, List, Row};
 use holdup_live::{Bar, Memory, Now};
-use ratatui::crossterm::event::KeyCode;
 
 /// Windows that the sentence is of, and those before them that it is compared with.
 const SENTENCE: usize = 10;

@@ -1,16 +1,23 @@
 //! The terminal: raw, on its second screen, and put back however the program ends.
 
 use crate::{State, draw};
+use crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+use crossterm::style::{Attribute, Color as AnyColor, Print, SetAttribute, SetForegroundColor};
+use crossterm::terminal::{self, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
+use crossterm::{cursor, execute, queue};
 use holdup_model::Problem;
-use ratatui::Terminal as Screen;
-use ratatui::backend::CrosstermBackend;
-use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
-use ratatui::crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
-use ratatui::crossterm::{cursor, execute};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::{Color, Modifier};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::io::{IsTerminal, Stdout, stdout};
-use std::mem::ManuallyDrop;
+use std::io::{self, IsTerminal, Write as _, stdout};
 use std::time::Duration;
+
+const ATTRIBUTES: [(Modifier, Attribute); 3] = [
+    (Modifier::BOLD, Attribute::Bold),
+    (Modifier::UNDERLINED, Attribute::Underlined),
+    (Modifier::REVERSED, Attribute::Reverse),
+];
 
 /// What came from the terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,11 +33,10 @@ pub enum Input {
 
 /// The terminal while the screen is on it.
 pub struct Terminal {
-    /// Not dropped: ratatui would show the cursor, which [`put_back`] does, and panic where even standard error is gone.
-    screen: ManuallyDrop<Screen<CrosstermBackend<Stdout>>>,
+    shown: Buffer,
 }
 
-fn failed(what: &str, e: &std::io::Error) -> Problem {
+fn failed(what: &str, e: &io::Error) -> Problem {
     Problem::host(what, e.to_string()).hint("holdup watch --once, or --json-lines, needs no terminal")
 }
 
@@ -54,25 +60,33 @@ impl Terminal {
             before(panic);
         }));
         enable_raw_mode().map_err(|e| failed("the terminal", &e))?;
-        let entered = execute!(stdout(), EnterAlternateScreen, cursor::Hide);
-        let screen = entered.and_then(|()| Screen::new(CrosstermBackend::new(stdout())));
-        match screen {
-            Ok(screen) => Ok(Terminal { screen: ManuallyDrop::new(screen) }),
-            Err(e) => {
-                put_back();
-                Err(failed("the terminal", &e))
-            }
-        }
+        let terminal = Terminal { shown: Buffer::default() };
+        let entered = execute!(stdout(), EnterAlternateScreen, cursor::Hide).and_then(|()| terminal::size());
+        entered.map(|_| terminal).map_err(|e| failed("the terminal", &e))
     }
 
     /// Draws the state. Whether it could: a terminal that is gone cannot.
     pub fn show(&mut self, state: &State) -> bool {
-        self.screen.draw(|frame| draw(state, frame.area(), frame.buffer_mut())).is_ok()
+        self.redraw(state).is_ok()
+    }
+
+    fn redraw(&mut self, state: &State) -> io::Result<()> {
+        let (width, height) = terminal::size()?;
+        let mut next = Buffer::empty(Rect::new(0, 0, width, height));
+        draw(state, next.area, &mut next);
+        let mut out = stdout().lock();
+        if self.shown.area != next.area {
+            queue!(out, terminal::Clear(terminal::ClearType::All))?;
+            self.shown = Buffer::empty(next.area);
+        }
+        out.write_all(&changes(&self.shown, &next)?)?;
+        self.shown = next;
+        out.flush()
     }
 
     /// Waits this long for a key.
     pub fn input(&mut self, wait: Duration) -> Input {
-        // crossterm reads a terminal that is gone again and again, without an end (0.28, event/source/unix/mio.rs).
+        // crossterm reads a terminal that is gone again and again, without an end (0.29, event/source/unix/mio.rs).
         if is_gone(wait) {
             return Input::End;
         }
@@ -104,6 +118,33 @@ fn is_gone(wait: Duration) -> bool {
     waited.is_ok() && fds[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL)
 }
 
+/// Bytes that change what a terminal shows. Colours are numbers ([`Color::Indexed`]).
+fn changes(shown: &Buffer, next: &Buffer) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let (mut at, mut look) = (None, None);
+    for (x, y, cell) in shown.diff(next) {
+        if at != Some((x, y)) {
+            queue!(bytes, cursor::MoveTo(x, y))?;
+        }
+        at = Some((x + 1, y));
+        if look != Some((cell.fg, cell.modifier)) {
+            look = Some((cell.fg, cell.modifier));
+            queue!(bytes, SetAttribute(Attribute::Reset))?;
+            if let Color::Indexed(number) = cell.fg {
+                queue!(bytes, SetForegroundColor(AnyColor::AnsiValue(number)))?;
+            }
+            for (modifier, attribute) in ATTRIBUTES {
+                if cell.modifier.contains(modifier) {
+                    queue!(bytes, SetAttribute(attribute))?;
+                }
+            }
+        }
+        queue!(bytes, Print(cell.symbol()))?;
+    }
+    queue!(bytes, SetAttribute(Attribute::Reset))?;
+    Ok(bytes)
+}
+
 impl Drop for Terminal {
     fn drop(&mut self) {
         put_back();
@@ -114,4 +155,22 @@ fn put_back() {
     // A terminal that is gone needs nothing put back.
     let _gone = execute!(stdout(), LeaveAlternateScreen, cursor::Show);
     let _gone = disable_raw_mode();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ratatui::style::Style;
+
+    #[test]
+    fn only_changes_are_written_with_their_looks() {
+        let shown = Buffer::with_lines(["ab一c", "same"]);
+        let mut next = Buffer::with_lines(["aB二c", "same"]);
+        next[(1, 0)].set_style(Style::new().fg(Color::Indexed(6)));
+        next.set_style(Rect::new(0, 1, 2, 1), Style::new().add_modifier(Modifier::BOLD | Modifier::REVERSED));
+        let bytes = changes(&shown, &next).expect("memory takes all");
+        let expect = "\x1b[1;2H\x1b[0m\x1b[38;5;6mB\x1b[0m二\x1b[2;1H\x1b[0m\x1b[1m\x1b[7msa\x1b[0m";
+        assert_eq!(String::from_utf8_lossy(&bytes), expect);
+        assert_eq!(changes(&next, &next).expect("memory takes all"), b"\x1b[0m");
+    }
 }

@@ -7,7 +7,8 @@ use holdup_kernels::Options;
 use holdup_kernels::build::{Call, run_builder};
 use holdup_model::search::{Candidate, short};
 use holdup_model::{Observer, Problem, ProblemKind};
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Instant;
@@ -21,7 +22,19 @@ pub struct Repository {
     dir: PathBuf,
     /// The folder of the search.
     folder: PathBuf,
+    /// Options that put away the commands of its own configuration.
+    quiet: Vec<OsString>,
 }
+
+/// Keys of filters and merge drivers, which git runs where the attributes of a file name them (gitattributes(5)).
+const COMMANDS: &str = r"^(filter\..*\.(clean|smudge|process)|merge\..*\.driver)$";
+
+/// A command that fails, for a filter that a file needs and for a driver: without them, trees would be others than they seem.
+const FAILS: &str = "HOLDUP_FAILS";
+
+/// The hint where a tree cannot be had.
+const NOT_RUN: &str = "no filter, merge driver or fetch of the repository's own configuration runs: \
+                       set filters with git config --global, make a partial clone whole with git fetch --refetch --no-filter";
 
 impl Repository {
     /// The repository at or above a folder.
@@ -29,15 +42,38 @@ impl Repository {
     /// # Errors
     /// When git is missing or there is none.
     pub fn open(dir: &Path, folder: &Path) -> Result<Repository, Problem> {
-        let repository = Repository { dir: dir.to_owned(), folder: absolute(folder) };
+        let mut repository = Repository { dir: dir.to_owned(), folder: absolute(folder), quiet: Vec::new() };
         repository.ask(["rev-parse", "--git-dir"]).map_err(|p| p.hint("--git DIR names the repository"))?;
+        repository.quiet = repository.own_commands()?;
         Ok(repository)
     }
 
+    /// Options that put away the commands of the repository's own configuration, which may have come with it. Those of the user,
+    /// as of git-lfs(1), stay.
+    fn own_commands(&self) -> Result<Vec<OsString>, Problem> {
+        let listed = self.git(["config", "--null", "--show-scope", "--name-only", "--get-regexp", COMMANDS])?;
+        // 1 is none of these keys (git-config(1)).
+        if !matches!(listed.status.code(), Some(0 | 1)) {
+            let why = String::from_utf8_lossy(&listed.stderr).lines().next().unwrap_or_default().to_owned();
+            return Err(Problem::host("git config --show-scope", why).hint("install git 2.26 or newer"));
+        }
+        let words: Vec<&[u8]> = listed.stdout.split(|byte| *byte == 0).collect();
+        let own = words.chunks_exact(2).filter(|pair| matches!(pair[0], b"local" | b"worktree"));
+        // Names may have `=`, before the last of which all is the key (git(1), `--config-env`).
+        let option = |pair: &[&[u8]]| [&b"--config-env="[..], pair[1], b"=", FAILS.as_bytes()].concat();
+        Ok(own.map(|pair| OsString::from_vec(option(pair))).collect())
+    }
+
     fn git<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(&self, args: I) -> Result<Output, Problem> {
-        // Hooks and aliases of the user must not run, and nothing may wait for an editor.
+        // Hooks and aliases of the user must not run, nor what the repository names for itself, and nothing may wait for an editor.
         let mut command = Command::new("git");
         command.arg("-C").arg(&self.dir).args(["-c", "core.hooksPath=/dev/null", "-c", "advice.detachedHead=false"]);
+        command
+            .args(["-c", "core.fsmonitor=false", "-c", "log.showSignature=false"])
+            .args(&self.quiet)
+            .env(FAILS, "false");
+        // Objects that a partial clone lacks would be fetched by programs that its configuration names.
+        command.env("GIT_ALLOW_PROTOCOL", "").env("GIT_NO_LAZY_FETCH", "1");
         command.args(args).env("LC_ALL", "C").env("GIT_EDITOR", "true").stdin(std::process::Stdio::null());
         command.output().map_err(|e| Problem::host("git", e.to_string()).hint("install git"))
     }
@@ -143,7 +179,7 @@ impl Repository {
     /// # Errors
     /// When they do not, with both sizes.
     pub fn check_room(&self, hash: &str, trees: u64) -> Result<(), Problem> {
-        let sizes = self.ask(["ls-tree", "-r", "--format=%(objectsize)", hash])?;
+        let sizes = self.ask(["ls-tree", "-r", "--format=%(objectsize)", hash]).map_err(|p| p.hint(NOT_RUN))?;
         // A build is taken to be no larger than its sources.
         let needed = 2 * trees * sizes.lines().filter_map(|size| size.trim().parse::<u64>().ok()).sum::<u64>();
         let above = self.folder.parent().unwrap_or(Path::new("/"));
@@ -203,7 +239,7 @@ impl Repository {
         }
         self.remove(&tree)?;
         self.check_out(&tree, tip)?;
-        let inside = Repository { dir: tree.clone(), folder: self.folder.clone() };
+        let inside = Repository { dir: tree.clone(), ..self.clone() };
         let mainline: &[&str] = if self.merged(hash)?.is_some() { &["-m", "1"] } else { &[] };
         let args = ["revert", "--no-commit"].iter().chain(mainline).copied().chain([hash]);
         if !inside.git(args)?.status.success() {
@@ -221,7 +257,8 @@ impl Repository {
 
     fn check_out(&self, tree: &Path, hash: &str) -> Result<(), Problem> {
         let args = ["worktree", "add", "--force", "--detach", "--quiet"].map(OsStr::new);
-        self.ask(args.into_iter().chain([tree.as_os_str(), OsStr::new(hash)])).map(drop)
+        let added = self.ask(args.into_iter().chain([tree.as_os_str(), OsStr::new(hash)]));
+        added.map(drop).map_err(|p| p.hint(NOT_RUN))
     }
 
     fn make(
@@ -317,4 +354,58 @@ fn mark(tree: &Path) -> PathBuf {
 
 fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use holdup_model::progress::Silent;
+
+    /// Finding L14 of the attacks.
+    #[test]
+    fn what_a_repository_names_to_be_run_is_not_run() {
+        let place = tempfile::tempdir().unwrap();
+        let (dir, ran) = (place.path().join("r"), place.path().join("ran"));
+        let git = |args: &[&str]| {
+            let status = Command::new("git").arg("-C").arg(&dir).args(args).output().unwrap().status;
+            assert!(status.success(), "{args:?}");
+        };
+        std::fs::create_dir(&dir).unwrap();
+        git(&["init", "-q"]);
+        std::fs::write(dir.join("a"), "1").unwrap();
+        std::fs::write(dir.join(".gitattributes"), "a filter=x.y=z\n").unwrap();
+        git(&["add", "."]);
+        git(&["-c", "user.name=A", "-c", "user.email=a@example.org", "commit", "-q", "-m", "one"]);
+        let evil = format!("echo >>{}; cat", ran.display());
+        git(&["config", "core.fsmonitor", &evil]);
+        git(&["config", "filter.x.y=z.smudge", &evil]);
+        let built = || {
+            let repository = Repository::open(&dir, &place.path().join("search")).unwrap();
+            let hash = repository.commit("HEAD").unwrap();
+            let built = repository.build(&hash, None, &Options::default(), &mut Silent);
+            (built, repository.tree(&hash))
+        };
+        std::fs::create_dir(place.path().join("search")).unwrap();
+        let (made, tree) = built();
+        made.unwrap();
+        assert_eq!(std::fs::read_to_string(tree.join("a")).unwrap(), "1");
+        assert!(!ran.exists());
+        // A file that must go through it is not checked out without.
+        git(&["config", "filter.x.y=z.required", "true"]);
+        std::fs::remove_file(mark(&tree)).unwrap();
+        let refused = built().0.unwrap_err();
+        assert!(refused.why.contains("filter") && refused.hint.is_some(), "{refused}");
+        assert!(!ran.exists());
+        // Nothing is fetched for a partial clone.
+        git(&["config", "core.repositoryFormatVersion", "1"]);
+        git(&["config", "extensions.partialClone", "origin"]);
+        git(&["config", "remote.origin.url", &dir.display().to_string()]);
+        git(&["config", "remote.origin.promisor", "true"]);
+        git(&["config", "remote.origin.uploadpack", &evil]);
+        // The blob of `1`.
+        std::fs::remove_file(dir.join(".git/objects/56/a6051ca2b02b04ef92d5150c9ef600403cb1de")).unwrap();
+        let refused = built().0.unwrap_err();
+        assert!(refused.why.contains("object") && refused.hint.is_some(), "{refused}");
+        assert!(!ran.exists());
+    }
 }

@@ -1,13 +1,13 @@
 //! The log of a search: appended to, synced after each line, read back as a whole.
 
-use holdup_files::{Folder, read_text_input};
+use holdup_files::{Folder, MOST_BYTES_OF_TEXT, check_ancestors, read_text_input};
 use holdup_model::Problem;
 use holdup_model::search::{self, Candidate};
 use holdup_model::tuning;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fs::File;
-use std::io::{Seek, SeekFrom, Write};
+use std::io::{ErrorKind, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 const NAME: &str = "search.log";
@@ -137,11 +137,18 @@ impl<L: Line> Log<L> {
         let failed = |e: std::io::Error| Problem::usage(format!("search {}", folder.display()), e.to_string());
         let (above, name) = (folder.parent().unwrap_or(Path::new("")), folder.file_name().unwrap_or_default());
         let above = if above.as_os_str().is_empty() { Path::new(".") } else { above };
-        let made = Folder::open(above)
-            .and_then(|above| above.create_folder(&name.to_string_lossy(), 0o755))
-            .and_then(|made| made.create_file(NAME, 0o644))
+        let made = Folder::open_to_fill(above)
+            .and_then(Folder::with_real_path)
+            .and_then(|above| {
+                // Log::open refuses what another user can replace.
+                check_ancestors(above.path())?;
+                above.create_folder(&name.to_string_lossy(), 0o755)?.create_file(NAME, 0o644)
+            })
             .map_err(|e| {
-                failed(e).hint("--state DIR names a folder that does not exist; --continue DIR continues one")
+                failed(e).hint(
+                    "--state DIR names a folder that does not exist, for root in one that no other user can change; \
+                     --continue DIR continues one",
+                )
             })?;
         let mut log = Log { folder: folder.to_owned(), file: made, begin: begin.clone(), entries: Vec::new() };
         log.lock()?;
@@ -152,23 +159,35 @@ impl<L: Line> Log<L> {
     /// Opens the log of a search that continues. A last line that was cut (the power failed) is taken off.
     ///
     /// # Errors
-    /// When there is none, it is damaged or of another version, or another process has it.
+    /// When there is none, it is damaged or of another version, another user could have written it, or another process
+    /// has it.
     pub fn open(folder: &Path) -> Result<Self, Problem> {
-        let (begin, entries, whole) = load(folder)?;
-        let failed = |e: std::io::Error| Problem::host(format!("search {}", folder.display()), e.to_string());
-        let file = Folder::open(folder).and_then(|folder| folder.open_to_write(NAME)).map_err(failed)?;
-        let mut log = Log { folder: folder.to_owned(), file, begin, entries };
+        let what = || format!("search {}", folder.display());
+        let failed = |e: std::io::Error| Problem::host(what(), e.to_string());
+        // The first line is a command line that is carried out.
+        let opened = Folder::open_own(folder).and_then(|own| {
+            let bytes = own.read_own(NAME, MOST_BYTES_OF_TEXT)?;
+            Ok((own, bytes))
+        });
+        let (own, bytes) = opened.map_err(|e| match e.kind() {
+            ErrorKind::NotFound => Problem::usage(what(), e.to_string()).hint(hint::<L>()),
+            _ => distrusted::<L>(folder, &e),
+        })?;
+        let text = String::from_utf8(bytes).map_err(|e| Problem::usage(what(), e.to_string()))?;
+        let (begin, entries, whole) = parse(folder, &text)?;
+        let mut log = Log { folder: folder.to_owned(), file: own.open_to_write(NAME).map_err(failed)?, begin, entries };
         log.lock()?;
         log.file.set_len(whole).and_then(|()| log.file.seek(SeekFrom::End(0))).map_err(failed)?;
         Ok(log)
     }
 
-    /// What a log says, without going on with its search.
+    /// Reads what a log says, anybody's, without going on with its search.
     ///
     /// # Errors
     /// When there is none, or it is damaged or of another version.
     pub fn read(folder: &Path) -> Result<(L::Begin, Vec<L>), Problem> {
-        load(folder).map(|(begin, entries, _)| (begin, entries))
+        let (begin, entries, _) = parse(folder, &text::<L>(folder)?)?;
+        Ok((begin, entries))
     }
 
     /// The folder of the search.
@@ -211,13 +230,30 @@ impl<L: Line> Log<L> {
     }
 }
 
-/// The first line, the others, and how many bytes of the file are whole lines.
-fn load<L: Line>(folder: &Path) -> Result<(L::Begin, Vec<L>, u64), Problem> {
+fn hint<L: Line>() -> String {
+    format!("name the folder of a search, as `holdup {}` printed it", L::COMMAND)
+}
+
+fn text<L: Line>(folder: &Path) -> Result<String, Problem> {
+    read_text_input(&folder.join(NAME))
+        .map_err(|e| Problem::usage(format!("search {}", folder.display()), e.to_string()).hint(hint::<L>()))
+}
+
+/// The command line that another user's search would have run is shown, so that a user who trusts it can begin one like it.
+fn distrusted<L: Line>(folder: &Path, why: &std::io::Error) -> Problem {
+    let problem = Problem::usage(format!("search {}", folder.display()), format!("it is not continued: {why}"));
+    match Log::<L>::read(folder) {
+        Ok((begin, _)) => {
+            let (words, begun_in) = L::command(&begin);
+            problem.hint(format!("it was begun in {begun_in:?} with {words:?}; begin one of your own"))
+        }
+        Err(_) => problem.hint("begin one of your own"),
+    }
+}
+
+/// The first line, the others, and how many bytes of the text are whole lines.
+fn parse<L: Line>(folder: &Path, text: &str) -> Result<(L::Begin, Vec<L>, u64), Problem> {
     let what = || format!("search {}", folder.display());
-    let text = read_text_input(&folder.join(NAME)).map_err(|e| {
-        Problem::usage(what(), e.to_string())
-            .hint(format!("name the folder of a search, as `holdup {}` printed it", L::COMMAND))
-    })?;
     let whole = text.rfind('\n').map_or(0, |end| end + 1);
     let mut entries = Vec::new();
     for (number, line) in text[..whole].lines().enumerate() {
@@ -277,6 +313,16 @@ pub(crate) mod tests {
         assert_eq!(log.entries(), [skipped("a")]);
         log.add(skipped("b")).unwrap();
         assert_eq!(Log::read(&folder).unwrap(), (begin(), vec![skipped("a"), skipped("b")]));
+    }
+
+    #[test]
+    #[ignore = "takes root, which alone can give a folder away"]
+    fn root_begins_no_search_that_it_would_not_continue() {
+        let above = tempfile::tempdir().unwrap();
+        std::os::unix::fs::chown(above.path(), Some(54_321), None).unwrap();
+        let refused = <Log>::create(&above.path().join("s"), begin()).unwrap_err().to_string();
+        assert!(refused.contains("user with id 54321") && refused.contains("hint: --state DIR"), "{refused}");
+        assert!(!above.path().join("s").exists());
     }
 
     #[test]

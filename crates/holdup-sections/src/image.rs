@@ -3,7 +3,7 @@
 use crate::arch::{self, Architecture, Flow, Helper, Instruction, Instructions};
 use crate::frames::Frames;
 use crate::note::{self, Point};
-use holdup_model::Problem;
+use holdup_model::{MemoryBudget, Problem};
 use object::ObjectSymbolTable;
 use object::elf::RelocationType;
 use object::read::elf::ElfFile64;
@@ -16,6 +16,13 @@ use std::rc::Rc;
 
 /// No instruction is longer, bytes, also where several are one operation.
 const LONGEST: usize = 64;
+
+/// Memory at most of a function's symbol beside its name, and for each byte of code (a call of five has an entry), of unwind information
+/// and of the global offset table, bytes. The time that they take grows with it.
+const SYMBOL_BYTES: u64 = 640;
+const BYTES_BY_CODE: u64 = 8;
+const BYTES_BY_FRAMES: u64 = 4;
+const BYTES_BY_SLOTS: u64 = 8;
 
 /// Bytes of the file at their link-time address.
 struct Loaded<'a> {
@@ -66,9 +73,10 @@ impl<'a> Image<'a> {
     /// Reads an ELF file.
     ///
     /// # Errors
-    /// When it is not one, or has neither section headers nor functions.
-    pub(crate) fn read(elf: &'a [u8]) -> Result<Self, Problem> {
+    /// When it is not one, has neither section headers nor functions, or takes more memory than the budget has.
+    pub(crate) fn read(elf: &'a [u8], budget: &MemoryBudget) -> Result<Self, Problem> {
         let cannot = |why: String| Problem::host("section map", why);
+        let take = |bytes: u64| budget.take(bytes).map_err(|refused| cannot(format!("its analysis {refused}")));
         if let Some(other) = other_machine(elf) {
             return Err(cannot(other));
         }
@@ -84,20 +92,25 @@ impl<'a> Image<'a> {
         if !loaded.iter().any(|l| l.executable) {
             return Err(cannot("the file has no code".to_owned()));
         }
+        let code: usize = loaded.iter().filter(|l| l.executable).map(|l| l.bytes.len()).sum();
+        take(BYTES_BY_CODE * code as u64)?;
+        for (name, times) in [(".eh_frame", BYTES_BY_FRAMES), (".got", BYTES_BY_SLOTS)] {
+            take(times * section(&file, name).map_or(0, |(_, bytes)| bytes.len() as u64))?;
+        }
         let mut notes = Vec::new();
         let text = section(&file, ".text").map_or(0, |(at, _)| at);
         let frames = Frames::read(section(&file, ".eh_frame"), text, &arch.abi().unwind);
         if frames.is_empty() {
             notes.push("no unwind information (.eh_frame): callees cannot be followed".to_owned());
         }
-        let (symbols, names) = symbols(&file);
+        let (symbols, names) = symbols(&file, &take)?;
         let mut image = Image {
             arch,
             build_id,
             loaded,
             fragments: Vec::new(),
             symbols,
-            slots: slots(&file, &arch.abi().slots),
+            slots: slots(&file, &arch.abi().slots, &take)?,
             helpers: Rc::default(),
             own_slots: Rc::new(own_slots(&file, arch.abi().relative)),
             frames,
@@ -290,10 +303,13 @@ fn loaded<'a>(file: &ElfFile64<'a, LittleEndian>) -> Vec<Loaded<'a>> {
         .collect()
 }
 
+/// Takes memory that is about to be kept.
+type TakeBytes<'a> = &'a dyn Fn(u64) -> Result<(), Problem>;
+
 /// Symbols by name, and of each address one name and size.
 type Symbols = (BTreeMap<String, Vec<Symbol>>, BTreeMap<u64, (u64, String)>);
 
-fn symbols(file: &ElfFile64<'_, LittleEndian>) -> Symbols {
+fn symbols(file: &ElfFile64<'_, LittleEndian>, take: TakeBytes<'_>) -> Result<Symbols, Problem> {
     let mut by_name: BTreeMap<String, Vec<Symbol>> = BTreeMap::new();
     let mut names: BTreeMap<u64, (u64, String, bool)> = BTreeMap::new();
     for symbol in file.symbols().chain(file.dynamic_symbols()) {
@@ -306,6 +322,7 @@ fn symbols(file: &ElfFile64<'_, LittleEndian>) -> Symbols {
         if name.is_empty() {
             continue;
         }
+        take(SYMBOL_BYTES + 2 * name.len() as u64)?;
         let here = Symbol { address: symbol.address(), bytes: symbol.size(), indirect };
         by_name.entry(name.to_owned()).or_default().push(here);
         let global = symbol.is_global();
@@ -322,7 +339,7 @@ fn symbols(file: &ElfFile64<'_, LittleEndian>) -> Symbols {
         all.sort_unstable();
         all.dedup();
     }
-    (by_name, names.into_iter().map(|(at, (bytes, name, _))| (at, (bytes, name))).collect())
+    Ok((by_name, names.into_iter().map(|(at, (bytes, name, _))| (at, (bytes, name))).collect()))
 }
 
 /// See [`Image::own_slots`]: those of the global offset table, which nothing writes once the program has started. The address stands in
@@ -341,17 +358,24 @@ fn own_slots(file: &ElfFile64<'_, LittleEndian>, kind: RelocationType) -> BTreeM
     all.filter(|(_, address)| *address != 0).collect()
 }
 
-fn slots(file: &ElfFile64<'_, LittleEndian>, kinds: &[RelocationType]) -> BTreeMap<u64, String> {
-    let Some(relocations) = file.dynamic_relocations() else { return BTreeMap::new() };
-    relocations
-        .filter(
-            |(_, relocation)| matches!(relocation.flags(), RelocationFlags::Elf { r_type } if kinds.contains(&r_type)),
-        )
-        .filter_map(|(at, relocation)| {
-            let RelocationTarget::Symbol(index) = relocation.target() else { return None };
-            let symbol = file.dynamic_symbol_table()?.symbol_by_index(index).ok()?;
-            let name = symbol.name().ok()?;
-            (!name.is_empty()).then(|| (at, name.to_owned()))
-        })
-        .collect()
+fn slots(
+    file: &ElfFile64<'_, LittleEndian>,
+    kinds: &[RelocationType],
+    take: TakeBytes<'_>,
+) -> Result<BTreeMap<u64, String>, Problem> {
+    let mut slots = BTreeMap::new();
+    let is_slot = |relocation: &Relocation| matches!(relocation.flags(), RelocationFlags::Elf { r_type } if kinds.contains(&r_type));
+    let symbol = |relocation: &Relocation| match relocation.target() {
+        RelocationTarget::Symbol(index) => file.dynamic_symbol_table()?.symbol_by_index(index).ok(),
+        _ => None,
+    };
+    for (at, relocation) in file.dynamic_relocations().into_iter().flatten().filter(|(_, one)| is_slot(one)) {
+        let symbol = symbol(&relocation);
+        let Some(name) = symbol.as_ref().and_then(|symbol| symbol.name().ok()).filter(|name| !name.is_empty()) else {
+            continue;
+        };
+        take(SYMBOL_BYTES + name.len() as u64)?;
+        slots.insert(at, name.to_owned());
+    }
+    Ok(slots)
 }

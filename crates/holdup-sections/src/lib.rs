@@ -22,7 +22,7 @@ mod ticket;
 mod values;
 mod word;
 
-pub use holdup_model::{Problem, SectionMap};
+pub use holdup_model::{MemoryBudget, Problem, SectionMap};
 
 use analysis::Analysis;
 use holdup_model::sections::CalleeRange;
@@ -53,8 +53,22 @@ pub struct NamedFunction {
 /// # Errors
 /// When the bytes are no ELF file for a known architecture, or one without code or functions.
 pub fn map(elf: &[u8], wanted: &Wanted) -> Result<SectionMap, Problem> {
-    let program = Program::scan(Image::read(elf)?);
+    map_within(elf, wanted, &trusted())
+}
+
+/// As [`map`], of a file that may be made to do harm.
+///
+/// # Errors
+/// As [`map`], and when its analysis takes more memory than the budget has. It gives nothing back, so that one budget bounds the time of
+/// many files, too.
+pub fn map_within(elf: &[u8], wanted: &Wanted, budget: &MemoryBudget) -> Result<SectionMap, Problem> {
+    let program = Program::scan(Image::read(elf, budget)?);
     Ok(map::of(program, wanted))
+}
+
+/// Enough for every program that a linker makes.
+fn trusted() -> MemoryBudget {
+    MemoryBudget::new(8 << 30)
 }
 
 /// What of a library runs inside sections of others that call it.
@@ -72,7 +86,15 @@ pub struct Callees {
 
 /// The code of functions that a library defines, and of what they call there; those that take a spin lock are sections.
 pub fn library(elf: &[u8], names: &[&str]) -> Result<(SectionMap, Callees), Problem> {
-    let image = Image::read(elf)?;
+    library_within(elf, names, &trusted())
+}
+
+/// As [`library`], of a file that may be made to do harm; see [`map_within`].
+///
+/// # Errors
+/// As [`library`], and when its analysis takes more memory than the budget has.
+pub fn library_within(elf: &[u8], names: &[&str], budget: &MemoryBudget) -> Result<(SectionMap, Callees), Problem> {
+    let image = Image::read(elf, budget)?;
     let build_id = image.build_id.clone();
     let mut analysis = Analysis::without_locks(Program::scan(image));
     let inside = callees::of_library(&mut analysis, names);

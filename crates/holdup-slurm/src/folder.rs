@@ -99,7 +99,7 @@ impl RunFolder {
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let what = || format!("folder {}", path.display());
         let hint = "give the folder that `holdup run --on slurm` named";
-        let folder = Folder::open(&path).map_err(|e| Problem::usage(what(), e.to_string()).hint(hint))?;
+        let folder = Folder::open_own(&path).map_err(|e| Problem::usage(what(), e.to_string()).hint(hint))?;
         let json = folder
             .read_own(JOB, MOST_BYTES)
             .map_err(|e| Problem::usage(what(), format!("it holds no run ({e})")).hint(hint))?;

@@ -8,11 +8,14 @@ use crate::trouble;
 use holdup_host::Host;
 use holdup_host::environment;
 use holdup_model::Problem;
-use std::io::Read;
+use holdup_model::text::size;
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 /// How often a wait looks whether it should end.
@@ -21,8 +24,23 @@ const LOOK: Duration = Duration::from_millis(20);
 /// The longest that may pass until an agent says its first word: connecting takes most of it.
 const FIRST_WORD: Duration = Duration::from_secs(120);
 
-/// The longest that what a program has left in its pipes is read for, after its end: what it started may hold them open.
+/// The longest that the pipes of a program that has ended may be silent before they are given up: what it started may hold them open.
 const LEFTOVERS: Duration = Duration::from_secs(2);
+
+/// The most that ssh and the programs there say beside their output.
+const MOST_STDERR_BYTES: usize = 4 << 20;
+
+/// Pieces of 64 KiB that were read and not yet taken.
+const MOST_PIECES: usize = 16;
+
+/// Output that comes at this rate or faster gets the time that it needs.
+const SLOWEST_BYTES_PER_S: u64 = 1 << 20;
+
+/// For the copy of holdup, which goes up a slow line in minutes.
+const COPY: CommandLimits = CommandLimits { time: Duration::from_secs(900), stdout_bytes: 1 << 20 };
+
+/// For removing copies, which prints a line.
+const CLEAN: CommandLimits = CommandLimits { time: Duration::from_secs(120), stdout_bytes: 1 << 20 };
 
 /// The ssh program with its first words.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,29 +103,49 @@ pub struct Remote<'a> {
     pub options: &'a SshOptions,
 }
 
+/// The most that a command on a host may take. One that takes more is ended, and is a problem of its host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CommandLimits {
+    /// From its start to its end, connecting included, beside the time for what it prints.
+    pub time: Duration,
+    /// Bytes that it may write to standard output.
+    pub stdout_bytes: u64,
+}
+
 /// What a command on a host said.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Output {
     /// Its exit code; `None` when a signal ended the ssh program.
     pub code: Option<i32>,
-    /// Its standard output.
-    pub stdout: Vec<u8>,
     /// Its standard error, with what ssh said.
     pub stderr: String,
 }
 
+/// Some of what a program wrote.
+enum PipePiece {
+    Stdout(Vec<u8>),
+    Stderr(Vec<u8>),
+}
+
 impl Remote<'_> {
-    /// Runs holdup there with these arguments and waits for its end.
+    /// Runs holdup there with these arguments and waits for its end. Its standard output goes to `stdout` as it comes.
     ///
     /// # Errors
-    /// When the host cannot be reached or cannot run it, or this is cancelled. Its own exit code is no error.
-    pub fn run(&self, words: &[&str], cancelled: &dyn Fn() -> bool) -> Result<Output, Problem> {
+    /// When the host cannot be reached, cannot run it or exceeds a limit, `stdout` cannot be written, or this is cancelled. Its own
+    /// exit code is no error.
+    pub fn run(
+        &self,
+        words: &[&str],
+        limits: CommandLimits,
+        stdout: &mut dyn Write,
+        cancelled: &dyn Fn() -> bool,
+    ) -> Result<Output, Problem> {
         let hash = copy::hash()?;
         let script = copy::use_script(hash, self.options.with_sudo);
-        let mut output = self.wait(self.start(&script, words, Stdio::null())?, cancelled)?;
+        let mut output = self.wait(self.start(&script, words, Stdio::null())?, limits, stdout, cancelled)?;
         if output.code == Some(copy::MISSING) {
             self.copy(hash, cancelled)?;
-            output = self.wait(self.start(&script, words, Stdio::null())?, cancelled)?;
+            output = self.wait(self.start(&script, words, Stdio::null())?, limits, stdout, cancelled)?;
         }
         match output.code {
             Some(0..=5 | 70) => Ok(output),
@@ -131,8 +169,12 @@ impl Remote<'_> {
         words.extend(workdir.iter().flat_map(|folder| ["--workdir", folder]));
         let mut is_copied = false;
         loop {
-            let child = self.start(&script, &words, Stdio::piped())?;
-            let line = Line::new(child, self.address.clone(), self.options.dead_after);
+            let failed = |e: std::io::Error| Problem::host("a socket for ssh", e.to_string());
+            let (input, theirs) = UnixStream::pair().map_err(failed)?;
+            // A pipe has no time limit for writing to a host that reads nothing.
+            input.set_write_timeout(Some(self.options.dead_after)).map_err(failed)?;
+            let child = self.start(&script, &words, OwnedFd::from(theirs).into())?;
+            let line = Line::new(child, input, self.address.clone(), self.options.dead_after);
             match line?.first_word(FIRST_WORD, cancelled)? {
                 Start::Line(line) => return Ok(*line),
                 Start::Ended { code: Some(copy::MISSING), .. } if !is_copied => {
@@ -150,8 +192,9 @@ impl Remote<'_> {
     /// # Errors
     /// When the host cannot be reached.
     pub fn clean(&self, cancelled: &dyn Fn() -> bool) -> Result<u32, Problem> {
-        let output = self.wait(self.start(&copy::clean_script(), &[], Stdio::null())?, cancelled)?;
-        let said = String::from_utf8_lossy(&output.stdout);
+        let mut said = Vec::new();
+        let output = self.wait(self.start(&copy::clean_script(), &[], Stdio::null())?, CLEAN, &mut said, cancelled)?;
+        let said = String::from_utf8_lossy(&said);
         let count = said.lines().find_map(|line| line.strip_prefix("removed ")?.parse().ok());
         count
             .filter(|_| output.code == Some(0))
@@ -162,7 +205,8 @@ impl Remote<'_> {
     fn copy(&self, hash: &str, cancelled: &dyn Fn() -> bool) -> Result<(), Problem> {
         // Written down first: what is not there is removed without harm, and a copy that is not written down would stay for ever.
         known::remember(self.host, self.address)?;
-        let output = self.wait(self.start(&copy::copy_script(hash), &[], copy::open()?.into())?, cancelled)?;
+        let child = self.start(&copy::copy_script(hash), &[], copy::open()?.into())?;
+        let output = self.wait(child, COPY, &mut std::io::sink(), cancelled)?;
         match output.code {
             Some(0) => Ok(()),
             code => Err(trouble::problem(self.address, code, &output.stderr)),
@@ -195,21 +239,79 @@ impl Remote<'_> {
         })
     }
 
-    fn wait(&self, mut child: Child, cancelled: &dyn Fn() -> bool) -> Result<Output, Problem> {
-        let (stdout, stderr) = (drain(child.stdout.take()), drain(child.stderr.take()));
-        let code = loop {
-            match child.try_wait() {
-                Ok(Some(status)) => break status.code(),
-                Ok(None) if cancelled() => {
-                    end(&mut child);
-                    return Err(Problem::interrupted(format!("host {}", self.address)));
+    fn wait(
+        &self,
+        mut child: Child,
+        limits: CommandLimits,
+        stdout: &mut dyn Write,
+        cancelled: &dyn Fn() -> bool,
+    ) -> Result<Output, Problem> {
+        let (send, pieces) = sync_channel(MOST_PIECES);
+        drain(child.stdout.take(), send.clone(), PipePiece::Stdout);
+        drain(child.stderr.take(), send, PipePiece::Stderr);
+        let output = self.follow(&mut child, &pieces, limits, stdout, cancelled);
+        if output.is_err() {
+            end(&mut child);
+        }
+        output
+    }
+
+    /// Passes on what a program writes until it has ended.
+    fn follow(
+        &self,
+        child: &mut Child,
+        pieces: &Receiver<PipePiece>,
+        limits: CommandLimits,
+        stdout: &mut dyn Write,
+        cancelled: &dyn Fn() -> bool,
+    ) -> Result<Output, Problem> {
+        let failed = |why: String| Problem::host(format!("host {}", self.address), why);
+        let hint = || format!("does `ssh {} true` end?", self.address);
+        let (begun, mut last) = (Instant::now(), Instant::now());
+        let (mut status, mut bytes, mut stderr) = (None, 0, Vec::new());
+        loop {
+            let received = pieces.recv_timeout(LOOK);
+            match &received {
+                Ok(PipePiece::Stdout(piece)) => {
+                    bytes += piece.len() as u64;
+                    if bytes > limits.stdout_bytes {
+                        let why = format!("its command printed more than {}", size(limits.stdout_bytes));
+                        return Err(failed(why).hint("look at what runs there: holdup prints less"));
+                    }
+                    stdout.write_all(piece).map_err(|e| failed(e.to_string()))?;
                 }
-                Ok(None) => std::thread::sleep(LOOK),
-                Err(e) => return Err(Problem::host(format!("host {}", self.address), e.to_string())),
+                Ok(PipePiece::Stderr(piece)) => {
+                    stderr.extend_from_slice(piece);
+                    if stderr.len() > MOST_STDERR_BYTES {
+                        let why = format!("it said more than {} on standard error", size(MOST_STDERR_BYTES as u64));
+                        return Err(failed(why).hint(hint()));
+                    }
+                }
+                Err(RecvTimeoutError::Disconnected) if status.is_none() => std::thread::sleep(LOOK),
+                Err(_) => {}
             }
-        };
-        let stderr = String::from_utf8_lossy(&taken(&stderr)).into_owned();
-        Ok(Output { code, stdout: taken(&stdout), stderr })
+            if received.is_ok() {
+                last = Instant::now();
+            }
+            let Some(ended) = status else {
+                status = child.try_wait().map_err(|e| failed(e.to_string()))?;
+                let limit = limits.time + Duration::from_secs(bytes / SLOWEST_BYTES_PER_S);
+                match status {
+                    Some(_) => last = Instant::now(),
+                    None if cancelled() => return Err(Problem::interrupted(format!("host {}", self.address))),
+                    None if begun.elapsed() > limit => {
+                        let why = format!("its command did not end within {} s", limit.as_secs());
+                        return Err(failed(why).hint(hint()));
+                    }
+                    None => {}
+                }
+                continue;
+            };
+            if received.is_err_and(|e| e == RecvTimeoutError::Disconnected) || last.elapsed() > LEFTOVERS {
+                let stderr = String::from_utf8_lossy(&stderr).into_owned();
+                return Ok(Output { code: ended.code(), stderr });
+            }
+        }
     }
 }
 
@@ -232,28 +334,16 @@ pub(crate) fn end(child: &mut Child) {
 }
 
 /// Reads a pipe in the background. A control master that ssh started may keep the pipe open after ssh has ended.
-fn drain(pipe: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
-    let (send, receive) = channel();
+fn drain(pipe: Option<impl Read + Send + 'static>, to: SyncSender<PipePiece>, piece: fn(Vec<u8>) -> PipePiece) {
     std::thread::spawn(move || {
         let mut pipe = pipe;
         let mut bytes = vec![0; 64 << 10];
         while let Some(Ok(n @ 1..)) = pipe.as_mut().map(|pipe| pipe.read(&mut bytes)) {
-            if send.send(bytes[..n].to_vec()).is_err() {
+            if to.send(piece(bytes[..n].to_vec())).is_err() {
                 return;
             }
         }
     });
-    receive
-}
-
-/// What a pipe brought.
-fn taken(pipe: &Receiver<Vec<u8>>) -> Vec<u8> {
-    let until = Instant::now() + LEFTOVERS;
-    let mut all = Vec::new();
-    while let Ok(bytes) = pipe.recv_timeout(until.saturating_duration_since(Instant::now())) {
-        all.extend(bytes);
-    }
-    all
 }
 
 #[cfg(test)]
@@ -267,5 +357,37 @@ mod tests {
         let output = Command::new("sh").args(["-c", &command]).output().expect("a shell");
         let said = String::from_utf8(output.stdout).expect("text");
         assert_eq!(said, "[holdup]\n[a b]\n[it's]\n[$(false)]\n[]\n[\"*\"]\n");
+    }
+
+    /// A command on a host whose `ssh` is this script, with what it printed.
+    fn run(script: &str, time: Duration) -> (Result<Output, Problem>, Vec<u8>) {
+        let (host, address) = (Host::real(), Address::parse("db1").expect("a host"));
+        let ssh = Ssh(["sh", "-c", script].map(str::to_owned).to_vec());
+        let remote = Remote { host: &host, address: &address, ssh: &ssh, options: &SshOptions::default() };
+        let (limits, mut stdout) = (CommandLimits { time, stdout_bytes: 1 << 20 }, Vec::new());
+        (remote.run(&["check"], limits, &mut stdout, &|| false), stdout)
+    }
+
+    #[test]
+    fn a_host_that_prints_without_end_is_given_up() {
+        let refused = |script: &str| run(script, Duration::from_secs(600)).0.expect_err(script);
+        let (printed, complained) = (refused("exec cat /dev/zero"), refused("exec cat /dev/zero >&2"));
+        assert_eq!((printed.what.as_str(), printed.why.as_str()), ("host db1", "its command printed more than 1 MiB"));
+        assert_eq!(complained.why, "it said more than 4 MiB on standard error");
+        assert!(printed.hint.is_some() && complained.hint.is_some());
+    }
+
+    #[test]
+    fn a_host_that_says_nothing_is_given_up() {
+        let refused = run("exec sleep 600", Duration::from_millis(100)).0.expect_err("it does not end");
+        assert_eq!(refused.why, "its command did not end within 0 s");
+        assert!(refused.hint.is_some_and(|hint| hint.contains("`ssh db1 true`")));
+    }
+
+    #[test]
+    fn all_that_a_command_printed_is_there_when_it_has_ended() {
+        let (output, stdout) = run("head -c 1000000 /dev/zero; echo no >&2; exit 3", Duration::from_secs(600));
+        assert_eq!(output, Ok(Output { code: Some(3), stderr: "no\n".to_owned() }));
+        assert_eq!(stdout.len(), 1_000_000);
     }
 }

@@ -14,6 +14,6 @@ mod line;
 mod trouble;
 
 pub use address::{Address, hosts};
-pub use client::{Output, Remote, Ssh, SshOptions};
+pub use client::{CommandLimits, Output, Remote, Ssh, SshOptions};
 pub use known::{forget, known, remember};
 pub use line::{Line, Lost};

@@ -8,10 +8,11 @@ use crate::client::end;
 use crate::trouble;
 use holdup_model::Problem;
 use holdup_model::frame::{Decoder, Received, encode};
-use holdup_model::wire::{self, Order};
-use std::io::{Read, Write};
-use std::process::{Child, ChildStdin};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use holdup_model::wire::{self, Answer, Order};
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::process::Child;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -21,6 +22,8 @@ const BEAT: Duration = Duration::from_secs(1);
 const END: Duration = Duration::from_secs(5);
 /// The most that is kept of what ssh and the far end's programs say.
 const MOST_STDERR: usize = 64 << 10;
+/// Messages that were read and not yet taken. With one that is read and one that is taken they are the most that a host has here.
+const MOST_MESSAGES: usize = 1;
 /// How often a wait looks whether it should end.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -44,7 +47,8 @@ pub struct Line {
 
 #[derive(Debug)]
 struct Input {
-    to: Option<ChildStdin>,
+    /// Writing has a time limit. Gone once it was exceeded: a part of a message may have been written.
+    to: Option<UnixStream>,
     sequence: u32,
 }
 
@@ -74,18 +78,22 @@ impl Input {
         let frame = encode(self.sequence, payload);
         let to = self.to.as_mut().ok_or(std::io::ErrorKind::BrokenPipe)?;
         self.sequence = self.sequence.wrapping_add(1);
-        to.write_all(&frame).and_then(|()| to.flush())
+        to.write_all(&frame).inspect_err(|_| self.to = None)
     }
 }
 
 impl Line {
-    pub(crate) fn new(mut child: Child, address: Address, dead_after: Duration) -> Result<Self, Problem> {
-        let (Some(to), Some(stdout), Some(stderr)) = (child.stdin.take(), child.stdout.take(), child.stderr.take())
-        else {
+    pub(crate) fn new(
+        mut child: Child,
+        to: UnixStream,
+        address: Address,
+        dead_after: Duration,
+    ) -> Result<Self, Problem> {
+        let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) else {
             return Err(Problem::internal("ssh", "its streams are not pipes"));
         };
         let seen = Arc::new(Mutex::new(Seen { last: Instant::now(), stderr: Vec::new() }));
-        let (send, inbox) = channel();
+        let (send, inbox) = sync_channel(MOST_MESSAGES);
         let theirs = Arc::clone(&seen);
         std::thread::spawn(move || read(stdout, &send, &theirs));
         let theirs = Arc::clone(&seen);
@@ -129,7 +137,10 @@ impl Line {
     /// When the line has ended.
     pub fn send(&mut self, payload: &[u8]) -> Result<(), Lost> {
         let sent = lock(&self.input).send(payload);
-        sent.map_err(|_| self.ended())
+        sent.map_err(|e| match e.kind() {
+            ErrorKind::WouldBlock => Lost(format!("it read nothing for {} s", self.dead_after.as_secs_f64())),
+            _ => self.ended(),
+        })
     }
 
     /// The next message; `None` when none came in this time.
@@ -207,8 +218,10 @@ fn beat(input: Arc<Mutex<Input>>) -> Sender<()> {
     stop
 }
 
-/// Takes messages out of what comes; its end is that of the channel.
-fn read(mut from: impl Read, messages: &Sender<Result<Vec<u8>, String>>, seen: &Mutex<Seen>) {
+/// Takes messages out of what comes; its end is that of the channel. While the channel is full nothing is read. Heartbeats need no
+/// room in it: they come also between two orders.
+fn read(mut from: impl Read, messages: &SyncSender<Result<Vec<u8>, String>>, seen: &Mutex<Seen>) {
+    let alive = wire::to_bytes(&Answer::Alive);
     let mut decoder = Decoder::new();
     let mut bytes = vec![0; 64 << 10];
     while let Ok(n @ 1..) = from.read(&mut bytes) {
@@ -216,6 +229,7 @@ fn read(mut from: impl Read, messages: &Sender<Result<Vec<u8>, String>>, seen: &
         decoder.feed(&bytes[..n]);
         while let Some(received) = decoder.next() {
             let message = match received {
+                Received::Frame { payload, .. } if payload == alive => continue,
                 Received::Frame { payload, .. } => Ok(payload),
                 Received::Noise(_) => continue,
                 Received::Gap { expected, found } => {
@@ -226,6 +240,8 @@ fn read(mut from: impl Read, messages: &Sender<Result<Vec<u8>, String>>, seen: &
             if messages.send(message).is_err() {
                 return;
             }
+            // While a message waited for room, nothing was read.
+            lock(seen).last = Instant::now();
         }
     }
 }
@@ -237,5 +253,56 @@ fn listen(mut from: impl Read, seen: &Mutex<Seen>) {
         seen.stderr.extend_from_slice(&bytes[..n]);
         let surplus = seen.stderr.len().saturating_sub(MOST_STDERR);
         seen.stderr.drain(..surplus);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// Messages without end, with a heartbeat before each, and their number.
+    struct EndlessMessages(Arc<AtomicUsize>);
+
+    impl Read for EndlessMessages {
+        fn read(&mut self, bytes: &mut [u8]) -> std::io::Result<usize> {
+            let n = self.0.fetch_add(1, Ordering::SeqCst) as u32;
+            let frames = [encode(2 * n, &wire::to_bytes(&Answer::Alive)), encode(2 * n + 1, b"message")].concat();
+            bytes[..frames.len()].copy_from_slice(&frames);
+            Ok(frames.len())
+        }
+    }
+
+    #[test]
+    fn a_line_is_not_silent_while_its_messages_wait_here() {
+        let (send, inbox) = sync_channel(MOST_MESSAGES);
+        let seen = Arc::new(Mutex::new(Seen { last: Instant::now(), stderr: Vec::new() }));
+        let theirs = Arc::clone(&seen);
+        let bytes = (0..3).flat_map(|n| encode(n, b"message")).collect::<Vec<u8>>();
+        let reader = std::thread::spawn(move || read(&bytes[..], &send, &theirs));
+        // All are read immediately: the second waits in the channel, the third for room.
+        inbox.recv().expect("a message").expect("whole");
+        let taken = Instant::now();
+        assert_eq!(inbox.iter().count(), 2);
+        reader.join().expect("it ends");
+        assert!(lock(&seen).last >= taken);
+    }
+
+    #[test]
+    fn a_flood_of_messages_waits_at_the_host() {
+        let read_so_far = Arc::new(AtomicUsize::new(0));
+        let (send, inbox) = sync_channel(MOST_MESSAGES);
+        let flood = EndlessMessages(Arc::clone(&read_so_far));
+        let reader = std::thread::spawn(move || {
+            read(flood, &send, &Mutex::new(Seen { last: Instant::now(), stderr: Vec::new() }));
+        });
+        for _ in 0..10 {
+            assert_eq!(inbox.recv(), Ok(Ok(b"message".to_vec())));
+        }
+        std::thread::sleep(Duration::from_millis(100));
+        // Ten are taken, one waits, and one is about to.
+        assert!(read_so_far.load(Ordering::SeqCst) <= 12, "{read_so_far:?}");
+        drop(inbox);
+        reader.join().expect("it ends with who takes the messages");
     }
 }

@@ -3,6 +3,7 @@
 use crate::demangle::demangled;
 use flate2::read::ZlibDecoder;
 use gimli::{DwarfSections, EndianSlice, LittleEndian, SectionId};
+use holdup_model::{MemoryBudget, MemoryLease};
 use object::read::elf::ElfFile64;
 use object::{CompressionFormat, Object as _, ObjectSection};
 use std::io::Read as _;
@@ -27,20 +28,22 @@ const DEEPEST: usize = 256;
 impl Debug {
     /// Takes the sections with names and inlined functions. `None` where the file has none, or they are
     /// packed by something else than zlib, or too large.
-    pub(crate) fn of(file: &ElfFile64<'_, object::LittleEndian>) -> Option<Self> {
+    pub(crate) fn of(file: &ElfFile64<'_, object::LittleEndian>, budget: &MemoryBudget) -> Option<Self> {
         file.section_by_name(".debug_info")?;
-        let mut bytes = 0;
+        let (mut bytes, mut lease) = (0, budget.lease(0).ok()?);
         // The places of variables are not shown, and a good part of all bytes is theirs.
         let wanted = |id: SectionId| !matches!(id, SectionId::DebugLoc | SectionId::DebugLocLists);
         let mut load = |id: SectionId| -> Option<Bytes> {
             let data: Vec<u8> = match file.section_by_name(id.name()) {
-                Some(section) if wanted(id) => unpacked(&section, MOST_BYTES.checked_sub(bytes)?)?,
+                Some(section) if wanted(id) => unpacked(&section, MOST_BYTES - bytes, &mut lease)?,
                 _ => Vec::new(),
             };
             bytes += data.len() as u64;
             Some(Arc::from(data))
         };
         let sections = DwarfSections::load(|id| load(id).ok_or(())).ok()?;
+        drop(lease);
+        budget.take(bytes).ok()?;
         Some(Debug { sections: Arc::new(sections), bytes })
     }
 
@@ -56,13 +59,15 @@ impl Debug {
     }
 }
 
-fn unpacked<'data>(section: &impl ObjectSection<'data>, most: u64) -> Option<Vec<u8>> {
+fn unpacked<'data>(section: &impl ObjectSection<'data>, most: u64, lease: &mut MemoryLease) -> Option<Vec<u8>> {
     let packed = section.compressed_data().ok()?;
+    let bytes = Some(packed.uncompressed_size).filter(|bytes| *bytes <= most)?;
+    lease.take(bytes).ok()?;
     match packed.format {
-        CompressionFormat::None if packed.data.len() as u64 <= most => Some(packed.data.to_vec()),
-        CompressionFormat::Zlib if packed.uncompressed_size <= most => {
+        CompressionFormat::None => Some(packed.data.to_vec()),
+        CompressionFormat::Zlib => {
             let mut plain = Vec::new();
-            ZlibDecoder::new(packed.data).take(most).read_to_end(&mut plain).ok()?;
+            ZlibDecoder::new(packed.data).take(bytes).read_to_end(&mut plain).ok()?;
             Some(plain)
         }
         _ => None,

@@ -5,6 +5,7 @@ use gimli::{
     FrameDescriptionEntry, LittleEndian, Location, Piece, Register, RegisterRule, UnwindContext, UnwindExpression,
     UnwindSection as _, Value, Vendor, X86_64,
 };
+use holdup_model::MemoryBudget;
 use holdup_model::sections::Machine;
 
 type Bytes<'a> = EndianSlice<'a, LittleEndian>;
@@ -67,12 +68,15 @@ fn numbers(machine: Machine) -> Numbers {
     }
 }
 
+/// Memory of a function while functions are sorted, bytes; the time for it grows with it.
+const FUNCTION_BYTES: u64 = 96;
+
 /// Steps of an expression, at most.
 const MOST_STEPS: u32 = 200;
 
 impl Functions {
-    /// Reads them up to the first entry that cannot be understood.
-    pub(crate) fn of(eh_frame: &[u8], bases: BaseAddresses, machine: Machine) -> Self {
+    /// Reads them up to the first entry that cannot be understood, or that the budget has no memory for.
+    pub(crate) fn of(eh_frame: &[u8], bases: BaseAddresses, machine: Machine, budget: &MemoryBudget) -> Self {
         let section = section(eh_frame, machine);
         let mut entries = section.entries(&bases);
         let mut ranges = Vec::new();
@@ -94,6 +98,9 @@ impl Functions {
                 && begin != 0
                 && length != 0
             {
+                if budget.take(FUNCTION_BYTES).is_err() {
+                    break;
+                }
                 ranges.push(Function { begin, end, entry });
             }
         }

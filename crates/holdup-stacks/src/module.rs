@@ -6,6 +6,7 @@ use crate::functions::{Context, Functions, Leaving, State};
 use crate::symbols::Symbols;
 use framehop::ExplicitModuleSectionInfo;
 use gimli::{BaseAddresses, EhFrameHdr};
+use holdup_model::MemoryBudget;
 use holdup_model::sections::Machine;
 use object::read::elf::ElfFile64;
 use object::{
@@ -52,10 +53,20 @@ impl Module {
     /// # Errors
     /// When it is no ELF file for x86-64 or arm64, or cut so that its headers or sections lie outside of it.
     pub fn parse(name: &str, file: &[u8]) -> Result<Self, String> {
+        Self::parse_within(name, file, &trusted())
+    }
+
+    /// As [`Module::parse`], of a file that may be made to do harm: names, unwind and debug information for which the budget has no
+    /// memory are left out. It is shared by the modules, and nothing is given back.
+    ///
+    /// # Errors
+    /// As [`Module::parse`].
+    pub fn parse_within(name: &str, file: &[u8], budget: &MemoryBudget) -> Result<Self, String> {
         let (elf, machine) = parse_elf(name, file)?;
         let section = |name: &str| {
             let section = elf.section_by_name(name)?;
             let bytes = section.data().ok().filter(|bytes| !bytes.is_empty())?;
+            budget.take(bytes.len() as u64).ok()?;
             let end = section.address().checked_add(bytes.len() as u64)?;
             Some(Section { addresses: section.address()..end, bytes: Arc::from(bytes) })
         };
@@ -72,7 +83,8 @@ impl Module {
             .set_text(start(text.as_ref()))
             .set_got(start(got.as_ref()));
         eh_frame_hdr = eh_frame_hdr.filter(|hdr| points_forward(&hdr.bytes, &bases));
-        let functions = eh_frame.as_ref().map_or_else(Functions::default, |s| Functions::of(&s.bytes, bases, machine));
+        let functions =
+            eh_frame.as_ref().map_or_else(Functions::default, |s| Functions::of(&s.bytes, bases, machine, budget));
         let (mut segments, mut code) = (Vec::new(), Vec::new());
         for segment in elf.segments() {
             let (offset, length) = segment.file_range();
@@ -87,8 +99,8 @@ impl Module {
             machine,
             segments,
             code,
-            symbols: symbols(&elf, &functions),
-            debug: Debug::of(&elf),
+            symbols: symbols(&elf, &functions, budget),
+            debug: Debug::of(&elf, budget),
             functions,
             signal_return: signal_return(&elf, machine),
             eh_frame,
@@ -104,17 +116,25 @@ impl Module {
     /// # Errors
     /// When it is no such file, or belongs to another build: nothing is taken then.
     pub fn add_debug_file(&mut self, file: &[u8]) -> Result<(), String> {
+        self.add_debug_file_within(file, &trusted())
+    }
+
+    /// As [`Module::add_debug_file`], of a file that may be made to do harm; see [`Module::parse_within`].
+    ///
+    /// # Errors
+    /// As [`Module::add_debug_file`].
+    pub fn add_debug_file_within(&mut self, file: &[u8], budget: &MemoryBudget) -> Result<(), String> {
         let name = format!("debug information of {}", self.name);
         let (elf, _) = parse_elf(&name, file)?;
         let build_id = elf.build_id().ok().flatten().unwrap_or_default();
         if build_id.is_empty() || build_id != self.build_id {
             return Err(format!("{name}: it belongs to build {}, not {}", hex(build_id), hex(&self.build_id)));
         }
-        let symbols = symbols(&elf, &self.functions);
+        let symbols = symbols(&elf, &self.functions, budget);
         if !symbols.is_empty() {
             self.symbols = symbols;
         }
-        self.debug = Debug::of(&elf).or(self.debug.take());
+        self.debug = Debug::of(&elf, budget).or(self.debug.take());
         Ok(())
     }
 
@@ -238,8 +258,13 @@ fn parse_elf<'a>(name: &str, file: &'a [u8]) -> Result<(ElfFile64<'a, LittleEndi
     }
 }
 
-fn symbols(elf: &ElfFile64<'_, LittleEndian>, functions: &Functions) -> Symbols {
-    Symbols::of(elf, |address| functions.find(address).filter(|f| f.begin == address).map(|f| f.end))
+fn symbols(elf: &ElfFile64<'_, LittleEndian>, functions: &Functions, budget: &MemoryBudget) -> Symbols {
+    Symbols::of(elf, |address| functions.find(address).filter(|f| f.begin == address).map(|f| f.end), budget)
+}
+
+/// Enough for every program that a linker makes.
+fn trusted() -> MemoryBudget {
+    MemoryBudget::new(8 << 30)
 }
 
 fn signal_return(elf: &ElfFile64<'_, LittleEndian>, machine: Machine) -> Option<u64> {

@@ -1,5 +1,6 @@
 //! Functions by name: `.symtab`, else `.dynsym`.
 
+use holdup_model::MemoryBudget;
 use object::read::elf::ElfFile64;
 use object::{LittleEndian, Object as _, ObjectSymbol as _, SymbolKind};
 
@@ -25,10 +26,17 @@ const NESTED: usize = 8;
 const LONGEST_NAME: usize = 65_536;
 /// All names of one file, bytes. Files that have more are made to do harm.
 const MOST_NAMES: usize = 256 << 20;
+/// Memory of a symbol while symbols are sorted, bytes; the time for it grows with it.
+const SYMBOL_BYTES: u64 = 192;
 
 impl Symbols {
     /// Reads the functions of a file. `reach` gives the end of a function without a size, from its unwind information.
-    pub(crate) fn of(file: &ElfFile64<'_, LittleEndian>, reach: impl Fn(u64) -> Option<u64>) -> Self {
+    /// Functions that the budget has no memory for are left out.
+    pub(crate) fn of(
+        file: &ElfFile64<'_, LittleEndian>,
+        reach: impl Fn(u64) -> Option<u64>,
+        budget: &MemoryBudget,
+    ) -> Self {
         let mut found = Self::default();
         let mut all: Vec<(Symbol, u32)> = Vec::new();
         let tables = [file.symbols(), file.dynamic_symbols()];
@@ -46,7 +54,8 @@ impl Symbols {
             };
             let end = end.or_else(|| address.checked_add(1));
             let (Some(end), false, true) = (end, name.is_empty(), name.len() < LONGEST_NAME) else { continue };
-            let Some(kept) = found.keep(name) else { break };
+            let taken = budget.take(SYMBOL_BYTES + 2 * name.len() as u64).ok();
+            let Some(kept) = taken.and_then(|()| found.keep(name)) else { break };
             // Of several names of one function: a global one, the plainest, the first by alphabet.
             let rank = 2 * u32::from(symbol.is_local()) + u32::from(symbol.is_weak());
             all.push((Symbol { address, end, name: kept }, rank));

@@ -4,8 +4,8 @@
 
 mod recording;
 
-use holdup_model::StackProfile;
 use holdup_model::stacks::{Frame, FrameKind};
+use holdup_model::{MemoryBudget, StackProfile};
 use holdup_stacks::{KernelSymbols, Mapping, Module, Registers, Sample, Symbolizer};
 use holdup_testkit::ignore;
 use object::read::elf::ElfFile64;
@@ -330,7 +330,19 @@ proptest! {
     }
 }
 
+fn a_module_keeps_no_more_than_the_memory_that_there_is_for_all() {
+    let whole = Module::parse("known", &FILE).expect("an ELF file");
+    let budget = MemoryBudget::new(4096);
+    let module = Module::parse_within("known", &FILE, &budget).expect("an ELF file");
+    assert!(module.bytes() <= 4096 && whole.bytes() > 4096, "{} of {} bytes", module.bytes(), whole.bytes());
+    let second = Module::parse_within("known", &FILE, &budget).expect("an ELF file");
+    assert!(module.bytes() + second.bytes() <= 4096);
+    let all = MemoryBudget::new(whole.bytes() * 20);
+    assert_eq!(Module::parse_within("known", &FILE, &all).expect("an ELF file").bytes(), whole.bytes());
+}
+
 holdup_testkit::tests!(
+    a_module_keeps_no_more_than_the_memory_that_there_is_for_all,
     a_recursion_with_an_inlined_function_a_signal_and_an_aligned_stack_are_followed_exactly,
     programs_for_arm64_are_followed_by_their_entries_also_where_return_addresses_are_signed,
     a_segment_of_code_that_begins_inside_a_page_is_unwound_from_where_it_is_mapped,

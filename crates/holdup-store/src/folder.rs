@@ -2,16 +2,18 @@
 //! changed; it can be removed at any time.
 
 use crate::{Facts, Incoming, Pushed, Store, in_order};
-use holdup_files::Folder;
-use holdup_model::Problem;
+use holdup_files::{DraftFile, Folder, Owner, read_bounded};
 use holdup_model::kept::{Kept, KeptFilter, KeptRun, KeptSeries, KeptValue};
-use rustix::fs::{FileType, FlockOperation, flock};
+use holdup_model::{MemoryBudget, Problem};
+use rustix::fs::{FileType, FlockOperation, flock, fstat};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// The folder of what is kept beside the bundles.
 const INDEX: &str = ".index";
@@ -29,8 +31,14 @@ const MOST_ENTRIES: usize = 2_000_000;
 const MOST_OF_INDEX: u64 = 64 << 20;
 const MOST_OF_BUNDLE: u64 = 2 << 30;
 
+/// How long another process may hold the lock, which everybody who can open it can, and when its wait is said.
+const PATIENCE: Duration = Duration::from_secs(300);
+const SAID_AFTER: Duration = Duration::from_secs(1);
+
 pub(crate) struct FolderStore {
     path: PathBuf,
+    patience: Duration,
+    says: fn(&str),
     /// Files of it that cannot be read, each with why.
     left_out: RefCell<BTreeMap<String, String>>,
 }
@@ -52,7 +60,7 @@ struct Entry {
 
 impl FolderStore {
     pub(crate) fn new(path: &Path) -> Self {
-        FolderStore { path: path.to_owned(), left_out: RefCell::default() }
+        FolderStore { path: path.to_owned(), patience: PATIENCE, says: |_| {}, left_out: RefCell::default() }
     }
 
     fn problem(&self, e: &io::Error) -> Problem {
@@ -68,7 +76,7 @@ impl FolderStore {
     }
 
     fn open(&self) -> Result<Folder, Problem> {
-        Folder::open(&self.path).map_err(|e| self.problem(&e))
+        Folder::open_to_fill(&self.path).map_err(|e| self.problem(&e))
     }
 
     /// Opens the folder; makes it where it is missing.
@@ -76,12 +84,12 @@ impl FolderStore {
         let make = || {
             let above = self.path.parent().filter(|above| *above != Path::new("")).unwrap_or(Path::new("."));
             let name = self.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-            match Folder::open(above)?.create_folder(name, 0o755) {
-                Err(e) if e.kind() == ErrorKind::AlreadyExists => Folder::open(&self.path),
+            match Folder::open_to_fill(above)?.create_folder(name, 0o755) {
+                Err(e) if e.kind() == ErrorKind::AlreadyExists => Folder::open_to_fill(&self.path),
                 made => made,
             }
         };
-        match Folder::open(&self.path) {
+        match Folder::open_to_fill(&self.path) {
             Err(e) if e.kind() == ErrorKind::NotFound => make().map_err(|e| self.problem(&e)),
             opened => opened.map_err(|e| self.problem(&e)),
         }
@@ -89,20 +97,36 @@ impl FolderStore {
 
     /// The lock of the folder, held as long as the file is open.
     fn lock(&self, folder: &Folder) -> Result<File, Problem> {
-        let lock = || -> io::Result<File> {
-            let file = match folder.create_file(LOCK, 0o666) {
-                Err(e) if e.kind() == ErrorKind::AlreadyExists => folder.open_to_write(LOCK)?,
-                made => made?,
-            };
-            flock(&file, FlockOperation::LockExclusive)?;
-            Ok(file)
+        let file = match folder.create_file(LOCK, 0o666) {
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => folder.open_to_write(LOCK),
+            made => made,
         };
-        lock().map_err(|e| self.problem(&e))
+        let file = file.map_err(|e| self.problem(&e))?;
+        let (begun, mut is_said) = (Instant::now(), false);
+        loop {
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => return Ok(file),
+                Err(Errno::WOULDBLOCK | Errno::INTR) => {}
+                Err(e) => return Err(self.problem(&e.into())),
+            }
+            let what = format!("store {}", self.path.display());
+            let waited = begun.elapsed();
+            if waited >= SAID_AFTER && !is_said {
+                is_said = true;
+                (self.says)(&format!("{what}: waiting for another process, which holds its lock"));
+            }
+            if waited >= self.patience {
+                let why = format!("another process has held its lock for {} s", self.patience.as_secs());
+                let hint = format!("fuser {} names it", self.path.join(LOCK).display());
+                return Err(Problem::host(what, why).hint(hint));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 
     /// All bundles, the index brought up to date. Of two files of one run that with more trials counts.
     fn entries(&self) -> Result<Vec<Entry>, Problem> {
-        let folder = match Folder::open(&self.path) {
+        let folder = match Folder::open_to_fill(&self.path) {
             Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
             opened => opened.map_err(|e| self.problem(&e))?,
         };
@@ -117,6 +141,12 @@ impl FolderStore {
                 continue;
             };
             if file.kind != FileType::RegularFile {
+                let path = self.path.join(name);
+                if DraftFile::is_at(&path) {
+                    let why =
+                        format!("its run has not ended, or was killed: holdup verify {} says which", path.display());
+                    self.left_out.borrow_mut().insert(name.to_owned(), why);
+                }
                 continue;
             }
             names.insert(format!("{name}.json"));
@@ -125,7 +155,8 @@ impl FolderStore {
                 Ok(None) => continue,
                 Err(problem) => {
                     // One file that is damaged does not take the others away.
-                    self.left_out.borrow_mut().insert(name.to_owned(), problem.why);
+                    let hint = problem.hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
+                    self.left_out.borrow_mut().insert(name.to_owned(), problem.why + &hint);
                     continue;
                 }
             };
@@ -154,12 +185,11 @@ impl FolderStore {
         let Ok(stat) = folder.stat(name) else { return Ok(None) };
         let modified_ns = stat.st_mtime.wrapping_mul(1_000_000_000).wrapping_add(stat.st_mtime_nsec as i64);
         let entry = format!("{name}.json");
-        let known = index.and_then(|index| index.read(&entry, MOST_OF_INDEX).ok());
-        let known: Option<Indexed> = known.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        let known = index.and_then(|index| believed(index, &entry, stat.st_uid).ok());
         if let Some(known) = known.filter(|k| k.bytes == stat.st_size && k.modified_ns == modified_ns) {
             return Ok(Some(known.kept));
         }
-        let kept = holdup_history::keep(&holdup_bundle::read(&self.path.join(name))?);
+        let kept = holdup_history::keep(&holdup_bundle::read_numbers(&self.path.join(name), &MemoryBudget::default())?);
         let indexed = Indexed { bytes: stat.st_size, modified_ns, kept };
         if let (Some(index), Ok(json)) = (index, serde_json::to_vec(&indexed)) {
             // Where this user may not write, the bundle is read again each time.
@@ -169,7 +199,22 @@ impl FolderStore {
     }
 }
 
+/// An entry of the index that only a user who may write the bundle can have made: `.index` may be a stranger's.
+fn believed(index: &Folder, entry: &str, bundle_uid: u32) -> io::Result<Indexed> {
+    let file = index.open_file(entry)?;
+    let owner = Owner::of(&fstat(&file)?);
+    let us = rustix::process::geteuid().as_raw();
+    if owner.others_may_write() || ![us, 0, bundle_uid].contains(&owner.uid) {
+        return Err(ErrorKind::PermissionDenied.into());
+    }
+    Ok(serde_json::from_slice(&read_bounded(file, MOST_OF_INDEX)?)?)
+}
+
 impl Store for FolderStore {
+    fn say_with(&mut self, says: fn(&str)) {
+        self.says = says;
+    }
+
     fn left_out(&self) -> Vec<String> {
         self.left_out.borrow().iter().map(|(name, why)| format!("{name} is left out: {why}")).collect()
     }
@@ -185,6 +230,7 @@ impl Store for FolderStore {
     fn push(&mut self, bundle: &Incoming) -> Result<Pushed, Problem> {
         let folder = self.open_or_make()?;
         let _held = self.lock(&folder)?;
+        folder.sweep(|left| left.ends_with(SUFFIX));
         let run = &bundle.kept.run;
         let name = format!("{}{SUFFIX}", run.run_id);
         let known = match folder.stat(&name) {
@@ -271,6 +317,37 @@ impl FolderStore {
             let indexed = Indexed { bytes: stat.st_size, modified_ns, kept: bundle.kept.clone() };
             index?.replace_synced(&format!("{name}.json"), &serde_json::to_vec(&indexed)?, 0o644)
         };
-        write().map_err(|e| self.problem(&e))
+        let Kept { run, facts, .. } = &bundle.kept;
+        let own = facts.get("host.name").or_else(|| facts.get("simulated.machine"));
+        match write() {
+            // Nothing is lost: the bundle says it, and is read again each time.
+            Err(e) if e.kind() == ErrorKind::PermissionDenied && own == run.host.as_ref() => Ok(()),
+            written => written.map_err(|e| self.problem(&e)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+
+    static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+    #[test]
+    fn a_lock_that_another_process_holds_is_waited_for_with_a_word_and_not_for_ever() {
+        let top = tempfile::tempdir().unwrap();
+        let mut store = FolderStore::new(&top.path().join("store"));
+        store.init().unwrap();
+        let held = File::open(top.path().join("store").join(LOCK)).unwrap();
+        flock(&held, FlockOperation::NonBlockingLockExclusive).unwrap();
+        store.patience = SAID_AFTER + Duration::from_millis(100);
+        store.say_with(|text| SAID.lock().unwrap().push(text.to_owned()));
+        let refused = store.init().unwrap_err().to_string();
+        assert!(refused.contains("another process has held its lock for 1 s\nhint: fuser "), "{refused}");
+        let said = SAID.lock().unwrap().clone();
+        assert!(said.len() == 1 && said[0].ends_with("waiting for another process, which holds its lock"), "{said:?}");
+        drop(held);
+        store.init().unwrap();
     }
 }

@@ -2,7 +2,7 @@
 
 use holdup_history::{keep, trials};
 use holdup_model::kept::{Kept, KeptRun, KeptTrial};
-use holdup_model::{BundleData, Problem};
+use holdup_model::{MemoryBudget, Problem};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,7 +10,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// The largest bundle that is kept, bytes.
-const MOST: u64 = 2 << 30;
+pub(crate) const MOST: u64 = 2 << 30;
+
+/// How the names of folders begin in which bundles lie while they are written (`holdup_files::DraftFile`).
+const DRAFTS: &str = ".holdup-draft-";
 
 /// A whole bundle with what is kept beside it.
 #[derive(Debug, Clone)]
@@ -32,33 +35,41 @@ impl Incoming {
     /// # Errors
     /// When it is no bundle, damaged, or written to at the same time.
     pub fn read(path: &Path, host: Option<&str>) -> Result<Self, Problem> {
-        Ok(Self::read_with(path, host)?.0)
-    }
-
-    /// The same, with all that the bundle holds.
-    ///
-    /// # Errors
-    /// As [`Incoming::read`].
-    pub fn read_with(path: &Path, host: Option<&str>) -> Result<(Self, BundleData), Problem> {
         let wrong = |why: String| Problem::host(format!("bundle {}", path.display()), why);
         // Reading it first rolls back what a crash left half written, so that the bytes are those of a whole bundle.
-        let data = holdup_bundle::read(path)?;
+        let data = holdup_bundle::read_numbers(path, &MemoryBudget::default())?;
+        // Of another user's bundle only a copy was rolled back.
+        if holdup_bundle::has_journal(path) {
+            return Err(wrong("a crash left it half written".to_owned())
+                .hint("its owner mends it with holdup verify FILE; push it then"));
+        }
         let state = || path.metadata().map(|m| (m.len(), m.mtime(), m.mtime_nsec(), m.ino()));
         let before = state().map_err(|e| wrong(e.to_string()))?;
         let bytes = holdup_files::read_input(path, MOST).map_err(|e| wrong(e.to_string()))?;
-        let mut journal = path.as_os_str().to_owned();
-        journal.push("-journal");
-        if state().ok() != Some(before) || Path::new(&journal).exists() {
+        // While it is written, a link of its name leads to it.
+        let real = path.canonicalize().map_err(|e| wrong(e.to_string()))?;
+        let folder = real.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
+        if state().ok() != Some(before) || folder.starts_with(DRAFTS) && data.ending.is_none() {
             return Err(wrong("it is being written".to_owned()).hint("push it when its run has ended"));
         }
         let mut kept = keep(&data);
+        if !is_file_name(&kept.run.run_id) {
+            return Err(wrong(format!("its run id {:?} is none that holdup gives", kept.run.run_id))
+                .hint("holdup gives ids of letters and digits: see who made this bundle"));
+        }
         if let Some(host) = host {
             kept.run.host = Some(host.to_owned());
         }
         let (metrics, trials) = trials(&data);
         let sha256 = hex(&bytes);
-        Ok((Incoming { kept, metrics, trials, bytes, sha256 }, data))
+        Ok(Incoming { kept, metrics, trials, bytes, sha256 })
     }
+}
+
+/// True if a run's id can name its file in a folder, and the store lists that.
+fn is_file_name(id: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    (1..=200).contains(&id.len()) && id.chars().all(fits) && !id.starts_with('.')
 }
 
 /// SHA-256 of bytes, hexadecimal.

@@ -55,6 +55,9 @@ pub trait Store {
     /// Removes the runs that were begun before this time; with `dry_run` it only says which. Oldest first.
     fn prune(&mut self, before_unix_ns: i64, dry_run: bool) -> Result<Vec<KeptRun>, Problem>;
 
+    /// Says with this, from now on, when it waits for another process.
+    fn say_with(&mut self, _says: fn(&str)) {}
+
     /// What of it could not be read so far, each with why; the answers are without it.
     fn left_out(&self) -> Vec<String> {
         Vec::new()

@@ -1,7 +1,7 @@
 //! Both kinds of store, on real files and a real server: the same answers, and what they do when something breaks.
 
 use crate::common;
-use common::{DAY, bundles, cluster, incoming, place, run, unfinished, write};
+use common::{DAY, bundles, cluster, create, incoming, place, run, unfinished, write};
 use holdup_host::postgres::PostgresControl;
 use holdup_model::kept::KeptFilter;
 use holdup_postgres::Cluster;
@@ -88,6 +88,24 @@ fn the_folder_and_the_server_give_the_same_answers() {
     cluster.discard().unwrap();
 }
 
+fn a_crashed_bundle_of_another_user_is_not_kept_half_written() {
+    use std::os::unix::fs::chown;
+    let made = tempfile::tempdir().unwrap();
+    let path = write(made.path(), &run(0, "db1", 1_000.0));
+    if !holdup_testkit::is_root() {
+        holdup_testkit::ignore("only root can give files away");
+    }
+    chown(&path, Some(1_000), None).unwrap();
+    let journal = made.path().join(format!("{}-journal", path.file_name().unwrap().display()));
+    std::fs::write(&journal, [1; 512]).unwrap();
+    chown(&journal, Some(1_000), None).unwrap();
+    let half = refused(Incoming::read(&path, None));
+    assert!(half.contains("half written") && half.contains("hint:"), "{half}");
+    // An entry of a stranger is none.
+    chown(&journal, Some(1_001), None).unwrap();
+    Incoming::read(&path, None).unwrap();
+}
+
 fn fifty_pushes_at_the_same_time_keep_each_run_exactly_one_time() {
     let (work, made) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let cluster = cluster(work.path());
@@ -169,6 +187,10 @@ fn a_push_that_is_killed_leaves_nothing_half() {
         }
         assert_eq!(store.list(&KeptFilter::default()).unwrap().len(), all.len(), "after kills at {seen:?} runs");
     }
+    let names = std::fs::read_dir(at.path().join("store")).unwrap().map(|entry| entry.unwrap().file_name());
+    let mut hidden: Vec<_> = names.filter(|name| name.as_encoded_bytes().starts_with(b".")).collect();
+    hidden.sort();
+    assert_eq!(hidden, [".index", ".lock"], "what was half written is gone");
     let halves = "SELECT count(*) FROM holdup.run r WHERE trials_done + trials_void <> \
                   (SELECT count(*) FROM holdup.trial t WHERE t.run = r.run)";
     assert_eq!(cluster.query(halves).unwrap()[0], [Some("0".to_owned())]);
@@ -402,12 +424,57 @@ fn what_is_no_bundle_is_refused_by_both() {
     store.push(&named).unwrap();
     let runs = store.list(&KeptFilter { host: Some("lab7".into()), ..KeptFilter::default() }).unwrap();
     assert_eq!(runs.len(), 1, "the host that was given at the push");
-    // One that is damaged in the folder itself takes no other away, and is named.
+    // One that is damaged in the folder itself takes no other away, and is named; so is one whose run has not ended.
     std::fs::copy(&broken, made.path().join("store").join("broken.holdup")).unwrap();
     assert_eq!(store.list(&KeptFilter::default()).unwrap().len(), 1);
     assert_eq!(store.series(&KeptFilter::default(), None).unwrap().runs.len(), 1);
+    std::os::unix::fs::symlink(".holdup-draft-a/run.holdup", made.path().join("store/run.holdup")).unwrap();
+    assert_eq!(store.list(&KeptFilter::default()).unwrap().len(), 1);
     let left_out = store.left_out();
-    assert!(left_out.len() == 1 && left_out[0].starts_with("broken.holdup is left out: "), "{left_out:?}");
+    assert!(left_out.len() == 2 && left_out[0].starts_with("broken.holdup is left out: "), "{left_out:?}");
+    assert!(left_out[1].starts_with("run.holdup is left out: its run has not ended, or was killed"), "{left_out:?}");
+}
+
+fn a_bundle_that_is_being_written_is_refused_and_one_behind_a_link_is_none() {
+    let made = tempfile::tempdir().unwrap();
+    let path = |name: &str| made.path().join(name);
+    let written = create(&path("written.holdup"), &run(98, "db1", 1_000.0)).unwrap();
+    assert!(refused(Incoming::read(&path("written.holdup"), None)).contains("it is being written"));
+    drop(written);
+    let (crashed, _) = unfinished(made.path());
+    let file = path("half").join(format!("{}.holdup", crashed.kept.run.run_id));
+    std::os::unix::fs::symlink(file, path("link.holdup")).unwrap();
+    assert_eq!(Incoming::read(&path("link.holdup"), None).unwrap().sha256, crashed.sha256);
+}
+
+/// Finding L4 of the attacks: in a folder that several write, `.index` may be a stranger's.
+fn an_index_that_another_user_may_have_written_is_not_believed() {
+    use std::os::unix::fs::{PermissionsExt, chown};
+    let made = tempfile::tempdir().unwrap();
+    let bundle = Incoming::read(&write(made.path(), &run(1, "db1", 1_000.0)), None).unwrap();
+    let mut store = folder(made.path());
+    store.push(&bundle).unwrap();
+    let entry = made.path().join(format!("store/.index/{}.holdup.json", bundle.kept.run.run_id));
+    let mut plan = || store.list(&KeptFilter::default()).unwrap().remove(0).plan;
+    let forge = || {
+        let text = std::fs::read_to_string(&entry).unwrap();
+        std::fs::write(&entry, text.replace("\"plan\":\"sample\"", "\"plan\":\"forged\"")).unwrap();
+    };
+    forge();
+    assert_eq!(plan(), "forged", "our own is believed");
+    std::fs::set_permissions(&entry, PermissionsExt::from_mode(0o666)).unwrap();
+    assert_eq!(plan(), "sample", "others may write it");
+    if !holdup_testkit::is_root() {
+        return holdup_testkit::ignore_part("only root can give files away");
+    }
+    forge();
+    chown(&entry, Some(54_321), None).unwrap();
+    assert_eq!(plan(), "sample", "another user's");
+    // The owner of the bundle may also say what is in it.
+    forge();
+    chown(&entry, Some(54_321), None).unwrap();
+    chown(made.path().join(format!("store/{}.holdup", bundle.kept.run.run_id)), Some(54_321), None).unwrap();
+    assert_eq!(plan(), "forged");
 }
 
 holdup_testkit::tests!(
@@ -420,6 +487,9 @@ holdup_testkit::tests!(
     roles_may_what_they_are_for_and_a_store_without_rights_says_what_is_missing,
     the_queries_of_the_documentation_give_what_they_say,
     a_full_disk_is_a_clear_error_and_nothing_is_half,
-    what_is_no_bundle_is_refused_by_both;
+    what_is_no_bundle_is_refused_by_both,
+    a_bundle_that_is_being_written_is_refused_and_one_behind_a_link_is_none,
+    a_crashed_bundle_of_another_user_is_not_kept_half_written,
+    an_index_that_another_user_may_have_written_is_not_believed;
     by_hand: a_push_to_be_killed, a_disk_becomes_full
 );

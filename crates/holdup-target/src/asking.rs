@@ -3,8 +3,9 @@
 use crate::levels::parameters_of;
 use holdup_load::Cancel;
 use holdup_model::ends::ClientOrder;
+use holdup_model::text::size;
 use holdup_model::wire::{self, Answer, Hello, Order, Work};
-use holdup_model::{Arm, Event, Observer, Plan, Problem, Schedule, guest::is_chosen_at_boot, plan::Level};
+use holdup_model::{Arm, Event, Observer, Plan, Problem, Schedule, foreign, guest::is_chosen_at_boot, plan::Level};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
@@ -21,8 +22,15 @@ const TRIAL_GRACE: Duration = Duration::from_secs(300);
 /// The same under emulation, where a kernel checks the BPF programs of the collectors for minutes before it takes them.
 const EMULATED_GRACE: Duration = Duration::from_secs(1800);
 
+/// The most that an agent says of one order in steps and notes.
+const MOST_BYTES_SAID: usize = 4 << 20;
+
 /// A line to an agent, over which whole messages go.
 pub(crate) trait Line {
+    /// Begins each step and note of the agent, such as with the name of its host.
+    fn mark(&self) -> String {
+        String::new()
+    }
     /// Sends one message.
     fn send(&mut self, payload: &[u8]) -> Result<(), NoAnswer>;
     /// The next message; `None` when none came in this time.
@@ -88,6 +96,7 @@ pub(crate) fn answer(
 ) -> Result<Answer, NoAnswer> {
     let begun = Instant::now();
     let mut last: Option<(String, Instant)> = None;
+    let mut said_bytes = 0;
     loop {
         if cancel.is_cancelled() {
             return Err(NoAnswer::Cancelled);
@@ -99,22 +108,58 @@ pub(crate) fn answer(
         let Some(payload) = line.receive(POLL)? else { continue };
         match wire::from_bytes::<Answer>(&payload).map_err(NoAnswer::Unreadable)? {
             Answer::Alive => {}
-            Answer::Refused(why) => return Err(NoAnswer::Unreadable(why)),
+            Answer::Refused(why) => return Err(NoAnswer::Unreadable(said(&why, &mut said_bytes)?)),
             Answer::Step(text) => {
-                observer.event(Event::Step(&text));
+                let text = said(&text, &mut said_bytes)?;
+                observer.event(Event::Step(&(line.mark() + &text)));
                 last = Some((text, Instant::now()));
             }
-            Answer::Note(text) => observer.event(Event::Note(&text)),
+            Answer::Note(text) => {
+                observer.event(Event::Note(&(line.mark() + &said(&text, &mut said_bytes)?)));
+            }
             Answer::Clients(orders) => line.for_clients(orders, cancel)?,
-            answer => return Ok(answer),
+            mut answer => {
+                for text in texts_of(&mut answer) {
+                    *text = said(text, &mut said_bytes)?;
+                }
+                return Ok(answer);
+            }
         }
+    }
+}
+
+/// Texts of an answer that are printed: its notes, or its problem.
+fn texts_of(answer: &mut Answer) -> Vec<&mut String> {
+    let problem = match answer {
+        Answer::Hello(hello) => return hello.notes.iter_mut().collect(),
+        Answer::Checked(Ok(checked)) => return checked.notes.iter_mut().collect(),
+        Answer::Closed { result: Ok(notes), .. } => return notes.iter_mut().collect(),
+        Answer::Ran(ran) => ran.problem.as_mut(),
+        Answer::Checked(Err(problem))
+        | Answer::Opened(Err(problem))
+        | Answer::OfClient(Err(problem))
+        | Answer::Closed { result: Err(problem), .. }
+        | Answer::Calibrated(Err(problem)) => Some(problem),
+        _ => None,
+    };
+    problem.into_iter().flat_map(|p| [&mut p.what, &mut p.why].into_iter().chain(&mut p.hint)).collect()
+}
+
+/// One more step or note of an agent, on one line.
+fn said(text: &str, so_far_bytes: &mut usize) -> Result<String, NoAnswer> {
+    // Empty ones take room too.
+    *so_far_bytes += text.len() + 256;
+    match *so_far_bytes <= MOST_BYTES_SAID {
+        true => Ok(foreign::line(text)),
+        false => Err(NoAnswer::Unreadable(format!("its notes exceed {}", size(MOST_BYTES_SAID as u64)))),
     }
 }
 
 /// An answer that does not belong to the order.
 pub(crate) fn out_of_turn(answer: &Answer) -> Problem {
     let kind: String = format!("{answer:?}").chars().take(40).collect();
-    Problem::internal("the agent", format!("an answer came out of turn: {kind}"))
+    Problem::host("the agent", format!("an answer came out of turn: {kind}"))
+        .hint("look at what runs there: an agent of holdup answers in turn")
 }
 
 /// The hello of an agent of this version.
@@ -189,6 +234,66 @@ mod tests {
         assert_eq!(limits(&locks), [312, 1812]);
         let command = format!("[[workload]]\nkind = \"command\"\ncommand = [\"true\"]\ntimeout = \"20m\"\n{design}");
         assert_eq!(limits(&command), [1512, 3012]);
+    }
+
+    /// A host that says this again and again.
+    struct AnswerList(Vec<Vec<u8>>, usize);
+
+    impl Line for AnswerList {
+        fn mark(&self) -> String {
+            "srv: ".to_owned()
+        }
+
+        fn send(&mut self, _payload: &[u8]) -> Result<(), NoAnswer> {
+            Ok(())
+        }
+
+        fn receive(&mut self, _wait: Duration) -> Result<Option<Vec<u8>>, NoAnswer> {
+            self.1 += 1;
+            Ok(Some(self.0[(self.1 - 1) % self.0.len()].clone()))
+        }
+    }
+
+    #[derive(Default)]
+    struct NoteLines(Vec<String>);
+
+    impl Observer for NoteLines {
+        fn event(&mut self, event: Event<'_>) {
+            if let Event::Step(text) | Event::Note(text) = event {
+                self.0.push(text.to_owned());
+            }
+        }
+    }
+
+    fn answered(answers: Vec<Answer>) -> (Result<Answer, NoAnswer>, Vec<String>) {
+        let mut notes = NoteLines::default();
+        let mut talker = AnswerList(answers.iter().map(wire::to_bytes).collect(), 0);
+        let answer = answer(&mut talker, Duration::from_secs(600), &Cancel::default(), &mut notes);
+        (answer, notes.0)
+    }
+
+    #[test]
+    fn a_note_of_a_host_is_one_line_with_its_name() {
+        let note = || "made\nerror: all is lost".to_owned();
+        let closed = Answer::Closed { result: Ok(vec![note()]), kernel_log: Ok(String::new()) };
+        let (answer, notes) = answered(vec![Answer::Step(note()), Answer::Note(note()), closed]);
+        assert_eq!(notes, ["srv: made error: all is lost"; 2]);
+        let Ok(Answer::Closed { result, .. }) = answer else { panic!("{answer:?}") };
+        assert_eq!(result, Ok(vec!["made error: all is lost".to_owned()]));
+        let (refused, _) = answered(vec![Answer::Refused(note())]);
+        assert!(matches!(&refused, Err(no) if no.why() == "made error: all is lost"), "{refused:?}");
+        let (answer, _) = answered(vec![Answer::Opened(Err(Problem::host(note(), note()).hint(note())))]);
+        let Ok(Answer::Opened(Err(problem))) = answer else { panic!("{answer:?}") };
+        assert_eq!(problem.to_string().lines().count(), 2, "{problem}");
+    }
+
+    #[test]
+    fn a_host_that_says_too_much_is_given_up() {
+        for text in ["x".repeat(100_000), String::new()] {
+            let (answer, notes) = answered(vec![Answer::Note(text.clone()), Answer::Step(text)]);
+            assert!(matches!(&answer, Err(no) if no.why() == "its notes exceed 4 MiB"), "{answer:?}");
+            assert!(notes.iter().map(String::len).sum::<usize>() <= MOST_BYTES_SAID + 5 * notes.len());
+        }
     }
 
     #[test]

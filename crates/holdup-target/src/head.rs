@@ -3,6 +3,7 @@
 use crate::run::RunRequest;
 use holdup_model::bundle::BundleHead;
 use holdup_watch::unix_ns;
+use std::fmt::{self, Display, Write};
 
 /// When simulated trials begin: the begin of 1970. A simulation has no date, and the same one must give the same bundle.
 pub(crate) const VIRTUAL_BEGIN_UNIX_NS: i64 = 0;
@@ -26,9 +27,22 @@ impl Clock {
     }
 }
 
-/// A number made of a text: FNV-1a (Fowler, Noll, Vo).
-pub(crate) fn number_of(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+/// FNV-1a (Fowler, Noll, Vo) of what is written, which need not be in memory as a whole.
+struct TextHash(u64);
+
+impl Write for TextHash {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let next = |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        self.0 = text.bytes().fold(self.0, next);
+        Ok(())
+    }
+}
+
+/// A number made of a text.
+pub(crate) fn number_of(text: &impl Display) -> u64 {
+    let mut hash = TextHash(0xcbf2_9ce4_8422_2325);
+    write!(hash, "{text}").expect("a hash takes any text");
+    hash.0
 }
 
 /// Options with a value that say where something is computed and put, and not what.

@@ -7,6 +7,7 @@ use holdup_model::bundle::{BundleHead, CollectorState, Ending, IMPORTED};
 use holdup_model::plan::Level;
 use holdup_model::{Arm, Availability, Collected, Factor, Machine, Plan, Problem, Schedule, Trial, TrialSpec, Window};
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::path::Path;
 
 /// The workload of an import in its bundle.
@@ -54,7 +55,7 @@ fn head(captures: &[Imported], command: &[String]) -> BundleHead {
 
 /// What stands at the begin of an imported bundle: the same contents, in words, give the same, whenever and wherever they
 /// are imported. `begin_unix_ns` is when the first of it was measured, where that is known.
-pub fn head_of_import(words: &str, begin_unix_ns: Option<i64>, command: &[String]) -> BundleHead {
+pub fn head_of_import(words: &impl Display, begin_unix_ns: Option<i64>, command: &[String]) -> BundleHead {
     BundleHead {
         run_id: format!("{:016x}{:08x}", number_of(words), 0),
         holdup_version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -242,7 +242,10 @@ impl<'a> LocalSession<'a> {
             })
             .cloned()
             .collect();
-        let journal = Journal::open(request.host.clone(), &state::journal_path(), unix_ns())?;
+        let mut journal = Journal::open(request.host.clone(), &state::journal_path(), unix_ns())?;
+        if !touches(request.plan).is_empty() {
+            journal.must_be_writable()?;
+        }
         let mut session = LocalSession {
             request,
             groups: Vec::new(),
@@ -412,7 +415,11 @@ impl<'a> LocalSession<'a> {
             .ok_or_else(|| Problem::internal(format!("workload {}", arm.workload), "it is not in the plan"))?;
         let levels = levels_of(plan, arm);
         let set = self.put_back_but(group, &levels).and_then(|()| self.apply(Some(group), &levels));
-        set.map_err(|p| void(p, "the arm could not be set"))?;
+        if let Err(problem) = set {
+            // Where no change can be noted, no other trial can be set either.
+            self.journal.must_be_writable()?;
+            return Err(void(problem, "the arm could not be set"));
+        }
         self.groups[group].prepared.set(&levels)?;
         let cancel = self.request.cancel.clone();
         if !window::sleep(design.settle_ns, &|| cancel.is_cancelled()) {

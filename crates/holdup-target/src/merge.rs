@@ -5,10 +5,9 @@ use crate::run::{RunOutcome, RunRequest, find_target};
 use holdup_bundle::{Reader, Writer};
 use holdup_model::bundle::{BundleData, BundleHead, Ending};
 use holdup_model::plan::StopRule;
-use holdup_model::{EnvironmentReading, Problem, Trial, TrialSpec};
+use holdup_model::{EnvironmentReading, MemoryBudget, Problem, Trial, TrialSpec};
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// When and under which name a run of parts was begun.
 #[derive(Debug, Clone)]
@@ -39,13 +38,11 @@ pub enum NotAdded {
     Unwritable(Problem),
 }
 
-/// A bundle under way to which parts are added in the order of the schedule. It is written beside its place, under a
-/// hidden name, and stands there when it is whole.
+/// A bundle under way to which parts are added in the order of the schedule. It gets its name when it is whole.
 pub struct Merger<'a> {
     request: &'a RunRequest<'a>,
     clock: Clock,
     begun: Begun,
-    hidden: PathBuf,
     writer: Option<Writer>,
     so_far: Option<BundleData>,
     /// The sessions whose arms boot in turn.
@@ -75,15 +72,10 @@ impl<'a> Merger<'a> {
         if !begun.replaces && request.out.symlink_metadata().is_ok() {
             return Err(holdup_bundle::taken(request.out));
         }
-        let name = request.out.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let hidden = request.out.with_file_name(format!(".{name}.{}", begun.run_id));
-        // What a merge left that was killed.
-        let _none = std::fs::remove_file(&hidden);
         Ok(Merger {
             request,
             clock,
             begun,
-            hidden,
             writer: None,
             so_far: None,
             in_turn: in_turn(request),
@@ -104,7 +96,7 @@ impl<'a> Merger<'a> {
     /// # Errors
     /// When the part is damaged or the bundle cannot be written; then the merge is over.
     pub fn add(&mut self, part: &Path) -> Result<Added, NotAdded> {
-        let reader = Reader::open(part).map_err(NotAdded::Damaged)?;
+        let reader = Reader::open(part, &MemoryBudget::default()).map_err(NotAdded::Damaged)?;
         if reader.data().ending.is_none() {
             let problem = Problem::host(format!("part {}", part.display()), "it has no ending");
             return Err(NotAdded::Damaged(problem));
@@ -167,18 +159,7 @@ impl<'a> Merger<'a> {
         let Some(writer) = self.writer else {
             return Err(Problem::internal(format!("bundle {}", out.display()), "no part was added to it"));
         };
-        writer.finish(&self.ending)?;
-        let rename = || std::fs::rename(&self.hidden, out);
-        // A link is refused where a file stands; where there are no links, a file that came meanwhile is found by name.
-        let link = || std::fs::hard_link(&self.hidden, out).and_then(|()| std::fs::remove_file(&self.hidden));
-        let placed = match self.begun.replaces {
-            true => rename(),
-            false => link().or_else(|e| match e.kind() == ErrorKind::AlreadyExists || out.symlink_metadata().is_ok() {
-                true => Err(e),
-                false => rename(),
-            }),
-        };
-        placed.map_err(|e| Problem::host(format!("bundle {}", out.display()), format!("cannot be put there ({e})")))?;
+        writer.end(Some(&self.ending), self.begun.replaces)?;
         Ok(RunOutcome { ending: self.ending, trials_done: self.done, trials_void: self.void, left: Vec::new() })
     }
 
@@ -190,7 +171,8 @@ impl<'a> Merger<'a> {
             (head.run_id, head.created_unix_ns) = (self.begun.run_id.clone(), self.begun.unix_ns);
         }
         let (metrics, collectors) = (&of_parts.metrics, &of_parts.collectors);
-        let mut writer = Writer::create_copy(&self.hidden, &head, plan, plan_source, schedule, metrics, collectors)?;
+        let mut writer =
+            Writer::create_copy(self.request.out, &head, plan, plan_source, schedule, metrics, collectors)?;
         for note in notes {
             writer.log(head.created_unix_ns, note)?;
         }

@@ -4,7 +4,7 @@ use crate::head::Clock;
 use crate::run::{Part, Walk};
 use crate::session::Session;
 use holdup_bundle::Reader;
-use holdup_model::{Fact, Problem, Schedule, Trial, TrialSpec, TrialStatus};
+use holdup_model::{Fact, MemoryBudget, Problem, Schedule, Trial, TrialSpec, TrialStatus};
 
 impl Walk<'_> {
     /// Takes over what earlier attempts at this part left, and gives the place in the schedule from which on is to be run.
@@ -59,8 +59,10 @@ impl Walk<'_> {
 
 /// The earlier attempt that came furthest, each of which holds what those before it left.
 fn fullest(part: &Part) -> Option<(Reader, &str)> {
-    let readers =
-        part.earlier.iter().filter_map(|earlier| Some((Reader::open(&earlier.path).ok()?, &*earlier.why_void)));
+    let readers = part
+        .earlier
+        .iter()
+        .filter_map(|earlier| Some((Reader::open(&earlier.path, &MemoryBudget::default()).ok()?, &*earlier.why_void)));
     readers.max_by_key(|(reader, _)| reader.trials())
 }
 

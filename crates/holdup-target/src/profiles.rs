@@ -48,12 +48,7 @@ impl Subjects {
     }
 }
 
-/// The lock of the host, or an immediate refusal.
-fn lock() -> Result<HostLock, Problem> {
-    HostLock::take(Duration::ZERO, &|| false).map_err(without_queue)
-}
-
-/// The lock's hint speaks of `--wait`, which only `holdup run` has.
+/// The lock's hint speaks of `--wait`, which `holdup apply` does not have.
 fn without_queue(refused: Problem) -> Problem {
     let hint =
         refused.hint.map(|_| "wait for it to end, or end it with Ctrl-C: it then puts back what it set".to_owned());
@@ -67,7 +62,7 @@ fn without_queue(refused: Problem) -> Problem {
 /// [`ProfileJournal::apply`].
 pub fn apply(host: &Host, subjects: &Subjects, profile: &Profile) -> Result<(Vec<ProfileLine>, Vec<String>), Problem> {
     // A run under way would measure the change, and put it back without knowing of it.
-    let _lock = lock()?;
+    let _lock = HostLock::take(Duration::ZERO, &|| false).map_err(without_queue)?;
     let notes = local::recover(host)?;
     let mut journal = ProfileJournal::open(host.clone(), &state::profile_journal_path(), unix_ns())?;
     let lines = journal.apply(&subjects.context(host)?, profile)?;
@@ -121,9 +116,9 @@ pub fn together(applied: &[AppliedProfile]) -> Option<Profile> {
 /// of the other one from being put back; its problem is given beside.
 ///
 /// # Errors
-/// When another holdup is at work.
-pub fn restore(host: &Host, url: Option<&str>) -> Result<(Restored, Vec<Problem>), Problem> {
-    let _lock = lock()?;
+/// When another holdup is at work for longer than `wait`.
+pub fn restore(host: &Host, url: Option<&str>, wait: Duration) -> Result<(Restored, Vec<Problem>), Problem> {
+    let _lock = HostLock::take(wait, &|| false)?;
     Ok(restore_at(host, &[state::journal_path(), state::profile_journal_path()], url))
 }
 
@@ -153,9 +148,9 @@ fn restore_at(host: &Host, [runs, profiles]: &[String; 2], url: Option<&str>) ->
 /// Lets go of everything that either journal lists, but what a running process owns; gives what that was.
 ///
 /// # Errors
-/// When another holdup is at work, or a journal cannot be removed or brought up to date.
-pub fn forget(host: &Host) -> Result<Vec<String>, Problem> {
-    let _lock = lock()?;
+/// When another holdup is at work for longer than `wait`, or a journal cannot be removed or brought up to date.
+pub fn forget(host: &Host, wait: Duration) -> Result<Vec<String>, Problem> {
+    let _lock = HostLock::take(wait, &|| false)?;
     let mut gone = journal::forget(host, &state::journal_path())?;
     gone.extend(journal::forget_profiles(host, &state::profile_journal_path())?);
     Ok(gone)

@@ -4,6 +4,7 @@
 //!     cargo run --release -p holdup-traces --example large -- follow FILE
 #![allow(clippy::print_stdout, clippy::unwrap_used, clippy::expect_used, reason = "run by hand")]
 
+use holdup_model::MemoryBudget;
 use holdup_traces::account::{Account, Selection};
 use holdup_traces::{Bytes, read};
 use std::fs::File;
@@ -68,14 +69,15 @@ impl Bytes for Opened {
 fn follow(path: &str) -> io::Result<()> {
     let file = File::open(path)?;
     let length = file.metadata()?.len();
-    let (mut account, mut events) = (Account::new(Selection::default()), 0_u64);
-    let head = read(path, &Opened(file, length), &mut |event| {
+    let budget = MemoryBudget::default();
+    let (mut account, mut events) = (Account::new(Selection::default(), &budget), 0_u64);
+    let head = read(path, &Opened(file, length), &budget, &mut |event| {
         events += 1;
-        account.add(&event);
+        account.add(&event).expect("there is memory for its tasks");
         Ok(())
     })
     .expect("it is a trace");
-    let finished = account.finish(&head.frames);
+    let finished = account.finish(&head.frames).expect("there is memory for its functions");
     let (windows, switches) = (finished.windows.len(), finished.seen.switches);
     println!("{}: {length} bytes, {events} events, {switches} switches, {windows} windows", head.format);
     Ok(())

@@ -1,6 +1,6 @@
 //! Bytes of a file at any place, read in pieces.
 
-use holdup_model::Problem;
+use holdup_model::{MemoryBudget, Problem};
 use std::io;
 
 /// A file whose bytes can be read at any place.
@@ -34,6 +34,7 @@ impl<T: AsRef<[u8]>> Bytes for T {
 pub(crate) struct File<'a> {
     pub(crate) bytes: &'a dyn Bytes,
     pub(crate) name: &'a str,
+    pub(crate) budget: &'a MemoryBudget,
 }
 
 impl File<'_> {

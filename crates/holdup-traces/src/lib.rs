@@ -4,7 +4,8 @@
 //! each task and each CPU through them and makes windows of evidence; [`bundle`] makes a bundle of these. What a trace does
 //! not show is absent, with the reason.
 //!
-//! Pure: bytes come in through [`Bytes`], nothing is opened here. Events are not kept, so that memory does not grow with the file.
+//! Pure: bytes come in through [`Bytes`], nothing is opened here. Events are not kept: memory grows with the tasks of a trace, within a
+//! budget, and not with the file.
 
 #![forbid(unsafe_code)]
 
@@ -33,8 +34,8 @@ pub use event::{Event, Left, Name, TaskId, What};
 pub use replay::{MOST_STEPS, MOST_TASKS, Reduction};
 
 use bytes::File;
-use holdup_model::Problem;
 use holdup_model::stacks::Frame;
+use holdup_model::{MemoryBudget, Problem};
 
 /// Takes events one by one.
 pub type Sink<'a> = &'a mut dyn FnMut(Event) -> Result<(), Problem>;
@@ -77,12 +78,14 @@ static FORMATS: &[Format] = &[
 /// What is looked at of a file to see what it is, bytes.
 const HEAD_BYTES: usize = 16 << 10;
 
-/// Reads a trace, whichever format it has; its events go to `sink` in the order of their times.
+/// Reads a trace, whichever format it has; its events go to `sink` in the order of their times. Events that wait for their place and
+/// names of functions take memory of the budget.
 ///
 /// # Errors
-/// When it is of no format that is known, is damaged or cut (the place is a byte), or of what `sink` says.
-pub fn read(name: &str, bytes: &dyn Bytes, sink: Sink<'_>) -> Result<TraceHead, Problem> {
-    let file = File { bytes, name };
+/// When it is of no format that is known, is damaged or cut (the place is a byte), takes more memory than there is, or of what `sink`
+/// says.
+pub fn read(name: &str, bytes: &dyn Bytes, budget: &MemoryBudget, sink: Sink<'_>) -> Result<TraceHead, Problem> {
+    let file = File { bytes, name, budget };
     let mut head = vec![0; HEAD_BYTES];
     let length = file.fill(0, &mut head)?;
     head.truncate(length);
@@ -90,5 +93,8 @@ pub fn read(name: &str, bytes: &dyn Bytes, sink: Sink<'_>) -> Result<TraceHead, 
         Problem::usage(name, "it is no trace that holdup knows")
             .hint("it reads perf.data, trace.dat, Perfetto, SchedViz, and the text of perf script, trace-cmd report and perf sched timehist")
     })?;
-    (format.read)(file, sink)
+    let hint = || "is the file whole?".to_owned();
+    let head = (format.read)(file, sink)
+        .map_err(|problem| Problem { hint: problem.hint.or_else(|| Some(hint())), ..problem })?;
+    budget.exceeded().map_or(Ok(head), |refused| Err(refused.of(name)))
 }

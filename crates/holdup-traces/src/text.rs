@@ -26,7 +26,7 @@ const MOST_UNKNOWN: u32 = 100_000;
 /// Reads a text.
 pub(crate) fn read(file: File<'_>, sink: Sink<'_>) -> Result<TraceHead, Problem> {
     let mut head = TraceHead { format: "text".to_owned(), ..TraceHead::default() };
-    let (mut lines, mut interner) = (Lines::new(file), Interner::default());
+    let (mut lines, mut interner) = (Lines::new(file), Interner::new(file.budget));
     let (mut sample, mut unknown, mut in_a_row, mut last_ns) = (None::<(Event, Vec<u32>)>, 0_u64, 0_u32, 0_u64);
     let mut late = 0_u64;
     while let Some(bytes) = lines.next()? {

@@ -36,7 +36,7 @@ struct Run {
 
 /// Reads a text.
 pub(crate) fn read(file: File<'_>, sink: Sink<'_>) -> Result<TraceHead, Problem> {
-    let (mut lines, mut order) = (Lines::new(file), Order::default());
+    let (mut lines, mut order) = (Lines::new(file), Order::new(file));
     // The last run on each CPU, of which the end is not yet an event.
     let mut before: BTreeMap<u32, Run> = BTreeMap::new();
     let mut unknown = 0_u64;

@@ -16,4 +16,4 @@ pub use live::{Find, Live, LiveRequest, live};
 pub use record::{DEFAULT_WINDOWS, RecordOutcome, RecordRequest, default_collectors, record};
 pub use watching::Watching;
 pub use window::unix_ns;
-pub use write::write;
+pub use write::{write, write_private};

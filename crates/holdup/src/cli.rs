@@ -6,7 +6,7 @@ use crate::commands::{
 };
 use clap::{Args, Parser, Subcommand};
 use holdup_host::Host;
-use holdup_model::Problem;
+use holdup_model::{MemoryBudget, Problem};
 use holdup_target::{GuestOptions, SshOptions};
 use holdup_watch::Watching;
 use std::path::PathBuf;
@@ -133,6 +133,20 @@ pub(crate) fn check_window(window: Duration) -> Result<(), Problem> {
 /// A size such as `64MB`, in bytes.
 pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     holdup_model::units::size(text).map_err(|wrong| wrong.why)
+}
+
+// The memory that files may take.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct MemoryLimit {
+    /// Refuse files that take more memory to read [default: 384MB]
+    #[arg(long, value_name = "SIZE", value_parser = bytes, hide_short_help = true)]
+    max_memory: Option<u64>,
+}
+
+impl MemoryLimit {
+    pub(crate) fn budget(&self) -> MemoryBudget {
+        self.max_memory.map_or_else(MemoryBudget::default, MemoryBudget::new)
+    }
 }
 
 // How long to wait for another run.

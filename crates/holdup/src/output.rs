@@ -41,22 +41,21 @@ fn all(parts: &[&[u8]]) -> Result<bool, Problem> {
     }
 }
 
-/// Writes one line for people, or several.
+/// Writes a line for people. Further ones are indented, so that no foreign text looks like an error or a hint of ours.
 pub(crate) fn say(text: &str) {
-    let _closed = writeln!(io::stderr().lock(), "{}", lines(text));
+    let _closed = writeln!(io::stderr().lock(), "{}", lines(&text.replace('\n', "\n  ")));
 }
 
-/// Writes an error: `error: what: why`, then its hint. Further lines are indented, so that no foreign text looks like a
-/// hint of ours.
+/// Writes an error: `error: what: why`, then its hint.
 pub(crate) fn error(text: &str) {
-    say(&format!("error: {}", text.trim_end().replace('\n', "\n  ")));
+    say(&format!("error: {}", text.trim_end()));
 }
 
 /// Writes a problem as an error.
 pub(crate) fn problem(problem: &Problem) {
     error(&format!("{}: {}", line(&problem.what), problem.why));
     if let Some(hint) = &problem.hint {
-        say(&format!("hint: {}", hint.replace('\n', "\n  ")));
+        say(&format!("hint: {hint}"));
     }
 }
 

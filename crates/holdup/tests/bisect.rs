@@ -2,9 +2,12 @@
 
 use crate::common;
 use common::{Sandbox, is_root, refused, signal, wait_for};
-use holdup_testkit::ignore_part;
+use holdup_testkit::{ignore, ignore_part};
 use std::fmt::Write as _;
+use std::fs::Permissions;
 use std::io::Write as _;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 /// A program that takes CPU time in proportion to a number.
@@ -13,7 +16,7 @@ fn busy(rounds: u32) -> String {
 }
 
 /// A program that prints a cost, with noise of about 1 % from the trial's seed.
-fn noisy(cost: f64) -> String {
+pub(crate) fn noisy(cost: f64) -> String {
     format!(
         "#!/bin/sh\nawk -v s=\"$HOLDUP_SEED\" 'BEGIN {{ srand(s % 1000003); r = rand() + rand() + rand(); \
          printf \"cost=%.6f\\n\", {cost} * (1 + 0.02 * (r - 1.5)) }}'\n"
@@ -23,7 +26,7 @@ fn noisy(cost: f64) -> String {
 const COST: [&str; 2] = ["--metric", "cost=regex:cost=([0-9.]+):lower"];
 
 /// A repository in `r` with a commit for each number; `of` gives its program and whether it builds.
-fn repository(place: &Sandbox, commits: usize, of: impl Fn(usize) -> (String, bool)) {
+pub(crate) fn repository(place: &Sandbox, commits: usize, of: impl Fn(usize) -> (String, bool)) {
     let git = |args: &[&str]| {
         let mut command = Command::new("git");
         command.current_dir(place.path("")).args(args).stdin(Stdio::piped()).stdout(Stdio::null());
@@ -279,8 +282,47 @@ fn what_cannot_be_searched_is_said_before_anything_runs() {
     refused(&place, 2, &search("good..main", &["--vary", "timeout=1s,2s"]), &["varies its candidates"]);
 }
 
+/// Finding C1 of the attacks: a log's first line is a command line, and `--continue` carries it out.
+fn the_search_of_another_user_is_not_carried_out() {
+    if !is_root() {
+        ignore("only root can give a folder away");
+    }
+    let place = Sandbox::new();
+    let counted = format!("#!/bin/sh\necho >>{}\necho cost=1\n", place.path("ran").display());
+    repository(&place, 3, |_| (counted.clone(), true));
+    place.expect(0, &search("good..main", &COST));
+    let ran = || std::fs::read_to_string(place.path("ran")).unwrap().len();
+    let before = ran();
+    let log = std::fs::read_to_string(place.path("bisect-1/search.log")).unwrap();
+    let mode = |path: &Path, mode| std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    mode(&place.path("."), 0o1777);
+    let (theirs, planted) = (place.path("bisect-2"), place.path("bisect-2/search.log"));
+    std::fs::create_dir(&theirs).unwrap();
+    std::fs::write(&planted, format!("{}\n", log.lines().next().unwrap())).unwrap();
+    let refuses = |folder: &str, why: &str| {
+        refused(&place, 2, &["bisect", "--continue", folder], &["it is not continued", why, "hint: it was begun in"]);
+    };
+    [&planted, &theirs].into_iter().for_each(|path| chown(path, Some(54_321), None).unwrap());
+    refuses("bisect-2", "it belongs to the user with id 54321");
+    // The newest search here is passed over.
+    let (answer, _) = place.expect(0, &["bisect", "--continue"]);
+    assert!(answer.starts_with("No change: "), "{answer}");
+    // A folder of ours with a log of theirs, and one that they could replace.
+    chown(&theirs, Some(0), None).unwrap();
+    refuses("bisect-2", "it belongs to the user with id 54321");
+    chown(&planted, Some(0), None).unwrap();
+    mode(&planted, 0o666);
+    refuses("bisect-2", "other users may write it (mode 0666)");
+    mode(&planted, 0o644);
+    mode(&place.path("."), 0o777);
+    refuses("bisect-2", "every user may replace what is in");
+    assert_eq!(ran(), before, "no line of it ran");
+}
+
 holdup_testkit::tests!(
     what_cannot_be_searched_is_said_before_anything_runs;
+    alone:
+    the_search_of_another_user_is_not_carried_out;
     truth:
     a_commit_that_slows_a_program_is_found_under_load,
     a_range_without_a_change_has_none,

@@ -104,9 +104,30 @@ fn what_cannot_be_imported_says_why() {
     refused(&place, 2, &["import", "hackbench", "h.txt", "--out", "cut.holdup"], &["cut.holdup"]);
 }
 
+fn what_no_bundle_holds_and_what_is_too_large_are_faults_of_the_file() {
+    let place = Sandbox::new();
+    // One result lacks what the other one has.
+    let run = "Running in process mode with 2 groups using 40 file descriptors each (== 80 tasks)\n";
+    place.write("h.txt", &format!("{run}Each sender will pass 50 messages of 100 bytes\nTime: 0.1\n{run}Time: 0.2\n"));
+    let (_, err) = place.expect(0, &["import", "hackbench", "h.txt", "--quiet", "--out", "h.holdup"]);
+    assert!(err.contains("2 runs of 2 arms"), "{err}");
+    place.write("t.json", "{\"results\":[{\"command\":\"a\",\"stddev\":1,\n\"times\":[1e300]}]}");
+    refused(
+        &place,
+        2,
+        &["import", "hyperfine", "t.json", "-q", "--out", "t.holdup"],
+        &["t.json, line 2", "no time is"],
+    );
+    place.write("g.txt", &"BenchmarkX-8 1 100 ns/op\n".repeat(2_000));
+    let go = ["import", "go-bench", "g.txt", "-q", "--out", "g.holdup"];
+    refused(&place, 2, &[&go[..], &["--max-memory", "1MB"]].concat(), &["g.txt, line ", "1MB", "--max-memory 2MB"]);
+    place.expect(0, &go);
+}
+
 holdup_testkit::tests!(
     results_become_a_bundle_that_is_compared_and_kept,
     a_folder_stands_for_its_runs_and_a_file_may_name_its_arms,
     the_headline_is_of_a_metric_that_every_run_has,
-    what_cannot_be_imported_says_why
+    what_cannot_be_imported_says_why,
+    what_no_bundle_holds_and_what_is_too_large_are_faults_of_the_file
 );

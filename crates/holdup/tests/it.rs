@@ -8,6 +8,8 @@ mod boots;
 mod calibrated;
 mod common;
 mod demo;
+#[path = "../../holdup-packets/tests/against_tshark/dice.rs"]
+mod dice;
 mod exporter;
 mod exports;
 mod guests;
@@ -39,8 +41,11 @@ mod trees;
 mod tune;
 mod watching;
 
-/// Runs the tests; as a client of SSH that cuts its line, where the environment says so.
+/// Runs the tests; in place of `ssh` as one that cuts its line, or as a hostile host, where the environment says so.
 fn main() -> std::process::ExitCode {
+    if let Ok(log) = std::env::var(ssh::hostile::HOSTILE) {
+        return ssh::hostile::run(&log);
+    }
     if let Ok(asked) = std::env::var(ssh::cutter::CUTTER) {
         return ssh::cutter::run(&asked);
     }

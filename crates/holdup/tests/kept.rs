@@ -1,7 +1,8 @@
 //! `holdup store`, `holdup history` and `holdup gate` as a user meets them, with a folder.
 
 use crate::common;
-use common::{Sandbox, refused};
+use common::{Sandbox, refused, texts};
+use holdup_model::bundle::Ending;
 use serde_json::Value;
 
 /// A simulated run of one plan; another seed is another run.
@@ -102,8 +103,34 @@ fn a_gate_runs_a_plan_and_keeps_what_passed() {
     place.expect(2, &["gate", "none.toml", "--against", "results"]);
 }
 
+fn what_a_bundle_says_of_itself_stays_in_its_line_and_names_no_file() {
+    let place = Sandbox::new();
+    run(&place, "1", "one.holdup");
+    std::fs::create_dir(place.path("results")).expect("a folder");
+    let mut data = holdup_bundle::read(&place.path("one.holdup")).expect("a bundle");
+    data.ending = Some(Ending::Failed { reason: "\u{1b}[31mred\nerror: no".to_owned() });
+    for (number, id) in ["\u{1b}[31mx\nerror: y", "W/s12345", "../aaaaaaaa", ".hid"].iter().enumerate() {
+        (*id).clone_into(&mut data.head.run_id);
+        holdup_watch::write(&data, &place.path(&format!("results/{number}.holdup"))).expect("is written");
+    }
+    let is_harmless = |text: &str| !text.contains('\u{1b}') && !text.lines().any(|line| line.starts_with("error: "));
+    let (listed, _) = place.expect(0, &["store", "list", "--store", "results"]);
+    assert!(is_harmless(&listed) && listed.contains("\\u001b[31mx e"), "{listed}");
+    let (verified, _) = texts(&place.output(&["verify", "results/0.holdup"]));
+    assert!(is_harmless(&verified) && verified.contains("failed (\\u001b[31mred error: no)"), "{verified}");
+    // The file of a run of any id lies here.
+    for (id, file) in [("W/s", "W_s12345.holdup"), ("../a", "___aaaaa.holdup")] {
+        place.expect(0, &["store", "pull", "--store", "results", id]);
+        assert!(place.path(file).is_file(), "{file}");
+    }
+    assert!(!place.path("../aaaaa.holdup").exists());
+    let push = ["store", "push", "--store", "other", "results/3.holdup"];
+    refused(&place, 3, &push, &["its run id \".hid\"", "hint: ", "1 run not kept"]);
+}
+
 holdup_testkit::tests!(
     runs_are_kept_listed_given_back_and_judged,
     what_cannot_be_kept_or_judged_says_why,
+    what_a_bundle_says_of_itself_stays_in_its_line_and_names_no_file,
     a_gate_runs_a_plan_and_keeps_what_passed
 );

@@ -1,10 +1,17 @@
 //! Runs as a user meets them: to the end, interrupted, killed, refused, on a full disk.
 
+use crate::bisect::{noisy, repository};
 use crate::common;
-use common::{Sandbox, is_root, processes_with, refused, signal, texts, trials_in, wait_for};
+use crate::dice::Dice;
+use common::{Sandbox, is_root, long, processes_with, refused, signal, texts, trials_in, wait_for};
 use holdup_testkit::{ignore, ignore_part};
 use rustix::process::Signal;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::time::Duration;
 
+const SWAPPINESS: &str = "/proc/sys/vm/swappiness";
 const AUTOGROUP: &str = "/proc/sys/kernel/sched_autogroup_enabled";
 
 /// A run of many short trials; every test that runs waits for its turn on the host.
@@ -90,7 +97,8 @@ fn an_existing_bundle_is_never_overwritten() {
 }
 
 fn an_interrupted_run_keeps_what_was_measured_and_restores_the_host() {
-    for asked in [Signal::INT, Signal::TERM] {
+    // SIGXFSZ comes from `ulimit -f`, which a file of holdup meets at any moment.
+    for asked in [Signal::INT, Signal::TERM, Signal::QUIT, Signal::XFSZ, Signal::USR1, Signal::POWER] {
         let place = Sandbox::new();
         let before = std::fs::read_to_string(AUTOGROUP).ok();
         let vary: &[&str] = if is_root() && before.is_some() {
@@ -150,8 +158,14 @@ fn a_second_run_is_refused_with_the_pid_of_the_first() {
     assert_eq!(output.status.code(), Some(3), "{err}");
     assert!(err.contains(&format!("pid {}", child.id())), "{err}");
     assert!(!place.path("second.holdup").exists());
+    let output = place.holdup(&["restore"]).env_remove("HOLDUP_WAIT").output().expect("the binary starts");
+    let (_, err) = texts(&output);
+    assert!(output.status.code() == Some(3) && err.contains("--wait"), "{err}");
+    let waiting = place.start(&["restore", "--wait"]);
     signal(&child, Signal::TERM);
     child.wait_with_output().expect("it ends");
+    let output = waiting.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(0), "{:?}", texts(&output));
 }
 
 fn a_full_disk_ends_in_a_clear_error_and_loses_nothing() {
@@ -180,6 +194,43 @@ fn a_full_disk_ends_in_a_clear_error_and_loses_nothing() {
     assert!(err.contains("hint:") && (err.contains("space") || err.contains("full")), "{err}");
     let trials: usize = out.lines().last().and_then(|l| l.trim().parse().ok()).unwrap_or(0);
     assert!(trials > 0, "what was measured is readable: {out}\n{err}");
+}
+
+fn a_state_folder_that_cannot_be_written_ends_a_run_before_its_first_trial() {
+    let place = Sandbox::new();
+    // No user can make a folder there.
+    let mut run = place.holdup(&with(LOCKS, &["--vary", "sched-policy=other,batch", "--out", "l.holdup"]));
+    let output = run.env("HOLDUP_STATE_DIR", "/proc/holdup").output().expect("the binary starts");
+    let (_, err) = texts(&output);
+    assert_eq!(output.status.code(), Some(3), "{err}");
+    assert!(
+        err.contains("cannot write /proc/holdup/journal.json") && err.contains("make its folder writable"),
+        "{err}"
+    );
+    assert!(err.contains("l.holdup (0 trials)"), "{err}");
+    // A run that changes nothing needs none.
+    let mut run = place.holdup(&with(LOCKS, &["--blocks", "1", "--out", "m.holdup"]));
+    let output = run.env("HOLDUP_STATE_DIR", "/proc/holdup").output().expect("the binary starts");
+    assert_eq!(output.status.code(), Some(0), "{:?}", texts(&output));
+}
+
+fn too_few_open_files_are_said_to_be_that_and_not_an_untrusted_journal() {
+    let place = Sandbox::new();
+    std::fs::create_dir(place.path("state")).expect("a folder");
+    std::fs::set_permissions(place.path("state"), PermissionsExt::from_mode(0o700)).expect("ours");
+    place.write("state/journal.json", "{\"schema\": \"holdup.journal/1\", \"entries\": []}");
+    let mut said = String::new();
+    for files in 4..12 {
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", "ulimit -n $1; shift; exec \"$@\"", "sh", &files.to_string()]);
+        let run = place.holdup(&["restore"]);
+        let envs = run.get_envs().filter_map(|(name, value)| Some((name, value?)));
+        let output = shell.arg(run.get_program()).arg("restore").envs(envs).output().expect("sh");
+        let (_, err) = texts(&output);
+        assert!(!err.contains("cannot be trusted") && output.status.code() != Some(5), "{files}: {err}");
+        said.push_str(&err);
+    }
+    assert!(said.contains("hint: allow more open files"), "{said}");
 }
 
 fn a_missing_sys_is_said_and_does_not_stop_a_run() {
@@ -279,7 +330,6 @@ fn a_killed_run_takes_its_server_along_and_the_next_run_removes_the_cluster() {
 
 /// An unprivileged server must be able to pass through the test's folder.
 fn make_reachable(folder: &std::path::Path) {
-    use std::os::unix::fs::PermissionsExt;
     for path in [folder.to_path_buf(), folder.join("work")] {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).expect("own folder");
     }
@@ -291,6 +341,158 @@ fn has_postgres(place: &Sandbox) -> bool {
     !out.lines().any(|l| l.starts_with("pgbench") && l.contains("[not here"))
 }
 
+/// Commands that are killed, and the latest moment of that, ms. `OUT` has another name each time, `PID` is this process.
+const KILLED: &[(&str, u32)] = &[
+    (
+        "run lock-contention --threads 1 --algorithm tas,ticket --vary swappiness=11,12 --duration 20ms --warmup 0s --blocks 4 --out OUT",
+        1500,
+    ),
+    ("record --pid PID --collect cpu,run-queue -d 3s --windows 3 --out OUT", 5000),
+    ("import hackbench many.txt --quiet --out OUT", 400),
+    ("store push --store kept 0.holdup 1.holdup 2.holdup 3.holdup", 200),
+    (
+        "tune lock-contention --threads 1 --try swappiness=11,12 --duration 20ms --warmup 0s --budget 40s --state OUT",
+        4000,
+    ),
+    ("bisect command --git r --range good..main --build true --collect none --state OUT -- ./bench", 4000),
+];
+
+/// Starts a command and kills it after a time; what it had said, and whether it was still there.
+fn killed_after(place: &Sandbox, args: &[&str], ms: u32) -> (String, bool) {
+    let said = std::fs::File::create(place.path("said")).expect("a file");
+    let mut child = place.holdup(args).stdout(std::process::Stdio::null()).stderr(said).spawn().expect("it starts");
+    std::thread::sleep(Duration::from_millis(ms.into()));
+    child.kill().expect("it is our child");
+    let was_there = child.wait().expect("it is our child").signal() == Some(9);
+    (std::fs::read_to_string(place.path("said")).expect("is read"), was_there)
+}
+
+/// Faults after a command was killed, with the trials or blocks that it had acknowledged.
+fn look_after(place: &Sandbox, args: &[&str], out: &str, said: &str) -> usize {
+    let code = |args: &[&str]| place.output(args).status.code();
+    let is_there = place.path(out).exists();
+    match args[0] {
+        "run" => {
+            // A trial is acknowledged when the next one begins.
+            let acknowledged =
+                said.lines().filter(|line| line.contains("trial ") && line.contains(" of ")).count().saturating_sub(1);
+            let kept = trials_in(place, out);
+            assert!(kept.unwrap_or(0) >= acknowledged, "{kept:?} of {acknowledged} trials are there\n{said}");
+            if is_there {
+                let report = place.output(&["report", out]);
+                assert!(matches!(report.status.code(), Some(0 | 1 | 3)), "{report:?}");
+            }
+            acknowledged
+        }
+        "record" => {
+            assert!(!is_there || trials_in(place, out).is_some() && matches!(code(&["explain", out]), Some(0 | 1 | 3)));
+            0
+        }
+        "import" => {
+            assert!(!is_there || code(&["verify", out]) == Some(0), "a half bundle has a name");
+            0
+        }
+        "store" => {
+            let (listed, _) = place.expect(0, &["store", "list", "--store", "kept", "--json"]);
+            let listed: serde_json::Value = serde_json::from_str(&listed).expect("JSON");
+            let runs = listed["runs"].as_array().expect("a list");
+            for run in runs {
+                place.expect(
+                    0,
+                    &["store", "pull", "--store", "kept", run["run_id"].as_str().expect("an id"), "--out", "pulled"],
+                );
+                let read = |name: &str| std::fs::read(place.path(name)).expect("is read");
+                assert!((0..4).any(|n| read(&format!("{n}.holdup")) == read("pulled")), "half a bundle is kept");
+                std::fs::remove_file(place.path("pulled")).expect("is removed");
+            }
+            runs.len()
+        }
+        search => {
+            let log = std::fs::read_to_string(place.path(out).join("search.log")).unwrap_or_default();
+            let blocks = log.matches("\"entry\":\"block\"").count();
+            if blocks > 0 {
+                assert!(matches!(code(&[search, "log", out]), Some(0 | 1 | 3)), "{log}");
+                killed_after(place, &[search, "--continue", out], 1000);
+                let log = std::fs::read_to_string(place.path(out).join("search.log")).expect("is read");
+                assert!(log.matches("\"entry\":\"block\"").count() >= blocks, "blocks are lost\n{log}");
+            }
+            blocks
+        }
+    }
+}
+
+/// Half files in the folder.
+fn without_a_name(place: &Sandbox) -> Vec<PathBuf> {
+    let paths = std::fs::read_dir(place.path("")).expect("is read").flatten().map(|entry| entry.path());
+    let is_half = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with('.') || name.ends_with("-journal") || name.ends_with(".part")
+    };
+    paths.filter(is_half).collect()
+}
+
+fn a_kill_at_any_moment_loses_no_trial_and_the_next_command_finds_the_host_as_it_was() {
+    if !is_root() {
+        ignore("setting knobs needs root");
+    }
+    let (place, seed, count) = (Sandbox::new(), long("seed"), long("kills"));
+    repository(&place, 20, |_| (noisy(100.0), true));
+    let run = "Running in process mode with 2 groups using 40 file descriptors each (== 80 tasks)\n\
+               Each sender will pass 50 messages of 100 bytes\nTime: 0.1\n";
+    place.write("few.txt", run);
+    place.write("many.txt", &run.repeat(4_000));
+    for n in 0..4 {
+        let run = format!(
+            "run wakeup --target sim:server-8 --duration 5ms --warmup 0s --blocks 2 --quiet --seed {n} --out {n}.holdup"
+        );
+        place.expect(0, &run.split(' ').collect::<Vec<_>>());
+    }
+    let (before, pid) = (std::fs::read_to_string(SWAPPINESS).expect("is read"), std::process::id().to_string());
+    let (mut killed, mut acknowledged, mut kept) = (0, 0, 0);
+    for n in 0.. {
+        if killed >= count {
+            break;
+        }
+        let mut dice = Dice::new(seed + n);
+        let (line, longest_ms) = KILLED[dice.below(KILLED.len() as u32) as usize];
+        let out = format!("out{n}");
+        let args: Vec<&str> = line
+            .split(' ')
+            .map(|word| match word {
+                "OUT" => &out,
+                "PID" => &pid,
+                word => word,
+            })
+            .collect();
+        let (said, was_there) = killed_after(&place, &args, dice.below(longest_ms));
+        println!("{n}: {} {}", args[0], if was_there { "killed" } else { "over" });
+        let had = look_after(&place, &args, &out, &said);
+        wait_for("the lock", || place.output(&["restore"]).status.code() == Some(0));
+        assert_eq!(std::fs::read_to_string(SWAPPINESS).expect("is read"), before, "{n}: {line}");
+        wait_for("workers to end", || processes_with(&place.path("")).is_empty());
+        // A draft without a name is removed by the next writer, once it is too old to get one.
+        for left in without_a_name(&place) {
+            std::fs::File::open(left)
+                .and_then(|left| left.set_modified(std::time::SystemTime::UNIX_EPOCH))
+                .expect("is ours");
+        }
+        place.expect(0, &["import", "hackbench", "few.txt", "--quiet", "--out", "next"]);
+        std::fs::remove_file(place.path("next")).expect("it was made");
+        assert_eq!(without_a_name(&place), Vec::<PathBuf>::new(), "{n}: {line}");
+        killed += u64::from(was_there);
+        match args[0] {
+            // Runs in a store stay there.
+            "store" => {
+                assert!(had >= kept, "{n}: {had} of {kept} runs are kept");
+                kept = had;
+            }
+            _ => acknowledged += had,
+        }
+        let _none = std::fs::remove_file(place.path(&out)).or_else(|_| std::fs::remove_dir_all(place.path(&out)));
+    }
+    println!("{killed} kills from seed {seed}, {acknowledged} trials and blocks acknowledged, none lost");
+}
+
 holdup_testkit::tests!(
     alone:
     command_lines_are_compared_with_the_first,
@@ -300,7 +502,11 @@ holdup_testkit::tests!(
     after_kill_9_the_bundle_is_readable_and_restore_puts_the_knob_back,
     a_second_run_is_refused_with_the_pid_of_the_first,
     a_full_disk_ends_in_a_clear_error_and_loses_nothing,
+    a_state_folder_that_cannot_be_written_ends_a_run_before_its_first_trial,
+    too_few_open_files_are_said_to_be_that_and_not_an_untrusted_journal,
     a_missing_sys_is_said_and_does_not_stop_a_run,
     pgbench_runs_from_one_line_and_leaves_nothing_behind,
-    a_killed_run_takes_its_server_along_and_the_next_run_removes_the_cluster
+    a_killed_run_takes_its_server_along_and_the_next_run_removes_the_cluster;
+    long:
+    a_kill_at_any_moment_loses_no_trial_and_the_next_command_finds_the_host_as_it_was
 );

@@ -135,6 +135,7 @@ fn tidy(options: &budgets::TidyOptions) -> Result<Vec<String>> {
         layers::check(repo, &crates, &edges),
         purity::check(repo),
         opens::check(repo),
+        opens::own_reads(repo),
         catalogues::check(repo),
         platforms::check(repo),
         texts::check(repo),

@@ -51,6 +51,10 @@ fn files_of_others_are_opened_in_one_place() {
     nothing(&opens::check(&repo()));
 }
 
+fn files_that_are_acted_upon_stand_in_the_page_on_security() {
+    nothing(&opens::own_reads(&repo()));
+}
+
 fn links_of_the_documentation_lead_somewhere() {
     nothing(&site::links::check(&repo()));
 }
@@ -69,6 +73,7 @@ holdup_testkit::tests!(
     invariants_name_their_tests,
     web_bundle_is_current,
     files_of_others_are_opened_in_one_place,
+    files_that_are_acted_upon_stand_in_the_page_on_security,
     links_of_the_documentation_lead_somewhere,
     commands_of_tutorials_are_run_or_say_why_not
 );

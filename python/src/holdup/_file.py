@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import functools
 import importlib
 import os
@@ -23,6 +24,8 @@ MAGIC = b"SQLite format 3\0"
 JOURNAL_MAGIC = bytes((0xD9, 0xD5, 0x05, 0xF9, 0x20, 0xA1, 0x63, 0xD7))
 BUSY_S = 30.0
 MOST_BYTES_OF_A_ROW = 256 << 20
+#: The most bytes of a bundle, with what lies beside it, that are copied to be recovered.
+MOST_BYTES_OF_A_COPY = 1 << 30
 # The first version with strict tables.
 OLDEST_SQLITE = (3, 37)
 IS_A_BUNDLE = "a bundle is the .holdup file that `holdup run --out FILE` writes"
@@ -54,14 +57,18 @@ class Source:
 
     def __init__(self, path: str) -> None:
         self.path = path
+        # SQLite looks for a journal beside what a link leads to.
+        self.real = os.path.realpath(path)
         self._copy: Optional[tempfile.TemporaryDirectory[str]] = None
+        self._held: Optional[int] = None
         self.is_wal = self._look()
         try:
             self.db = self._open()
             self.version = self._check()
             self._freeze()
             self.db.set_authorizer(_allow)
-        except sqlite().Error as e:
+        # SQLite puts text of the file into its messages, which need not be UTF-8.
+        except (sqlite().Error, UnicodeDecodeError) as e:
             self.close()
             raise self.trouble(e) from e
         except BaseException:
@@ -78,6 +85,9 @@ class Source:
         if self._copy is not None:
             self._copy.cleanup()
             self._copy = None
+        if self._held is not None:
+            os.close(self._held)
+            self._held = None
 
     def trouble(self, error: Exception) -> Error:
         """An error of SQLite in words that say what to do."""
@@ -135,17 +145,44 @@ class Source:
         )
 
     def _has_beside(self, suffix: str) -> bool:
+        """True if something is in a file beside the bundle that the bundle's owner alone can have made."""
         try:
-            return os.stat(self.path + suffix).st_size > 0
+            found = os.lstat(self.real + suffix)
+            is_of_owner = found.st_uid == os.stat(self.real).st_uid
         except OSError:
             return False
+        # Anybody may give another file of that owner a second name.
+        return is_of_owner and found.st_nlink == 1 and stat.S_ISREG(found.st_mode) and found.st_size > 0
+
+    def _is_of_others(self) -> bool:
+        """True if a user other than this one and root may write the bundle, or write or replace what lies beside it."""
+        beside = [self.real + suffix for suffix in ("-journal", "-wal", "-shm")]
+        try:
+            folder = os.stat(os.path.dirname(self.real))
+            found = [os.stat(self.real), *(os.lstat(path) for path in beside if os.path.lexists(path))]
+        except OSError:
+            return True
+
+        def are_of(uid: int) -> bool:
+            return all(
+                one.st_uid == uid and one.st_nlink == 1 and stat.S_ISREG(one.st_mode) and not one.st_mode & 0o022
+                for one in found
+            )
+
+        us = os.geteuid()
+        is_kept = folder.st_uid in (us, 0) and not folder.st_mode & 0o022
+        return not (is_kept and (are_of(us) or are_of(0)))
 
     def _open(self) -> sqlite3.Connection:
         # A reader of a write-ahead log makes files beside it, even one that may only read.
         if self.is_wal:
             return self._begin(self._copied(), "mode=rw")
+        if self._is_of_others():
+            if self._has_beside("-journal"):
+                return self._begin(self._copied(), "mode=rw")
+            return self._begin(self.real, "mode=ro&immutable=1")
         try:
-            return self._begin(self.path, "mode=ro")
+            return self._begin(self.real, "mode=ro")
         except sqlite().OperationalError as e:
             text = str(e)
             # A journal of a crash must be rolled back, which SQLite may not do here.
@@ -153,7 +190,7 @@ class Source:
                 return self._begin(self._copied(), "mode=rw")
             # File systems without locks.
             if "locking protocol" in text or "disk I/O error" in text:
-                return self._begin(self.path, "mode=ro&immutable=1")
+                return self._begin(self.real, "mode=ro&immutable=1")
             raise
 
     def _begin(self, path: str, how: str) -> sqlite3.Connection:
@@ -178,10 +215,19 @@ class Source:
     def _copied(self) -> str:
         """The path of a private copy, with what a crash left beside it."""
         self._copy = tempfile.TemporaryDirectory(prefix="holdup-recover-")
+        # The program removes copies that no process holds locked: those of processes that were killed.
+        self._held = os.open(self._copy.name, os.O_RDONLY)
+        fcntl.flock(self._held, fcntl.LOCK_EX)
         copy = os.path.join(self._copy.name, "bundle.holdup")
+        room = MOST_BYTES_OF_A_COPY
         for suffix in ("", "-journal", "-wal"):
+            if suffix and not self._has_beside(suffix):
+                continue
             try:
-                shutil.copyfile(self.path + suffix, copy + suffix)
+                room -= os.stat(self.real + suffix).st_size
+                if room < 0:
+                    raise OSError(f"with what lies beside it, it has more than {MOST_BYTES_OF_A_COPY >> 20} MB")
+                shutil.copyfile(self.real + suffix, copy + suffix)
             except FileNotFoundError:
                 if not suffix:
                     raise

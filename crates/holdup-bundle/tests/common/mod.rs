@@ -338,6 +338,7 @@ fn timeline(seq: u32) -> Timeline {
             event(2_600, 0, switch(Some(1), None, "blocked", None)),
         ],
         lost: 3,
+        left_out: 0,
     }
 }
 

@@ -33,7 +33,8 @@ struct Fuse {
     /// Operations, or bytes, that still go well.
     left: i64,
     blown: bool,
-    /// The bundle, and where its files are copied as they are at the first failure: what a crash leaves.
+    /// The bundle, in place or as a link to its draft, and where its files are copied as they are at the first failure: what
+    /// a crash leaves.
     bundle: PathBuf,
     site: Option<PathBuf>,
 }
@@ -123,10 +124,11 @@ fn picture() {
     FUSE.with_borrow_mut(|slot| {
         let Some(fuse) = slot else { return };
         let Some(site) = fuse.site.take() else { return };
+        let Ok(bundle) = fuse.bundle.canonicalize() else { return };
         for suffix in ["", "-journal"] {
             let name = |path: &Path| PathBuf::from([path.as_os_str(), OsStr::new(suffix)].join(OsStr::new("")));
-            if name(&fuse.bundle).exists() {
-                std::fs::copy(name(&fuse.bundle), name(&site)).expect("a file of a crash is copied");
+            if name(&bundle).exists() {
+                std::fs::copy(name(&bundle), name(&site)).expect("a file of a crash is copied");
             }
         }
     });

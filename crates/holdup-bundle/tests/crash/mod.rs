@@ -5,7 +5,7 @@ mod faulty_vfs;
 
 use common::{create, names, sample};
 use faulty_vfs::{Fault, arm, disarm, install};
-use holdup_model::{BundleData, Problem, ProblemKind};
+use holdup_model::{BundleData, MemoryBudget, Problem, ProblemKind};
 use holdup_testkit::ignore;
 use std::path::Path;
 
@@ -90,7 +90,7 @@ fn holds(path: &Path, whole: &BundleData, got: Acknowledged, context: &str) {
 /// Checks that nothing is wrong with a file beside its missing ending.
 fn is_whole_but_for_the_ending(path: &Path, got: Acknowledged, context: &str) {
     if got.created {
-        let found = holdup_bundle::verify(path).expect("is verified");
+        let found = holdup_bundle::verify(path, &MemoryBudget::default()).expect("is verified");
         let ended = found.lines.iter().any(|line| line == "ending: complete");
         assert!(found.whole == ended && (ended || !got.finished), "{context}: {found:#?}");
     }

@@ -1,18 +1,18 @@
 //! Which programs are under test, what files they have in memory, and the section maps of those.
 
-use crate::CollectContext;
 use crate::arch;
 use crate::kernel::cache::{MapCache, file_name};
 use crate::kernel::layout::ROLES;
 use crate::kernel::table::Images;
-use crate::processes::{Area, areas, mapped};
+use crate::processes::{self, Area, FileKey, areas, is_foreign, mapped};
 use crate::reading::{Meter, Reader};
 use crate::tasks;
+use crate::{CollectContext, ForeignPrograms};
 use holdup_files::read_input;
 use holdup_host::process::Stat;
 use holdup_host::{FileIdentity, Host};
-use holdup_model::SectionMap;
 use holdup_model::sections::Machine;
+use holdup_model::{MemoryBudget, SectionMap};
 use holdup_sections::cached::CachedAnalysis;
 use holdup_sections::lookup::Loaded;
 use holdup_sections::{Callees, NamedFunction, Wanted};
@@ -165,17 +165,17 @@ impl Analysis {
 }
 
 /// Where variables lie in the programs of each role, by name; 0 where one is not exported, or they are not at the same places
-/// in all programs of the role that have any. Each program is read once.
+/// in all programs of the role that have any.
 pub(crate) fn variables<const N: usize>(
     context: &CollectContext,
     roles: &[String],
     names: [&str; N],
 ) -> [[u64; ROLES]; N] {
-    let mut places = [[0; ROLES]; N];
+    let (mut places, mut known) = ([[0; ROLES]; N], ProgramCache::new());
     for (number, role) in roles.iter().enumerate() {
         let of_role = context.subjects.iter().filter(|subject| subject.role == *role);
         let mut found: Vec<[u64; N]> =
-            of_role.map(|s| variables_of(&context.host, s.pid, names).unwrap_or([0; N])).collect();
+            of_role.map(|s| variables_of(context, s.pid, names, &mut known).unwrap_or([0; N])).collect();
         // What runs beside a server, such as its load, has none of them.
         found.retain(|places| places.iter().any(|at| *at != 0));
         found.dedup();
@@ -186,25 +186,45 @@ pub(crate) fn variables<const N: usize>(
     places
 }
 
-fn variables_of<const N: usize>(host: &Host, pid: u32, names: [&str; N]) -> Option<[u64; N]> {
-    let (file, bytes) = program(host, pid).ok()?;
-    let elf = object::File::parse(bytes.as_slice()).ok()?;
-    let bias =
-        Analysis { map: Arc::default(), callees: Arc::default(), segments: Arc::new(segments(&elf)) }.bias(&file)?;
-    let place = |name: &str| {
-        let symbol = elf.dynamic_symbols().find(|symbol| symbol.name() == Ok(name) && symbol.is_definition());
-        symbol.map_or(0, |symbol| bias.wrapping_add(symbol.address()))
+fn variables_of<const N: usize>(
+    context: &CollectContext,
+    pid: u32,
+    names: [&str; N],
+    known: &mut ProgramCache<(Analysis, [Option<u64>; N])>,
+) -> Option<[u64; N]> {
+    let look = |_: &Area, bytes: &[u8]| {
+        let elf = object::File::parse(bytes).map_err(|e| e.to_string())?;
+        let place = |name: &str| {
+            let symbol = elf.dynamic_symbols().find(|symbol| symbol.name() == Ok(name) && symbol.is_definition());
+            symbol.map(|symbol| symbol.address())
+        };
+        let segments = Arc::new(segments(&elf));
+        Ok((Analysis { map: Arc::default(), callees: Arc::default(), segments }, names.map(place)))
     };
-    Some(names.map(place))
+    let (file, (program, addresses)) = look_in_program(context, pid, known, look).ok()?;
+    let bias = program.bias(&file)?;
+    Some(addresses.map(|address| address.map_or(0, |address| bias.wrapping_add(address))))
 }
 
-/// The program of a process, as it is mapped: where, and its bytes.
-pub(crate) fn program(host: &Host, pid: u32) -> Result<(Area, Vec<u8>), String> {
+/// Results for programs, by their files: processes of a server have the same one.
+pub(crate) type ProgramCache<T> = BTreeMap<(FileKey, Option<String>), Result<T, String>>;
+
+/// Where the program of a process is mapped, and what `look` finds in its bytes.
+pub(crate) fn look_in_program<T: Clone>(
+    context: &CollectContext,
+    pid: u32,
+    known: &mut ProgramCache<T>,
+    look: impl FnOnce(&Area, &[u8]) -> Result<T, String>,
+) -> Result<(Area, T), String> {
+    let host = &context.host;
     let exe = host.read_link(&format!("/proc/{pid}/exe")).map_err(|e| e.to_string())?;
     let files = Meter::default().spend(host, |reader| files(reader, pid))?;
     let file = files.into_iter().find(|file| file.name() == exe).ok_or_else(|| format!("{exe} is not mapped"))?;
-    let (bytes, _) = whole(host, pid, &file)?;
-    Ok((file, bytes))
+    let found = known.entry((file.file, file.path.clone())).or_insert_with(|| {
+        let (bytes, _) = whole(host, pid, &file, &context.foreign)?;
+        look(&file, &bytes)
+    });
+    found.clone().map(|found| (file, found))
 }
 
 /// The code of a file: address, place in the file, size.
@@ -217,12 +237,8 @@ fn segments(elf: &object::File<'_>) -> Vec<(u64, u64, u64)> {
 
 /// Bytes of a mapped file, and which file that is.
 type Read = (Vec<u8>, Option<FileIdentity>);
-fn whole(host: &Host, pid: u32, file: &Area) -> Result<Read, String> {
-    let read = bytes(host, pid, file, LARGEST_FILE + 1)?;
-    if read.0.len() > LARGEST_FILE {
-        return Err(format!("{}: it has more than {LARGEST_FILE} bytes", file.name()));
-    }
-    Ok(read)
+fn whole(host: &Host, pid: u32, file: &Area, foreign: &ForeignPrograms) -> Result<Read, String> {
+    processes::whole(host, pid, file, &foreign.0).map_err(|why| format!("{}: {why}", file.name()))
 }
 fn bytes(host: &Host, pid: u32, file: &Area, longest: usize) -> Result<Read, String> {
     mapped(host, pid, file, longest).map_err(|why| format!("{}: {why}", file.name()))
@@ -244,8 +260,8 @@ fn analysed(context: &CollectContext, pid: u32, file: &Area, question: Question)
         Ok(head) => (head.1, by_build_id(context, pid, file, &head, &question)),
         Err(why) => (None, Err(why)),
     };
-    // Of what was read: the process may have mapped another file there since.
-    if let Some(read) = read {
+    // Of what was read: the process may have mapped another file there since. The next window has memory for others again.
+    if let Some(read) = read.filter(|_| context.foreign.0.exceeded().is_none()) {
         lock(&BY_IDENTITY).insert((read, question), result.clone());
     }
     result
@@ -259,15 +275,15 @@ fn by_build_id(
     question: &Question,
 ) -> Result<Analysis, String> {
     let of_file = |why: String| format!("{}: {why}", file.name());
-    let whole = || match whole(&context.host, pid, file)? {
+    let whole = || match whole(&context.host, pid, file, &context.foreign)? {
         // Another file may have its place by now.
         (_, now) if now != *found => Err(of_file("it changed while it was read".to_owned())),
         (whole, _) => Ok(whole),
     };
     // Who writes a program also writes its build id, and could take that of another user's program.
-    let is_foreign = found.is_some_and(|found| found.is_foreign());
-    let Some(build_id) = build_id(head).filter(|_| !is_foreign) else {
-        return analysed_here(&whole()?, question).map_err(of_file);
+    let foreign = is_foreign(*found).then_some(&context.foreign.0);
+    let Some(build_id) = build_id(head).filter(|_| foreign.is_none()) else {
+        return analysed_here(&whole()?, question, foreign).map_err(of_file);
     };
     let key = (build_id, question.clone());
     let known = lock(&BY_BUILD_ID).get(&key).cloned();
@@ -284,7 +300,7 @@ fn by_build_id(
             if self::build_id(&whole).as_ref() != Some(build_id) {
                 return Err(of_file("it changed while it was read".to_owned()));
             }
-            let result = analysed_here(&whole, question).map_err(of_file);
+            let result = analysed_here(&whole, question, None).map_err(of_file);
             if let (Ok(known), Some(maps)) = (&result, &maps) {
                 maps.put(&known.to_cached(build_id, question));
             }
@@ -320,7 +336,7 @@ pub fn keep_map(
     if maps.get(&build_id, true, sections).is_none() {
         begins();
         let elf = object::File::parse(bytes.as_slice()).map_err(|e| e.to_string())?;
-        maps.put(&analyse(&elf, &bytes, &question)?.to_cached(&build_id, &question));
+        maps.put(&analyse(&elf, &bytes, &question, None)?.to_cached(&build_id, &question));
     }
     Ok(maps.get(&build_id, true, sections).and_then(|_| file_name(&build_id, true, sections)))
 }
@@ -340,8 +356,8 @@ fn build_id(head: &[u8]) -> Option<String> {
     None
 }
 
-/// The analysis of a program that runs here.
-fn analysed_here(bytes: &[u8], question: &Question) -> Result<Analysis, String> {
+/// The analysis of a program that runs here; `foreign` is the memory for one that other users can write.
+fn analysed_here(bytes: &[u8], question: &Question, foreign: Option<&MemoryBudget>) -> Result<Analysis, String> {
     let elf = object::File::parse(bytes).map_err(|e| e.to_string())?;
     let here = match arch::PROGRAMS.map(|known| known.machine) {
         Some(Machine::X86_64) => Architecture::X86_64,
@@ -351,18 +367,31 @@ fn analysed_here(bytes: &[u8], question: &Question) -> Result<Analysis, String> 
     if elf.architecture() != here {
         return Err(format!("it is for {:?}, and the BPF programs read the registers of {here:?}", elf.architecture()));
     }
-    analyse(&elf, bytes, question)
+    analyse(&elf, bytes, question, foreign)
 }
 
-fn analyse(elf: &object::File<'_>, bytes: &[u8], (is_program, functions): &Question) -> Result<Analysis, String> {
+fn analyse(
+    elf: &object::File<'_>,
+    bytes: &[u8],
+    (is_program, functions): &Question,
+    foreign: Option<&MemoryBudget>,
+) -> Result<Analysis, String> {
     let segments = segments(elf);
     let (map, callees) = if *is_program {
         let named = functions.iter().map(|name| NamedFunction { name: name.clone(), lock: None }).collect();
         let wanted = Wanted { shipped: true, functions: named };
-        (holdup_sections::map(bytes, &wanted).map_err(|p| p.why)?, Callees::default())
+        let map = match foreign {
+            Some(budget) => holdup_sections::map_within(bytes, &wanted, budget),
+            None => holdup_sections::map(bytes, &wanted),
+        };
+        (map.map_err(|p| p.why)?, Callees::default())
     } else {
         let names: Vec<&str> = functions.iter().map(String::as_str).collect();
-        holdup_sections::library(bytes, &names).map_err(|p| p.why)?
+        let library = match foreign {
+            Some(budget) => holdup_sections::library_within(bytes, &names, budget),
+            None => holdup_sections::library(bytes, &names),
+        };
+        library.map_err(|p| p.why)?
     };
     Ok(Analysis { map: Arc::new(map), callees: Arc::new(callees), segments: Arc::new(segments) })
 }
@@ -387,11 +416,35 @@ mod tests {
     fn a_file_for_another_architecture_is_refused() {
         let mut bytes = std::fs::read("/bin/cat").expect("cat is there");
         let question = (true, Vec::new());
-        assert!(analysed_here(&bytes, &question).is_ok());
+        assert!(analysed_here(&bytes, &question, None).is_ok());
         // The machine in the head of the file (elf(5)): EM_X86_64 or EM_AARCH64.
         bytes[18] = if bytes[18] == 183 { 62 } else { 183 };
-        let why = analysed_here(&bytes, &question).err().expect("its registers are others");
+        let why = analysed_here(&bytes, &question, None).err().expect("its registers are others");
         assert!(why.contains("Aarch64") && why.contains("X86_64"), "{why}");
+    }
+
+    #[test]
+    fn a_program_of_many_processes_is_read_once_and_a_refusal_holds_for_its_window() {
+        use crate::Subject;
+        let top = tempfile::tempdir().expect("a folder");
+        let mut children = processes::tests::sleeping(top.path(), 4, None);
+        let part = std::fs::metadata(top.path().join("sleep")).expect("there").len() / 8;
+        let subject = |child: &std::process::Child| Subject { role: "a".to_owned(), pid: child.id() };
+        let subjects: Vec<Subject> = children.iter().map(subject).collect();
+        let with = |bytes| {
+            let (subjects, foreign) = (subjects.clone(), ForeignPrograms(MemoryBudget::new(bytes)));
+            CollectContext { host: Host::real(), subjects, foreign, ..CollectContext::default() }
+        };
+        let window = with(3 * part);
+        variables(&window, &["a".to_owned()], ["environ"]);
+        assert_eq!(window.foreign.0.left(), 2 * part);
+        let pid = children[0].id();
+        let (file, ()) = look_in_program(&window, pid, &mut ProgramCache::new(), |_, _| Ok(())).expect("it runs");
+        let question = (true, Vec::new());
+        let why = analysed(&with(1), pid, &file, question.clone()).err().expect("is refused");
+        assert!(why.contains("takes more than"), "{why}");
+        assert!(analysed(&with(64 << 20), pid, &file, question).is_ok());
+        children.iter_mut().for_each(|child| child.kill().and_then(|()| child.wait()).map(drop).expect("it ran"));
     }
 
     /// Also that of a program for another architecture, and never that of one that others can write.

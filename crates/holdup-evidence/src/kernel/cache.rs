@@ -3,10 +3,9 @@
 //! A folder or file that is not this user's own, or that others may write, is not used: a map that others can write can name
 //! any code. A file that cannot be used is removed and made anew. What cannot be written is analysed again.
 
-use holdup_files::{Folder, Owner, private_folder};
+use holdup_files::{Folder, private_folder};
 use holdup_sections::cached::{CachedAnalysis, MOST_BYTES};
-use rustix::fs::{FileType, fstat};
-use std::io::{self, Read};
+use rustix::fs::FileType;
 use std::path::Path;
 
 /// The oldest files beyond this number are removed.
@@ -19,9 +18,8 @@ impl MapCache<'_> {
     /// The analysis of a build for a question; `None` where there is none that can be used.
     pub(crate) fn get(&self, build_id: &str, is_program: bool, functions: &[String]) -> Option<CachedAnalysis> {
         let name = file_name(build_id, is_program, functions)?;
-        let folder = Folder::open(self.0).ok()?;
-        folder.owner().and_then(|owner| owner.must_be_ours()).ok()?;
-        match CachedAnalysis::decode(&read(&folder, &name).ok()?) {
+        let folder = Folder::open_own(self.0).ok()?;
+        match CachedAnalysis::decode(&folder.read_own(&name, MOST_BYTES as u64).ok()?) {
             Ok(kept) if (&*kept.build_id, kept.is_program, &*kept.functions) == (build_id, is_program, functions) => {
                 Some(kept)
             }
@@ -72,14 +70,6 @@ fn tidy(folder: &Folder) {
         let _ = folder.remove(name);
         (count, bytes) = (count - 1, bytes - size);
     }
-}
-
-fn read(folder: &Folder, name: &str) -> io::Result<Vec<u8>> {
-    let file = folder.open_file(name)?;
-    Owner::of(&fstat(&file)?).must_be_ours()?;
-    let mut bytes = Vec::new();
-    file.take(MOST_BYTES as u64).read_to_end(&mut bytes)?;
-    Ok(bytes)
 }
 
 #[cfg(test)]

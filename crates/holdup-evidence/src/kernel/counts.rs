@@ -3,8 +3,9 @@
 use crate::kernel::largest::Tasks;
 use crate::kernel::layout::{
     AccountKey, AccountValue, BUCKETS, BehindKey, Busiest, COARSE, COMM, CoarseHistogram, Counts, HISTOGRAM_FAULT,
-    HISTOGRAM_WAIT_PREEMPTED, HISTOGRAM_WAIT_WOKEN, HISTOGRAMS, Histogram, SECTION_FAULT, SECTION_HISTOGRAMS,
-    SectionCounts, SectionPreempter, WokenKey, bounds_ns, bytes_of, name, plus, read, since, zeroed,
+    HISTOGRAM_WAIT_PREEMPTED, HISTOGRAM_WAIT_WOKEN, HISTOGRAMS, Histogram, NAMED_BEHIND, NAMED_PREEMPTERS, NAMED_ROWS,
+    NAMED_WOKEN, Namer, SECTION_FAULT, SECTION_HISTOGRAMS, SectionCounts, SectionPreempter, WokenKey, bounds_ns,
+    bytes_of, name, plus, read, since, zeroed,
 };
 use crate::kernel::load::Shards;
 use crate::kernel::residuals::Residuals;
@@ -66,6 +67,10 @@ pub(crate) struct WindowCounts {
 /// The bytes of values by map and key.
 type RowsBefore = BTreeMap<(String, Vec<u8>), Vec<u8>>;
 
+fn row<K: Pod>(map: &str, key: &mut K) -> (String, Vec<u8>) {
+    (map.to_owned(), bytes_of(key).to_vec())
+}
+
 /// The rows of the account.
 #[derive(Debug)]
 pub(crate) struct Account {
@@ -88,28 +93,62 @@ impl Maps {
     }
 
     /// The account since the last call. Read at the edge of a window, as the tasks are charged until then.
-    pub(crate) fn account(&self, object: &Ebpf) -> Result<Account, String> {
+    pub(crate) fn account(&self, object: &mut Ebpf) -> Result<Account, String> {
+        let (behind, woken) = (rows_of_cpus(object, "behind")?, rows_of_cpus(object, "woken")?);
         Ok(Account {
-            states: self.since_last("account", rows_of_cpus(object, "account")?),
-            behind: self.since_last("behind", rows_of_cpus(object, "behind")?),
-            woken: self.since_last("woken", rows_of_cpus(object, "woken")?),
+            states: self.since_last("account", rows_of_cpus(object, "account")?).0,
+            behind: self.named_since_last(object, ("behind", NAMED_BEHIND), behind)?,
+            woken: self.named_since_last(object, ("woken", NAMED_WOKEN), woken)?,
             tasks: Tasks::default(),
         })
     }
 
-    /// The rows of a map with their increase since the last call; those without one are left out.
-    fn since_last<K: Pod, V: Pod>(&self, map: &str, rows: Vec<(K, V)>) -> Vec<(K, V)> {
+    /// How often tasks took the CPU from the holders of each section, since the last call.
+    pub(crate) fn preempters(&self, object: &mut Ebpf) -> Result<Vec<(SectionPreempter, u64)>, String> {
+        const MAP: &str = "holder_preempted_by";
+        self.named_since_last(object, (MAP, NAMED_PREEMPTERS), rows(object.map(MAP), MAP)?)
+    }
+
+    /// The increase of a table with names. Rows without one are taken out, of a table that is half full all of them, and the rows of each
+    /// process are counted anew: who fills a table takes the room of one window.
+    fn named_since_last<K: Pod, V: Pod>(
+        &self,
+        object: &mut Ebpf,
+        (map, table): (&str, usize),
+        rows: Vec<(K, V)>,
+    ) -> Result<Vec<(K, V)>, String> {
+        let all = rows.len();
+        let (increased, mut gone) = self.since_last(map, rows);
+        if increased.len() > NAMED_ROWS / 2 {
+            gone.extend(increased.iter().map(|(key, _)| *key));
+        }
+        let kept = (all - gone.len()) as u32;
+        for mut key in gone {
+            self.before.lock().unwrap_or_else(PoisonError::into_inner).remove(&row(map, &mut key));
+            remove::<K, V>(object, map, key);
+        }
+        array_mut::<u32>(object, "named_rows")?.set(table as u32, kept, 0).map_err(|e| format!("named_rows: {e}"))?;
+        let namers: Vec<(Namer, u32)> = self::rows(object.map("namers"), "namers")?;
+        for (namer, _) in namers.into_iter().filter(|(namer, _)| namer.table == table as u32) {
+            remove::<Namer, u32>(object, "namers", namer);
+        }
+        Ok(increased)
+    }
+
+    /// The rows of a map with their increase since the last call, and the keys of those without one.
+    fn since_last<K: Pod, V: Pod>(&self, map: &str, rows: Vec<(K, V)>) -> (Vec<(K, V)>, Vec<K>) {
         let mut before = self.before.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut increased = Vec::new();
+        let (mut increased, mut same) = (Vec::new(), Vec::new());
         for (mut key, mut value) in rows {
-            let at = (map.to_owned(), bytes_of(&mut key).to_vec());
-            let then = before.insert(at, bytes_of(&mut value).to_vec()).unwrap_or_default();
+            let then = before.insert(row(map, &mut key), bytes_of(&mut value).to_vec()).unwrap_or_default();
             let mut increase = since(value, read(&then));
             if bytes_of(&mut increase).iter().any(|byte| *byte != 0) {
                 increased.push((key, increase));
+            } else {
+                same.push(key);
             }
         }
-        increased
+        (increased, same)
     }
 }
 
@@ -142,10 +181,11 @@ impl WindowCounts {
         self.histograms.get(role)?.get(which).filter(|h| h.count() > 0)
     }
 
-    /// The rows of a hash map that counted in this window; to be asked for once.
-    pub(crate) fn rows<K: Pod, V: Pod>(&self, map: &str) -> Result<Vec<(K, V)>, String> {
-        let object = self.maps.object.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(self.maps.since_last(map, rows(object.map(map), map)?))
+    /// The rows of a table with names that counted in this window; to be asked for once.
+    pub(crate) fn rows<K: Pod, V: Pod>(&self, map: &str, table: usize) -> Result<Vec<(K, V)>, String> {
+        let mut object = self.maps.object.lock().unwrap_or_else(PoisonError::into_inner);
+        let rows = rows(object.map(map), map)?;
+        self.maps.named_since_last(&mut object, (map, table), rows)
     }
 
     /// Takes the records out of a ring.
@@ -169,7 +209,6 @@ pub(crate) struct Snapshot {
     /// The waits for each CPU, of all roles.
     waits: Vec<CoarseBuckets>,
     sections: Vec<SectionTable>,
-    preempters: BTreeMap<(u32, String), u64>,
 }
 
 type Buckets = Box<[u64; BUCKETS]>;
@@ -188,7 +227,6 @@ impl Snapshot {
             histograms,
             waits,
             sections: section_tables(object, sections)?,
-            preempters: if sections == 0 { BTreeMap::new() } else { preempters(object)? },
         })
     }
 
@@ -218,15 +256,23 @@ impl Snapshot {
     }
 
     /// The counts of each section since an earlier snapshot.
-    pub(crate) fn sections_since(&self, before: &Self, names: &[String], residuals: &Residuals) -> Vec<SectionStats> {
-        let mut preempted_by: BTreeMap<u32, Vec<(String, u64)>> = BTreeMap::new();
-        for ((section, by), times) in &self.preempters {
-            let times = times - before.preempters.get(&(*section, by.clone())).unwrap_or(&0);
-            if times > 0 {
-                preempted_by.entry(*section).or_default().push((by.clone(), times));
-            }
+    pub(crate) fn sections_since(
+        &self,
+        before: &Self,
+        names: &[String],
+        residuals: &Residuals,
+        preempters: &[(SectionPreempter, u64)],
+    ) -> Vec<SectionStats> {
+        // The idle tasks of all CPUs are one.
+        let mut by_name: BTreeMap<(u32, String), u64> = BTreeMap::new();
+        for (key, times) in preempters {
+            *by_name.entry((key.section, task_name(&key.by))).or_default() += times;
         }
-        preempted_by.values_mut().for_each(|all| all.sort_by(|a, b| (b.1, &a.0).cmp(&(a.1, &b.0))));
+        let mut preempted_by: BTreeMap<u32, Vec<(String, u64)>> = BTreeMap::new();
+        for ((section, by), times) in by_name {
+            preempted_by.entry(section).or_default().push((by, times));
+        }
+        preempted_by.values_mut().for_each(|all| all.sort_by_key(|(_, times)| std::cmp::Reverse(*times)));
         let tables = self.sections.iter().zip(&before.sections);
         let of_section = |(section, (name, (now, then))): (usize, (&String, (&SectionTable, &SectionTable)))| {
             let ((now, buckets), (then, buckets_then)) = (now, then);
@@ -255,6 +301,16 @@ fn rows<K: Pod, V: Pod>(map: Option<&Map>, name: &str) -> Result<Vec<(K, V)>, St
     let map = map.ok_or_else(|| format!("the object has no map {name}"))?;
     let map: HashMap<_, K, V> = HashMap::try_from(map).map_err(|e| e.to_string())?;
     map.iter().map(|row| row.map_err(|e| e.to_string())).collect()
+}
+
+/// Takes a row out of a map, which may have a value for each CPU.
+fn remove<K: Pod, V: Pod>(object: &mut Ebpf, map: &str, key: K) {
+    let Some(map) = object.map_mut(map) else { return };
+    // A row that is not there any more needs nothing.
+    let _gone = match map {
+        Map::PerCpuHashMap(_) => PerCpuHashMap::<_, K, V>::try_from(map).and_then(|mut map| map.remove(&key)),
+        _ => HashMap::<_, K, V>::try_from(map).and_then(|mut map| map.remove(&key)),
+    };
 }
 
 /// The rows of a map that has a value for each CPU, added up.
@@ -349,17 +405,6 @@ fn section_tables(object: &Ebpf, sections: usize) -> Result<Vec<SectionTable>, S
     (0..sections).map(of_section).collect()
 }
 
-/// How often tasks of a name took the CPU from the holders of each section.
-fn preempters(object: &Ebpf) -> Result<BTreeMap<(u32, String), u64>, String> {
-    const MAP: &str = "holder_preempted_by";
-    let mut sums: BTreeMap<(u32, String), u64> = BTreeMap::new();
-    for (key, times) in rows::<SectionPreempter, u64>(object.map(MAP), MAP)? {
-        // The idle tasks of all CPUs are one.
-        *sums.entry((key.section, task_name(&key.by))).or_default() += times;
-    }
-    Ok(sums)
-}
-
 /// The thread that was on a CPU for longest since the last call.
 pub(crate) fn take_busiest(object: &mut Ebpf) -> Result<Option<Busiest>, String> {
     let mut map = array_mut::<Busiest>(object, "busiest")?;
@@ -372,6 +417,9 @@ pub(crate) fn take_busiest(object: &mut Ebpf) -> Result<Option<Busiest>, String>
 pub(crate) fn memory_bytes(object: &Ebpf) -> u64 {
     object.maps().filter_map(|(_, map)| map_bytes(map)).sum()
 }
+
+/// The name of the rest, where there are too many (`state.h:others`).
+pub(crate) const OTHERS: &str = "(other programs)";
 
 /// A task's name; the idle task is called `swapper/N` on each CPU.
 pub(crate) fn task_name(comm: &[u8; COMM]) -> String {

@@ -22,7 +22,7 @@ mod watch;
 
 pub use analysed::keep_map;
 pub(crate) use collector::{KernelCollector, Windows};
-pub(crate) use counts::{SectionStats, WindowCounts, task_name};
+pub(crate) use counts::{OTHERS, SectionStats, WindowCounts, task_name};
 pub(crate) use load::HAS_SCHED_EXIT;
 pub use part::Part;
 pub(crate) use part::{At, Parts, Program};

@@ -99,6 +99,16 @@ fn load_most(purpose: &Purpose<'_>) -> Result<(Loaded, Parts, Option<String>), S
     }
 }
 
+/// Leaves out what was counted until now; returns the cost of that.
+fn begin_first_window(maps: &Maps, parts: &Parts) -> Result<(BpfCost, u64), String> {
+    let mut object = maps.object.lock().unwrap_or_else(PoisonError::into_inner);
+    if parts.has("want_account") {
+        drop(maps.account(&mut object)?);
+    }
+    drop(maps.preempters(&mut object)?);
+    Ok(stats::of(&object))
+}
+
 impl Watch {
     /// Loads, attaches and begins to count.
     pub(crate) fn start(context: &CollectContext, parts: &Parts) -> Result<Self, String> {
@@ -149,11 +159,7 @@ impl Watch {
         }
         let before = Snapshot::of(&object, shards, roles.len(), images.names().len())?;
         let maps = Maps::new(object);
-        if parts.has("want_account") {
-            // What was charged until now is before the first window.
-            drop(maps.account(&maps.object.lock().unwrap_or_else(PoisonError::into_inner))?);
-        }
-        let runs_before = stats::of(&maps.object.lock().unwrap_or_else(PoisonError::into_inner));
+        let runs_before = begin_first_window(&maps, &parts)?;
         let running = Running {
             following,
             fault_slices,
@@ -308,11 +314,12 @@ impl Running {
         if self.parts.has("want_account") {
             let mut largest = Largest::default();
             load::walk_tasks(&mut object, "cut_tasks", &mut |task| largest.add(task))?;
-            account = Ok(Account { tasks: largest.end(), ..self.maps.account(&object)? });
+            account = Ok(Account { tasks: largest.end(), ..self.maps.account(&mut object)? });
             busiest = counts::take_busiest(&mut object)?;
         }
         let names = self.images.names();
         let now = Snapshot::of(&object, self.shards, self.roles.len(), names.len())?;
+        let preempters = self.maps.preempters(&mut object)?;
         let (runs, missed) = stats::of(&object);
         let memory_bytes = counts::memory_bytes(&object);
         drop(object);
@@ -331,7 +338,7 @@ impl Running {
         window.notes.extend(residuals.notes());
         window.notes.extend(self.images.notes().iter().cloned());
         if self.parts.has("want_sections") {
-            window.sections = now.sections_since(&self.before, names, &residuals);
+            window.sections = now.sections_since(&self.before, names, &residuals, &preempters);
             window.has_sections = !window.sections.is_empty();
             let executed = window.counts.executed;
             if executed > 0 {

@@ -6,8 +6,8 @@
 
 use super::wait_events::{is_known, wait_event_label};
 use crate::CollectContext;
-use crate::kernel::analysed::program;
-use holdup_host::Host;
+use crate::kernel::analysed::{ProgramCache, look_in_program};
+use crate::processes::Area;
 use memchr::memmem;
 use object::{Object as _, ObjectSegment as _, SegmentFlags};
 
@@ -18,9 +18,9 @@ const BEFORE: &[u8] = b"postgres (PostgreSQL) ";
 ///
 /// # Errors
 /// Why it is not known. Betas number wait events as they like: a version that is not released is not known.
-pub(crate) fn server_version(host: &Host, pid: u32) -> Result<u32, String> {
-    let (file, bytes) = program(host, pid)?;
-    of_program(&bytes).map_err(|why| format!("{}: {why}", file.name()))
+fn server_version(context: &CollectContext, pid: u32, known: &mut ProgramCache<u32>) -> Result<u32, String> {
+    let look = |file: &Area, bytes: &[u8]| of_program(bytes).map_err(|why| format!("{}: {why}", file.name()));
+    look_in_program(context, pid, known, look).map(|(_, version)| version)
 }
 
 fn of_program(bytes: &[u8]) -> Result<u32, String> {
@@ -54,17 +54,17 @@ pub(crate) struct Versions {
 impl Versions {
     /// Of those roles whose programs are servers.
     pub(crate) fn read(context: &CollectContext, roles: &[String], is_server: impl Fn(usize) -> bool) -> Self {
-        let mut versions = Versions { by_role: Vec::new(), notes: Vec::new() };
+        let (mut versions, mut known) = (Versions { by_role: Vec::new(), notes: Vec::new() }, ProgramCache::new());
         for (number, role) in roles.iter().enumerate() {
-            let version = if is_server(number) { versions.of_role(context, role) } else { None };
+            let version = if is_server(number) { versions.of_role(context, role, &mut known) } else { None };
             versions.by_role.push(version);
         }
         versions
     }
 
-    fn of_role(&mut self, context: &CollectContext, role: &str) -> Option<u32> {
+    fn of_role(&mut self, context: &CollectContext, role: &str, known: &mut ProgramCache<u32>) -> Option<u32> {
         let of_role = context.subjects.iter().filter(|subject| subject.role == role);
-        let mut found: Vec<_> = of_role.map(|subject| server_version(&context.host, subject.pid)).collect();
+        let mut found: Vec<_> = of_role.map(|subject| server_version(context, subject.pid, known)).collect();
         // What runs beside a server, such as its load, is none.
         if found.iter().any(Result::is_ok) {
             found.retain(Result::is_ok);
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn a_program_that_is_no_server_has_no_version() {
-        let me = server_version(&Host::real(), std::process::id());
+        let me = server_version(&CollectContext::default(), std::process::id(), &mut ProgramCache::new());
         // This test has the words in its own constants, and no number behind them.
         let why = me.expect_err("it is none");
         assert!(why.ends_with("is no released version") || why.ends_with("it has no version of PostgreSQL"), "{why}");

@@ -1,11 +1,12 @@
 //! What is asked for, and what is answered.
 
-use super::Served;
+use super::{Served, SocketPair};
 use holdup_live::Format;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{ACCEPT, ALLOW, AUTHORIZATION, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
-use hyper::{Method, Request, Response, StatusCode};
+use hyper::header::{ACCEPT, ALLOW, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue, ORIGIN, WWW_AUTHENTICATE};
+use hyper::{HeaderMap, Method, Request, Response, StatusCode, Uri};
+use std::net::IpAddr;
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -21,11 +22,15 @@ const FRONT: &str = "<!doctype html><meta charset=utf-8><title>holdup exporter</
 
 type Answer = Response<Full<Bytes>>;
 
-pub(super) async fn answer(request: Request<Incoming>, served: &Served) -> Answer {
+pub(super) async fn answer(request: Request<Incoming>, served: &Served, ends: SocketPair) -> Answer {
     if !is_allowed(&request, served.token.as_deref()) {
         let mut answer = text(StatusCode::UNAUTHORIZED, "a bearer token is needed\n");
         answer.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         return answer;
+    }
+    // Who has shown the token is no page.
+    if served.token.is_none() && is_of_page(request.headers(), served.is_local) {
+        return text(StatusCode::FORBIDDEN, "ask by address or as localhost, and from no page: or use --token-file\n");
     }
     let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
     match (request.uri().path(), is_read) {
@@ -36,7 +41,10 @@ pub(super) async fn answer(request: Request<Incoming>, served: &Served) -> Answe
         }
         ("/", true) => with_type(StatusCode::OK, "text/html; charset=utf-8", Bytes::from_static(FRONT.as_bytes())),
         ("/-/healthy", true) => text(StatusCode::OK, "holdup exporter is healthy\n"),
-        ("/-/flight", false) if request.method() == Method::POST => flight(request, served).await,
+        ("/-/flight", false) if request.method() == Method::POST => match served.token.is_some() || is_of_us(ends) {
+            true => flight(request, served).await,
+            false => text(StatusCode::FORBIDDEN, "a flight takes the token of --token-file, or the exporter's user\n"),
+        },
         ("/metrics" | "/" | "/-/healthy", _) => allow("GET, HEAD"),
         ("/-/flight", _) => allow("POST"),
         _ => text(StatusCode::NOT_FOUND, "there is /metrics, /-/healthy and /-/flight\n"),
@@ -49,6 +57,25 @@ fn is_allowed(request: &Request<Incoming>, token: Option<&str>) -> bool {
     let given = request.headers().get(AUTHORIZATION).map_or(&[][..], HeaderValue::as_bytes);
     let Some(given) = given.strip_prefix(b"Bearer ") else { return false };
     given.len() == token.len() && given.iter().zip(token.as_bytes()).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
+}
+
+/// True if a page in a browser may ask: browsers send an Origin with what a page posts and what it asks another site for. A page whose
+/// name was made to lead here (DNS rebinding) is its own site, and its name is in Host; where other hosts may ask, that may as well
+/// be a name of this host.
+fn is_of_page(headers: &HeaderMap, is_local: bool) -> bool {
+    let is_foreign = |host: &HeaderValue| {
+        let uri = host.to_str().ok().and_then(|host| host.parse::<Uri>().ok());
+        !uri.as_ref().and_then(Uri::host).is_some_and(|name| {
+            name.eq_ignore_ascii_case("localhost") || name.trim_matches(['[', ']']).parse::<IpAddr>().is_ok()
+        })
+    };
+    headers.contains_key(ORIGIN) || is_local && headers.get(HOST).is_some_and(is_foreign)
+}
+
+/// True if the client is root here, or the user of this process.
+fn is_of_us(ends: SocketPair) -> bool {
+    let owner = ends.and_then(|(client, ours)| holdup_host::network::owner_of_tcp(client, ours));
+    owner.is_some_and(|uid| uid == 0 || uid == rustix::process::geteuid().as_raw())
 }
 
 /// An alert's webhook asks for a flight. Its body is not understood; the name of the alert is kept where one is there.

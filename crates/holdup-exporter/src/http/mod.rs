@@ -81,7 +81,12 @@ impl Listener {
 struct Served {
     exposed: Arc<Exposed>,
     token: Option<String>,
+    /// True if only this host can connect.
+    is_local: bool,
 }
+
+/// The address of a client and ours; unknown of one that has gone.
+type SocketPair = Option<(SocketAddr, SocketAddr)>;
 
 /// Answers until the process ends.
 ///
@@ -90,12 +95,13 @@ struct Served {
 pub fn serve(listener: Listener, exposed: Arc<Exposed>) -> Result<(), Problem> {
     let failed = |e: std::io::Error| Problem::internal("the HTTP server", e.to_string());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
-    let served = Arc::new(Served { exposed, token: listener.token });
+    let is_local = listener.address().is_some_and(|address| address.ip().is_loopback());
+    let served = Arc::new(Served { exposed, token: listener.token, is_local });
     runtime.block_on(async {
         let socket = tokio::net::TcpListener::from_std(listener.socket).map_err(failed)?;
         let mut open: VecDeque<AbortHandle> = VecDeque::new();
         loop {
-            let Ok((stream, _peer)) = socket.accept().await else {
+            let Ok((stream, client)) = socket.accept().await else {
                 // No descriptor is left, or the client has gone: the next one may have better luck.
                 tokio::time::sleep(Duration::from_millis(20)).await;
                 continue;
@@ -107,30 +113,31 @@ pub fn serve(listener: Listener, exposed: Arc<Exposed>) -> Result<(), Problem> {
                 oldest.abort();
             }
             let (served, tls) = (served.clone(), listener.tls.clone());
+            let ends = stream.local_addr().ok().map(|ours| (client, ours));
             let task = tokio::spawn(async move {
                 // What a client does wrong ends its connection, and nothing else.
-                let _ended = timeout(LIFE, connection(stream, tls, served)).await;
+                let _ended = timeout(LIFE, connection(stream, tls, served, ends)).await;
             });
             open.push_back(task.abort_handle());
         }
     })
 }
 
-async fn connection(stream: TcpStream, tls: Option<TlsAcceptor>, served: Arc<Served>) {
+async fn connection(stream: TcpStream, tls: Option<TlsAcceptor>, served: Arc<Served>, ends: SocketPair) {
     match tls {
-        None => requests(stream, served).await,
+        None => requests(stream, served, ends).await,
         Some(tls) => {
             if let Ok(Ok(stream)) = timeout(HANDSHAKE, tls.accept(stream)).await {
-                requests(stream, served).await;
+                requests(stream, served, ends).await;
             }
         }
     }
 }
 
-async fn requests(stream: impl AsyncRead + AsyncWrite + Unpin, served: Arc<Served>) {
+async fn requests(stream: impl AsyncRead + AsyncWrite + Unpin, served: Arc<Served>, ends: SocketPair) {
     let service = service_fn(move |request| {
         let served = served.clone();
-        async move { Ok::<_, Infallible>(answer(request, &served).await) }
+        async move { Ok::<_, Infallible>(answer(request, &served, ends).await) }
     });
     let mut http = hyper::server::conn::http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD).max_buf_size(HEAD_BYTES).max_headers(HEADERS);

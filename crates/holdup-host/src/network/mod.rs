@@ -18,7 +18,7 @@ pub use counters::{Counters, ProtocolCounters, Softnet};
 pub use link::LinkCounters;
 pub use packet_ring::{Capturing, Packet, PacketRing, RingCounts};
 pub use tasks_namespaces::TasksNamespace;
-pub use tcp_diag::{TCP_FIELDS, TcpField, TcpInfo, TcpUnit};
+pub use tcp_diag::{TCP_FIELDS, TcpField, TcpInfo, TcpUnit, owner_of_tcp};
 pub use wired::{LINK_PREFIX, LinkEnd, Wired, mac_of, wire};
 
 use crate::Host;

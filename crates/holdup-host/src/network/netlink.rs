@@ -144,9 +144,14 @@ impl Netlink {
 
     /// Sends a request and waits until the kernel has done it.
     pub(super) fn ask(&mut self, request: &mut Request) -> io::Result<()> {
+        self.get(request, &mut |_, _| ())
+    }
+
+    /// As [`Netlink::ask`]; `each` is given the type and the payload of what the kernel answers.
+    pub(super) fn get(&mut self, request: &mut Request, each: &mut dyn FnMut(u16, &[u8])) -> io::Result<()> {
         self.sequence += 1;
         self.send(request.finished(self.sequence, NLM_F_ACK))?;
-        self.answers(&mut |_, _| ())
+        self.answers(each)
     }
 
     /// Sends a request for a list; `each` is given the type and the payload of every member.

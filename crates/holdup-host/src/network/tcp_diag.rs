@@ -8,6 +8,7 @@ use super::netlink::{self, Netlink, Request, attribute, number32, number64};
 use crate::{Host, HostError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::net::{IpAddr, SocketAddr};
 
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
 const INET_DIAG_INFO: u16 = 2;
@@ -17,6 +18,10 @@ const STATES: u32 = 0xfff & !(1 << 6 | 1 << 10);
 const HEADER: usize = 72;
 const COOKIE: usize = 44;
 const INODE: usize = 68;
+/// Places of the state and the user in it, and the state of a connection that neither end has closed (`include/net/tcp_states.h`).
+const STATE: usize = 1;
+const UID: usize = 64;
+const ESTABLISHED: u8 = 1;
 /// `tcpi_rtt` and `tcpi_min_rtt`; the latter is all ones before the first sample.
 const RTT: usize = 68;
 const MIN_RTT: usize = 148;
@@ -94,6 +99,36 @@ impl Host {
     }
 }
 
+/// The user whose socket is at `local`, connected with `remote`, in the network namespace of this thread. `None` where there is no
+/// such socket, which may be on another host, or the kernel has no CONFIG_INET_TCP_DIAG.
+pub fn owner_of_tcp(local: SocketAddr, remote: SocketAddr) -> Option<u32> {
+    let [from, to] = [local, remote].map(|end| end.ip().to_canonical());
+    let mut question = [0; 56];
+    let family = if from.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
+    question[0] = family as u8;
+    question[1] = libc::IPPROTO_TCP as u8;
+    question[8..10].copy_from_slice(&local.port().to_be_bytes());
+    question[10..12].copy_from_slice(&remote.port().to_be_bytes());
+    for (at, ip) in [(12, from), (28, to)] {
+        match ip {
+            IpAddr::V4(ip) => question[at..at + 4].copy_from_slice(&ip.octets()),
+            IpAddr::V6(ip) => question[at..at + 16].copy_from_slice(&ip.octets()),
+        }
+    }
+    // Any cookie.
+    question[48..].fill(0xff);
+    let mut owner = None;
+    let mut each = |_: u16, payload: &[u8]| {
+        // The kernel shows a socket that its user has closed as root's (net/core/sock.c:sock_i_uid, v6.12).
+        if payload.get(STATE) == Some(&ESTABLISHED) {
+            owner = number32(payload, UID);
+        }
+    };
+    let mut netlink = Netlink::open_sock_diag().ok()?;
+    netlink.get(&mut Request::new(SOCK_DIAG_BY_FAMILY, 0, &question), &mut each).ok()?;
+    owner
+}
+
 fn read_family(
     netlink: &mut Netlink,
     family: u8,
@@ -162,6 +197,20 @@ mod tests {
         assert_eq!(info.values[3], None, "dsack_dups lies behind the end");
         for length in 0..payload.len() {
             assert_eq!(socket(&payload[..length]), None, "{length}");
+        }
+    }
+
+    #[test]
+    fn the_other_end_of_a_connection_has_an_owner_until_it_is_closed() {
+        for at in ["127.0.0.1:0", "[::]:0"] {
+            let listener = TcpListener::bind(at).expect("a port");
+            let port = listener.local_addr().expect("its address").port();
+            let near = TcpStream::connect(("127.0.0.1", port)).expect("a connection");
+            let (far, client) = listener.accept().expect("its other end");
+            let ours = far.local_addr().expect("its address");
+            assert_eq!(owner_of_tcp(client, ours), Some(rustix::process::geteuid().as_raw()), "{at}");
+            drop(near);
+            assert_eq!(owner_of_tcp(client, ours), None, "{at}");
         }
     }
 

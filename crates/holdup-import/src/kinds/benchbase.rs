@@ -84,15 +84,14 @@ fn summary(input: &mut Input<'_>, results: &mut Results) -> Result<(), Problem> 
     if let Some(begin_ms) = root.number_of("Start timestamp (milliseconds)")? {
         sample.begin_unix_ns = Some((begin_ms * 1e6) as i64);
     }
-    sample.length_ns = root.number_of("Elapsed Time (nanoseconds)")?.map(|ns| ns as u64);
+    sample.length_ns = root.get("Elapsed Time (nanoseconds)").map(|ns| ns.length_ns(1.0)).transpose()?;
     let state = root.text_of("Final State").filter(|state| !["DONE", "EXIT"].contains(state));
     sample.void = state.map(|state| format!("BenchBase ended in the state {state}"));
     let database = (root.text_of("DBMS Type"), root.text_of("DBMS Version"));
     if let (Some(name), Some(version)) = database {
         results.facts.push(Fact::read("database.version", format!("{name} {version}"), "BenchBase"));
     }
-    results.samples.push(sample);
-    Ok(())
+    input.keep(results, Some(sample))
 }
 
 fn raw(input: &mut Input<'_>, results: &mut Results) -> Result<(), Problem> {
@@ -117,14 +116,17 @@ fn raw(input: &mut Input<'_>, results: &mut Results) -> Result<(), Problem> {
         latency.record_ns((us * 1e3) as u64);
         match names.get_mut(name) {
             Some(count) => *count += 1,
-            None => drop(names.insert(name.to_owned(), 1)),
+            None => {
+                input.keep_line();
+                names.insert(name.to_owned(), 1);
+            }
         }
     }
     if latency.count() == 0 {
         return Ok(());
     }
     let length_s = ends.1 - ends.0;
-    results.samples.push(Sample {
+    let sample = Sample {
         begin_unix_ns: Some((ends.0 * 1e9) as i64),
         length_ns: Some((length_s * 1e9) as u64),
         measurements: vec![
@@ -136,33 +138,28 @@ fn raw(input: &mut Input<'_>, results: &mut Results) -> Result<(), Problem> {
         histograms: vec![NamedHistogram { name: "latency".to_owned(), histogram: latency }],
         notes: names.iter().map(|(name, count)| format!("{name}: {count} transactions")).collect(),
         ..Sample::default()
-    });
-    Ok(())
+    };
+    input.keep(results, Some(sample))
 }
 
 /// The summary and the log of one run have one name: `NAME.summary.json`, `NAME.raw.csv`.
 fn join(files: Vec<(String, Results)>) -> Results {
-    let (mut all, mut logs) = (Results::default(), BTreeMap::new());
-    let mut summaries = Vec::new();
-    for (path, mut results) in files {
+    let (mut all, mut logs) = (Vec::new(), BTreeMap::new());
+    for (path, results) in files {
         match path.split_once("raw.csv") {
             Some((run, _)) => drop(logs.insert(run.to_owned(), results)),
             None => {
                 let run = path.split_once("summary.json").map_or(path.as_str(), |(run, _)| run).to_owned();
-                let samples = std::mem::take(&mut results.samples);
-                all.add(results);
-                summaries.push((run, samples));
+                all.push((run, results));
             }
         }
     }
-    for (run, mut samples) in summaries {
-        let log = logs.remove(&run).and_then(|mut log| log.samples.pop());
-        if let (Some(summary), Some(log)) = (samples.first_mut(), log) {
+    for (run, results) in &mut all {
+        let log = logs.remove(run).and_then(|mut log: Results| log.samples.pop());
+        if let (Some(summary), Some(log)) = (results.samples.first_mut(), log) {
             summary.histograms = log.histograms;
             summary.notes = log.notes;
         }
-        all.samples.extend(samples);
     }
-    logs.into_values().for_each(|log| all.add(log));
-    all
+    all.into_iter().map(|(_, results)| results).chain(logs.into_values()).collect()
 }

@@ -1,6 +1,7 @@
 //! Criterion's `sample.json` and `estimates.json`.
 
 use super::{Folder, Kind, each, metric};
+use crate::number::length_ns;
 use crate::{Input, Results, Sample};
 use holdup_model::Direction::Lower;
 use holdup_model::{Measurement, Meta, Problem};
@@ -32,9 +33,9 @@ fn read(input: &mut Input<'_>) -> Result<Results, Problem> {
     sample.labels.extend(benchmark(input.name(), input.within()).map(|name| ("benchmark".to_owned(), name)));
     let document = input.json()?;
     let root = document.root();
-    let (mean, median) = if let Some(times) = root.get("times") {
+    let (mean, median) = if let Some(times_of) = root.get("times") {
         let iterations = root.need("iters")?;
-        let (times, each) = (times.items()?, iterations.items()?);
+        let (times, each) = (times_of.items()?, iterations.items()?);
         if times.len() != each.len() || times.len() == 0 {
             return Err(iterations.problem(format!("{} numbers of iterations, but {} times", each.len(), times.len())));
         }
@@ -47,7 +48,7 @@ fn read(input: &mut Input<'_>) -> Result<Results, Problem> {
             }
             one_ns.push(time.number()? / iterations.number()?);
         }
-        sample.length_ns = Some(all_ns as u64);
+        sample.length_ns = Some(length_ns(all_ns, 1.0, |why| times_of.problem(why))?);
         one_ns.sort_by(f64::total_cmp);
         let middle = one_ns.len() / 2;
         let median = if one_ns.len() % 2 == 1 { one_ns[middle] } else { (one_ns[middle - 1] + one_ns[middle]) / 2.0 };

@@ -5,7 +5,7 @@ use crate::number::{count, number, parse, samples};
 use crate::{Input, Results, Sample};
 use holdup_model::Direction::Lower;
 use holdup_model::trial::NamedHistogram;
-use holdup_model::{Histogram, Measurement, Meta, Problem};
+use holdup_model::{Histogram, Measurement, Meta, Problem, SparseHistogram};
 
 pub(super) const KIND: Kind = Kind {
     meta: Meta {
@@ -31,7 +31,7 @@ fn is_json(head: &str) -> bool {
 /// What is known of a thread.
 #[derive(Default)]
 struct Thread {
-    latency: Option<Histogram>,
+    latency: SparseHistogram,
     cycles: Option<f64>,
     min_us: Option<f64>,
     mean_us: Option<f64>,
@@ -39,14 +39,8 @@ struct Thread {
     overflows: Option<f64>,
 }
 
-impl Thread {
-    /// Counts wake-ups. A histogram has 270 kB, so that it is begun when there is something in it.
-    fn record(&mut self, latency_ns: u64, times: u64) {
-        if times > 0 {
-            self.latency.get_or_insert_default().record_n_ns(latency_ns, times);
-        }
-    }
-}
+/// Memory of a bucket while its list grows, bytes.
+const BUCKET_BYTES: u64 = 32;
 
 /// The most threads of a file: `NR_CPUS` of Linux on any architecture.
 const MOST_THREADS: usize = 8192;
@@ -65,7 +59,7 @@ fn read(input: &mut Input<'_>) -> Result<Results, Problem> {
     let head = input.head(crate::HEAD_BYTES)?;
     let threads = if is_json(&head) { json(input, &mut results)? } else { text(input)? };
     for (n, thread) in threads.into_iter().enumerate() {
-        results.samples.push(sample(n, thread));
+        input.keep(&mut results, Some(sample(n, thread)))?;
     }
     results
         .cautions
@@ -81,12 +75,13 @@ fn sample(n: usize, thread: Thread) -> Sample {
     let beyond = thread.overflows.unwrap_or(0.0);
     // The histogram ends, so that a percentile is known only below that end.
     let ends_early = |latency: &Histogram| beyond > 0.01 * (latency.count() as f64 + beyond);
-    let percentile = match &thread.latency {
+    let latency = (thread.latency.count() > 0).then(|| Histogram::from(thread.latency));
+    let percentile = match &latency {
         Some(latency) if !ends_early(latency) => Measurement::percentile("latency_p99_us", latency, 0.99, 1e3),
         Some(_) => Measurement::absent("latency_p99_us", "more than 1 % lie beyond the end of the histogram"),
         None => Measurement::absent("latency_p99_us", "there is no histogram (-h)"),
     };
-    let whole = thread.latency.filter(|latency| !ends_early(latency));
+    let whole = latency.filter(|latency| !ends_early(latency));
     let measurements = vec![
         percentile,
         given("latency_mean_us", thread.mean_us),
@@ -128,10 +123,10 @@ fn text(input: &mut Input<'_>) -> Result<Vec<Thread>, Problem> {
             let mut fields = line.split_whitespace();
             let latency_us = count(input, fields.next().unwrap_or_default())?;
             for (n, times) in fields.enumerate() {
-                at(&mut threads, n).map_err(|why| input.problem(why))?.record(
-                    latency_us.saturating_mul(1_000),
-                    samples(number(input, times)?, |why| input.problem(why))?,
-                );
+                let thread = at(&mut threads, n).map_err(|why| input.problem(why))?;
+                let times = samples(number(input, times)?, |why| input.problem(why))?;
+                input.take(if times > 0 { BUCKET_BYTES } else { 0 })?;
+                thread.latency.record_n_ns(latency_us.saturating_mul(1_000), times);
             }
         }
     }
@@ -180,11 +175,11 @@ fn json(input: &mut Input<'_>, results: &mut Results) -> Result<Vec<Thread>, Pro
         if let Some(histogram) = one.get("histogram") {
             for (latency, count) in histogram.members()? {
                 let latency = parse(latency, |why| count.problem(why))?;
-                thread.record((latency * 1e3 / per_us) as u64, count.samples()?);
+                thread.latency.record_n_ns((latency * 1e3 / per_us) as u64, count.samples()?);
             }
         }
-        if let (Some(latency), Some(cycles)) = (&thread.latency, thread.cycles) {
-            thread.overflows = Some((cycles - latency.count() as f64).max(0.0));
+        if let (count @ 1.., Some(cycles)) = (thread.latency.count(), thread.cycles) {
+            thread.overflows = Some((cycles - count as f64).max(0.0));
         }
     }
     if let Some(code) = root.number_of("return_code")?.filter(|code| *code != 0.0) {

@@ -7,6 +7,7 @@ use crate::{Input, Results, Sample};
 use holdup_model::Direction::{Higher, Lower};
 use holdup_model::trial::NamedHistogram;
 use holdup_model::{Fact, Histogram, Measurement, Meta, Problem};
+use std::collections::BTreeMap;
 
 pub(super) const KIND: Kind = Kind {
     meta: Meta {
@@ -66,13 +67,15 @@ fn read(input: &mut Input<'_>) -> Result<Results, Problem> {
     }
     results.facts.push(Fact::read("fio.version", version.text()?, "fio JSON"));
     let jobs: Vec<Node<'_>> = root.need("jobs")?.items()?.collect();
-    let mut groups: Vec<((String, String), Vec<Node<'_>>)> = Vec::new();
+    let (mut groups, mut places) = (Vec::<(&str, Vec<Node<'_>>)>::new(), BTreeMap::new());
     for job in jobs {
-        let key = (job.need("jobname")?.text()?.to_owned(), job.get("groupid").map(Node::shown).unwrap_or_default());
-        match groups.iter_mut().find(|(known, _)| *known == key) {
-            Some((_, of)) => of.push(job),
-            None => groups.push((key, vec![job])),
-        }
+        let name = job.need("jobname")?.text()?;
+        let key = (name, job.get("groupid").map(Node::shown).unwrap_or_default());
+        let place = *places.entry(key).or_insert_with(|| {
+            groups.push((name, Vec::new()));
+            groups.len() - 1
+        });
+        groups[place].1.push(job);
     }
     if groups.len() > 1 {
         results.cautions.push(
@@ -80,8 +83,8 @@ fn read(input: &mut Input<'_>) -> Result<Results, Problem> {
                 .to_owned(),
         );
     }
-    for ((name, _), jobs) in groups {
-        results.samples.push(sample(&name, &jobs, root)?);
+    for (name, jobs) in groups {
+        input.keep(&mut results, Some(sample(name, &jobs, root)?))?;
     }
     results.cautions.push("Without a rate fio is a closed loop: percentiles are too good.".to_owned());
     Ok(results)

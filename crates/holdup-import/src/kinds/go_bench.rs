@@ -1,10 +1,10 @@
 //! Benchmarks of Go, as `go test -bench` prints them and benchstat reads them.
 
 use super::{Kind, id_of, metric};
-use crate::number::number;
+use crate::number::{length_ns, number};
 use crate::{Input, Results, Sample};
 use holdup_model::Direction::{self, Higher, Lower};
-use holdup_model::{Fact, Measurement, Meta, Problem};
+use holdup_model::{Fact, Measurement, Meta, Metric, Problem};
 use std::collections::BTreeMap;
 
 pub(super) const KIND: Kind = Kind {
@@ -41,32 +41,44 @@ const UNITS: &[(&str, &str, &str, Direction, &str)] = &[
 fn read(input: &mut Input<'_>) -> Result<Results, Problem> {
     let mut results = Results { metrics: crate::number::metrics_of(UNITS), ..Results::default() };
     let (mut package, mut directions) = (None::<String>, BTreeMap::<String, Direction>::new());
+    let mut ids = results.metric_ids();
     while let Some(line) = input.line()? {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words.as_slice() {
             ["pkg:", name] => package = Some((*name).to_owned()),
-            ["cpu:", ..] => results.facts.push(Fact::read("cpu.model", line["cpu:".len()..].trim(), "go test -bench")),
+            ["cpu:", ..] => {
+                input.keep_line();
+                results.facts.push(Fact::read("cpu.model", line["cpu:".len()..].trim(), "go test -bench"));
+            }
             ["Unit", unit, settings @ ..] => {
+                input.keep_line();
                 let better = settings.iter().find_map(|setting| setting.strip_prefix("better="));
                 directions
                     .extend(better.map(|better| ((*unit).to_owned(), if better == "higher" { Higher } else { Lower })));
             }
-            ["---", "FAIL:", name, ..] if name.starts_with("Benchmark") => results
-                .samples
-                .push(Sample { void: Some("the benchmark failed".to_owned()), ..named(name, package.as_deref()) }),
-            ["panic:", ..] => results.cautions.push(format!("Go ended: {line}")),
+            ["---", "FAIL:", name, ..] if name.starts_with("Benchmark") => {
+                let void = Some("the benchmark failed".to_owned());
+                input.keep(&mut results, Some(Sample { void, ..named(name, package.as_deref()) }))?;
+            }
+            ["panic:", ..] => {
+                input.keep_line();
+                results.cautions.push(format!("Go ended: {line}"));
+            }
             [name, count, values @ ..] if name.starts_with("Benchmark") && !values.is_empty() => {
                 if !count.bytes().all(|b| b.is_ascii_digit()) {
                     continue;
                 }
                 let mut sample = named(name, package.as_deref());
-                measure(input, values, &directions, &mut sample, &mut results)?;
+                for metric in measure(input, values, &directions, &mut sample)? {
+                    input.keep_line();
+                    results.add_metric(&mut ids, metric);
+                }
                 if let Some(ns) =
                     sample.measurements.iter().find(|m| m.metric == "time_ns").and_then(|m| m.value.value())
                 {
-                    sample.length_ns = Some((ns * number(input, count)?) as u64);
+                    sample.length_ns = Some(length_ns(number(input, count)?, ns, |why| input.problem(why))?);
                 }
-                results.samples.push(sample);
+                input.keep(&mut results, Some(sample))?;
             }
             _ => {}
         }
@@ -92,14 +104,14 @@ fn named(name: &str, package: Option<&str>) -> Sample {
     sample
 }
 
-/// `34.18 ns/op 0 B/op`: numbers with their units.
+/// `34.18 ns/op 0 B/op`: numbers with their units. Metrics of the benchmark's own are returned.
 fn measure(
     input: &Input<'_>,
     values: &[&str],
     directions: &BTreeMap<String, Direction>,
     sample: &mut Sample,
-    results: &mut Results,
-) -> Result<(), Problem> {
+) -> Result<Vec<Metric>, Problem> {
+    let mut own = Vec::new();
     for pair in values.chunks(2) {
         let [value, unit] = pair else {
             return Err(input.problem(format!("{} has no unit: the line was cut", pair.concat())));
@@ -109,11 +121,11 @@ fn measure(
             sample.measurements.push(Measurement::new(*id, value));
         } else if let Some(better) = directions.get(*unit) {
             let id = id_of(unit);
-            results.add_metric(metric(&id, unit, *better, "a metric of the benchmark itself"));
+            own.push(metric(&id, unit, *better, "a metric of the benchmark itself"));
             sample.measurements.push(Measurement::new(id, value));
         } else {
             sample.notes.push(format!("{value} {unit}"));
         }
     }
-    Ok(())
+    Ok(own)
 }

@@ -70,7 +70,7 @@ fn read(input: &mut Input<'_>) -> Result<Results, Problem> {
         }
         let run = one.get("repetition_index").map(Node::shown).unwrap_or_default();
         *seen.entry((name.to_owned(), run)).or_default() += 1;
-        results.samples.push(sample(one)?);
+        input.keep(&mut results, Some(sample(one)?))?;
     }
     if results.samples.is_empty() && aggregates > 0 {
         return Err(root
@@ -118,7 +118,7 @@ fn sample(one: Node<'_>) -> Result<Sample, Problem> {
         other => return Err(unit.problem(format!("{other:?} is no unit of time that is known: ns, us, ms, s"))),
     };
     let real_ns = one.need("real_time")?.number()? * ns;
-    sample.length_ns = one.number_of("iterations")?.map(|iterations| (iterations * real_ns) as u64);
+    sample.length_ns = one.get("iterations").map(|iterations| iterations.length_ns(real_ns)).transpose()?;
     sample.measurements.push(Measurement::new("real_time_ns", real_ns));
     sample.measurements.push(Measurement::new("cpu_time_ns", one.need("cpu_time")?.number()? * ns));
     for (key, id) in [("bytes_per_second", "bytes_per_s"), ("items_per_second", "items_per_s")] {

@@ -1,7 +1,7 @@
 //! hackbench of rt-tests, and `perf bench sched messaging`, which is the same.
 
 use super::{Kind, metric};
-use crate::number::number;
+use crate::number::{length_ns, number};
 use crate::{Input, Results, Sample};
 use holdup_model::Direction::Lower;
 use holdup_model::{Measurement, Meta, Problem};
@@ -41,10 +41,10 @@ fn read(input: &mut Input<'_>) -> Result<Results, Problem> {
                 for (label, value) in [("mode", mode), ("groups", groups), ("descriptors", descriptors)] {
                     sample.labels.insert(label.to_owned(), (*value).to_owned());
                 }
-                results.samples.extend(run.replace(sample).map(cut));
+                input.keep(&mut results, run.replace(sample).map(cut))?;
             }
             ["#", "Running", "'sched/messaging'", ..] => {
-                results.samples.extend(run.replace(Sample::default()).map(cut));
+                input.keep(&mut results, run.replace(Sample::default()).map(cut))?;
             }
             ["Each", "sender", "will", "pass", messages, "messages", "of", bytes, ..] => {
                 for (label, value) in [("messages", messages), ("bytes", bytes)] {
@@ -61,14 +61,14 @@ fn read(input: &mut Input<'_>) -> Result<Results, Problem> {
                     return Err(input.problem("a time without the lines that say what was run"));
                 };
                 let seconds = number(input, seconds)?;
-                sample.length_ns = Some((seconds * 1e9) as u64);
+                sample.length_ns = Some(length_ns(seconds, 1e9, |why| input.problem(why))?);
                 sample.measurements.push(Measurement::new("time_s", seconds));
-                results.samples.push(sample);
+                input.keep(&mut results, Some(sample))?;
             }
             _ => {}
         }
     }
-    results.samples.extend(run.map(cut));
+    input.keep(&mut results, run.map(cut))?;
     Ok(results)
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Kind, metric};
 use crate::json::Node;
-use crate::number::{leading, leading_ns, number, range};
+use crate::number::{ValueRange, leading, leading_ns, length_ns, number};
 use crate::{Input, Results, Sample};
 use holdup_model::Direction::{Higher, Lower};
 use holdup_model::{Measurement, Meta, Metric, Problem};
@@ -60,7 +60,7 @@ fn read(input: &mut Input<'_>) -> Result<Results, Problem> {
     if is_timing(&head) {
         let document = input.json()?;
         let sample = timing(document.root())?;
-        results.samples.push(sample);
+        input.keep(&mut results, Some(sample))?;
         results.cautions.push(RAMP_UP.to_owned());
         return Ok(results);
     }
@@ -72,9 +72,9 @@ fn log(input: &mut Input<'_>, results: &mut Results) -> Result<(), Problem> {
     let mut run: Option<Run> = None;
     while let Some(line) = input.line()? {
         if line.contains("Beginning rampup time of ") {
-            results.samples.extend(run.replace(Run::default()).map(whole));
+            input.keep(results, run.replace(Run::default()).map(whole))?;
         } else if let Some((database, _)) = line.split_once(REPORT) {
-            results.samples.extend(run.replace(Run::default()).map(whole));
+            input.keep(results, run.replace(Run::default()).map(whole))?;
             let run = run.get_or_insert_default();
             run.profile.is_report = true;
             run.sample.labels.insert("database".to_owned(), database.trim().to_owned());
@@ -86,7 +86,7 @@ fn log(input: &mut Input<'_>, results: &mut Results) -> Result<(), Problem> {
         } else if let Some((_, result)) = line.split_once("TEST RESULT : System achieved ") {
             let run = run.get_or_insert_default();
             if !run.sample.measurements.is_empty() {
-                results.samples.push(whole(std::mem::take(run)));
+                input.keep(results, Some(whole(std::mem::take(run))))?;
             }
             achieved(input, result, &mut run.sample)?;
         } else if line.contains("FINISHED FAILED") {
@@ -96,7 +96,7 @@ fn log(input: &mut Input<'_>, results: &mut Results) -> Result<(), Problem> {
             run.profile.of_line(input, &line, &mut run.sample)?;
         }
     }
-    results.samples.extend(run.map(whole));
+    input.keep(results, run.map(whole))?;
     let has = |id: &str| results.samples.iter().flat_map(|sample| &sample.measurements).any(|m| m.metric == id);
     if has("transactions_per_min") {
         let caution = "HammerDB's TPM is a counter of the database: it is comparable with itself only.";
@@ -192,7 +192,7 @@ struct Procedure {
     /// The mean of etprof.
     mean_ms: Option<f64>,
     /// 99th percentiles of the windows of etprof.
-    windows_p99_ms: Vec<f64>,
+    windows_p99_ms: ValueRange,
 }
 
 /// A time profile while it is read.
@@ -230,7 +230,7 @@ impl Profile {
                 self.in_summary = true;
                 let users = users.split_whitespace().next().unwrap_or_default();
                 sample.labels.insert("users".to_owned(), users.to_owned());
-                sample.length_ns = Some((self.elapsed_s * 1e9) as u64);
+                sample.length_ns = Some(length_ns(self.elapsed_s, 1e9, |why| input.problem(why))?);
             }
         } else if line.starts_with("CALLS: ") || line.starts_with("P99: ") {
             self.numbers(input, line)?;
@@ -284,7 +284,7 @@ impl Profile {
                     leading(input, text.split_once('-').map_or("", |(_, value)| value))?;
                 }
                 let p99 = p99.strip_prefix("P99%-").ok_or_else(|| input.problem(format!("{p99:?} is no P99%")))?;
-                self.procedures[at].windows_p99_ms.push(leading(input, p99)? / 1e3);
+                self.procedures[at].windows_p99_ms.extend([leading(input, p99)? / 1e3]);
             }
             _ => return Err(input.problem(format!("{} of 5 or 6 numbers: the line was cut", numbers.len()))),
         }
@@ -304,8 +304,8 @@ impl Profile {
             if self.is_report && self.elapsed_s > 0.0 {
                 sample.measurements.push(Measurement::new(format!("{}_calls_per_s", of.id), calls / self.elapsed_s));
             }
-            if let Some((least, most)) = range(&of.windows_p99_ms) {
-                let windows = of.windows_p99_ms.len();
+            if let Some((least, most)) = of.windows_p99_ms.ends() {
+                let windows = of.windows_p99_ms.count;
                 let why = "etprof prints it of windows of 10 s, which cannot be added";
                 sample.measurements.push(Measurement::absent(format!("{}_latency_p99_ms", of.id), why));
                 sample.notes.push(format!("{}: p99 of {windows} windows of {least} to {most} ms", of.id));
@@ -335,7 +335,7 @@ fn timing(root: Node<'_>) -> Result<Sample, Problem> {
         }
         let Some(id) = procedure(name) else { continue };
         let (calls, elapsed_s) = (of.need("calls")?.number()?, of.need("elapsed_ms")?.number()? / 1e3);
-        sample.length_ns = Some((elapsed_s * 1e9) as u64);
+        sample.length_ns = Some(length_ns(elapsed_s, 1e9, |why| of.problem(why))?);
         // Since 6.0 there is a 75th percentile, and each call is counted once.
         let is_once = of.get("p75_ms").is_some();
         let known = if is_once { calls } else { calls / 2.0 };

@@ -43,13 +43,14 @@ fn read(input: &mut Input<'_>) -> Result<Results, Problem> {
         let codes: Vec<Node<'_>> = one.get("exit_codes").map(Node::items).transpose()?.into_iter().flatten().collect();
         for (run, time) in times.items()?.enumerate() {
             let seconds = time.number()?;
-            results.samples.push(Sample {
+            let sample = Sample {
                 labels: labels.iter().cloned().collect(),
-                length_ns: Some((seconds * 1e9) as u64),
+                length_ns: Some(time.length_ns(1e9)?),
                 measurements: vec![Measurement::new("time_s", seconds)],
                 void: codes.get(run).and_then(|code| ended(*code)),
                 ..Sample::default()
-            });
+            };
+            input.keep(&mut results, Some(sample))?;
         }
     }
     if several {
@@ -62,9 +63,10 @@ fn read(input: &mut Input<'_>) -> Result<Results, Problem> {
 }
 
 fn ended(code: Node<'_>) -> Option<String> {
-    match code.number() {
+    match code.shown().parse::<f64>() {
         Ok(0.0) => None,
         Ok(code) => Some(format!("it ended with exit code {code}")),
+        // It is null.
         Err(_) => Some("it was ended by a signal".to_owned()),
     }
 }

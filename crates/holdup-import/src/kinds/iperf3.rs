@@ -2,7 +2,7 @@
 
 use super::Kind;
 use crate::json::Node;
-use crate::number::{Row, metrics_of, range};
+use crate::number::{Row, ValueRange, metrics_of};
 use crate::{Input, Results, Sample};
 use holdup_model::Direction::{Higher, Lower};
 use holdup_model::{Fact, Measurement, Meta, Problem};
@@ -62,7 +62,7 @@ const OTHER_CPU: &str = "other_cpu_share";
 struct Run {
     sample: Sample,
     is_server: bool,
-    rates: Vec<f64>,
+    rates: ValueRange,
 }
 
 impl Run {
@@ -87,7 +87,7 @@ fn read(input: &mut Input<'_>) -> Result<Results, Problem> {
         run.rates.extend(rate(interval)?);
     }
     end(at_end, &mut run)?;
-    finish(run, &mut results);
+    finish(input, run, &mut results)?;
     Ok(results)
 }
 
@@ -102,7 +102,7 @@ fn stream(input: &mut Input<'_>, results: &mut Results) -> Result<(), Problem> {
         let (name, data) = (event.need("event")?.text()?, event.need("data")?);
         match name {
             "start" => {
-                finish_any(run.take(), results);
+                finish_any(input, run.take(), results)?;
                 start(data, run.get_or_insert_default(), results)?;
             }
             "interval" => run.get_or_insert_default().rates.extend(rate(data)?),
@@ -113,14 +113,13 @@ fn stream(input: &mut Input<'_>, results: &mut Results) -> Result<(), Problem> {
             "end" => {
                 if let Some(mut run) = run.take() {
                     end(data, &mut run)?;
-                    finish(run, results);
+                    finish(input, run, results)?;
                 }
             }
             _ => {}
         }
     }
-    finish_any(run, results);
-    Ok(())
+    finish_any(input, run, results)
 }
 
 /// The document of `--json-stream-full-output`, which says the same again, and what iperf3 prints for people.
@@ -161,7 +160,7 @@ fn end(end: Node<'_>, run: &mut Run) -> Result<(), Problem> {
         }
     }
     if let Some(sum) = end.get("sum_received").or_else(|| end.get("sum")) {
-        run.sample.length_ns = sum.number_of("seconds")?.map(|seconds| (seconds * 1e9) as u64);
+        run.sample.length_ns = sum.get("seconds").map(|seconds| seconds.length_ns(1e9)).transpose()?;
     }
     Ok(())
 }
@@ -187,19 +186,17 @@ fn rate(interval: Node<'_>) -> Result<Option<f64>, Problem> {
     }
 }
 
-fn finish_any(run: Option<Run>, results: &mut Results) {
-    if let Some(run) = run {
-        finish(run, results);
-    }
+fn finish_any(input: &Input<'_>, run: Option<Run>, results: &mut Results) -> Result<(), Problem> {
+    run.map_or(Ok(()), |run| finish(input, run, results))
 }
 
-fn finish(mut run: Run, results: &mut Results) {
-    if let Some((least, most)) = range(&run.rates) {
-        run.sample.notes.push(format!("{} intervals, of {least:.0} to {most:.0} bit/s", run.rates.len()));
+fn finish(input: &Input<'_>, mut run: Run, results: &mut Results) -> Result<(), Problem> {
+    if let Some((least, most)) = run.rates.ends() {
+        run.sample.notes.push(format!("{} intervals, of {least:.0} to {most:.0} bit/s", run.rates.count));
     }
     let caution = "What iperf3 sends by UDP is the rate of -b, and no result.".to_owned();
     if run.is_udp() && !results.cautions.contains(&caution) {
         results.cautions.push(caution);
     }
-    results.samples.push(run.sample.or_void("there is no result at its end: the run was cut"));
+    input.keep(results, Some(run.sample.or_void("there is no result at its end: the run was cut")))
 }

@@ -63,7 +63,7 @@ fn read(input: &mut Input<'_>) -> Result<Results, Problem> {
                 Some(_) => sample.measurements.extend(mean(fork, unit)?),
                 None => distribution(fork, unit, &mut sample)?,
             }
-            results.samples.push(sample.or_void("the fork has no iteration"));
+            input.keep(&mut results, Some(sample.or_void("the fork has no iteration")))?;
         }
     }
     Ok(results)

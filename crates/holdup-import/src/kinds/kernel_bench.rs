@@ -66,7 +66,7 @@ fn read(input: &mut Input<'_>) -> Result<Results, Problem> {
                     .hint("numbers with a decimal comma: write them with LC_ALL=C"));
             }
         }
-        results.samples.push(sample);
+        input.keep(&mut results, Some(sample))?;
     }
     Ok(results)
 }

@@ -5,6 +5,7 @@ use crate::number::number;
 use crate::{Input, Results, Sample};
 use holdup_model::Direction::{self, Higher, Lower};
 use holdup_model::{Measurement, Meta, Problem};
+use std::collections::BTreeSet;
 
 pub(super) const KIND: Kind = Kind {
     meta: Meta {
@@ -62,6 +63,9 @@ const DIRECTIONS: &[(&str, Direction)] = &[
     (".latency_95th_ms", Lower),
 ];
 
+/// Memory of a number with its metric, bytes.
+const NUMBER_BYTES: u64 = 512;
+
 fn direction(name: &str) -> Option<Direction> {
     let name = format!(".{name}");
     DIRECTIONS.iter().find(|(end, _)| name.ends_with(end)).map(|(_, direction)| *direction)
@@ -69,21 +73,22 @@ fn direction(name: &str) -> Option<Direction> {
 
 fn read(input: &mut Input<'_>) -> Result<Results, Problem> {
     let head = input.head(crate::HEAD_BYTES)?;
-    let (mut results, mut left_out) = (Results::default(), 0_usize);
-    let mut add = |results: &mut Results, run: usize, name: &str, value: f64, is_matrix: bool| {
-        if results.samples.len() <= run {
-            results.samples.resize_with(run + 1, Sample::default);
+    let (mut results, mut runs, mut left_out) = (Results::default(), Vec::new(), 0_usize);
+    let mut ids = BTreeSet::new();
+    let mut add = |runs: &mut Vec<Sample>, run: usize, name: &str, value: f64, is_matrix: bool| {
+        if runs.len() <= run {
+            runs.resize_with(run + 1, Sample::default);
         }
         if name == "last_state.is_incomplete_run" && value != 0.0 {
-            results.samples[run].void = Some("lkp marks the run as incomplete".to_owned());
+            runs[run].void = Some("lkp marks the run as incomplete".to_owned());
         }
         let Some(better) = direction(name) else {
             left_out += usize::from(run == 0);
             return;
         };
         let id = id_of(name);
-        results.add_metric(metric(&id, "1", better, &format!("{name} of lkp, in its own unit")));
-        results.samples[run].measurements.push(match value {
+        results.add_metric(&mut ids, metric(&id, "1", better, &format!("{name} of lkp, in its own unit")));
+        runs[run].measurements.push(match value {
             0.0 if is_matrix => Measurement::absent(id, "0, which lkp writes for what is missing, too"),
             _ => Measurement::new(id, value),
         });
@@ -94,15 +99,15 @@ fn read(input: &mut Input<'_>) -> Result<Results, Problem> {
             if name == "stats_source" {
                 continue;
             }
-            match value.items() {
-                Ok(runs) => {
-                    for (run, value) in runs.enumerate() {
-                        add(&mut results, run, name, value.number()?, true);
-                    }
+            // Settings beside the numbers are texts.
+            if value.is_list() {
+                for (run, value) in value.items()?.enumerate() {
+                    input.take(NUMBER_BYTES)?;
+                    add(&mut runs, run, name, value.number()?, true);
                 }
-                // Settings beside the numbers are texts.
-                Err(_) if value.text().is_ok() => {}
-                Err(_) => add(&mut results, 0, name, value.number()?, false),
+            } else if !value.is_text() {
+                input.take(NUMBER_BYTES)?;
+                add(&mut runs, 0, name, value.number()?, false);
             }
         }
     } else {
@@ -110,13 +115,15 @@ fn read(input: &mut Input<'_>) -> Result<Results, Problem> {
             let (name, value) = line
                 .split_once(": ")
                 .ok_or_else(|| input.problem(format!("{line:?} is no name and number: the file was cut")))?;
-            add(&mut results, 0, name, number(input, value)?, false);
+            input.keep_line();
+            input.take(NUMBER_BYTES)?;
+            add(&mut runs, 0, name, number(input, value)?, false);
         }
     }
     // What a benchmark measured stands before the time that all of it took.
     results.metrics.sort_by_key(|metric| metric.id.ends_with("elapsed_time"));
     let whole = |sample: Sample| sample.or_void("nothing in it says which direction is better");
-    results.samples = std::mem::take(&mut results.samples).into_iter().map(whole).collect();
+    input.keep(&mut results, runs.into_iter().map(whole))?;
     if left_out > 0 {
         results
             .cautions

@@ -56,13 +56,14 @@ fn read(input: &mut Input<'_>) -> Result<Results, Problem> {
                 open = None;
                 let code = number(input, code)?;
                 if code != 0.0 {
-                    results.samples.push(void(test, format!("mmtests: the test ended with exit code {code}")));
+                    let why = format!("mmtests: the test ended with exit code {code}");
+                    input.keep(&mut results, Some(void(test, why)))?;
                 }
             }
             _ => {}
         }
     }
-    results.samples.extend(open.map(|test| void(&test, "mmtests: the test did not end".to_owned())));
+    input.keep(&mut results, open.map(|test| void(&test, "mmtests: the test did not end".to_owned())))?;
     Ok(results)
 }
 
@@ -79,8 +80,7 @@ fn place(path: &str) -> (&str, &str) {
 fn join(files: Vec<(String, Results)>) -> Results {
     let (stamps, outputs): (Vec<_>, Vec<_>) =
         files.into_iter().partition(|(path, _)| path.ends_with("tests-timestamp"));
-    let mut all = Results::default();
-    for (path, mut results) in outputs {
+    let of_output = |(path, mut results): (String, Results)| {
         let (iteration, benchmark) = place(&path);
         let stamp =
             stamps.iter().find(|(stamp, _)| stamp.rsplit_once('/').map_or("", |(folder, _)| folder) == iteration);
@@ -95,8 +95,9 @@ fn join(files: Vec<(String, Results)>) -> Results {
                 sample.void.clone_from(&end.void);
             }
         }
-        all.add(results);
-    }
+        results
+    };
+    let mut all: Results = outputs.into_iter().map(of_output).collect();
     all.cautions.push(
         "mmtests runs all of one kernel before the next: what drifted meanwhile is in the difference.".to_owned(),
     );

@@ -66,9 +66,7 @@ pub(crate) struct Folder {
 
 /// Every file stands for itself.
 pub(crate) fn each(files: Vec<(String, Results)>) -> Results {
-    let mut all = Results::default();
-    files.into_iter().for_each(|(_, results)| all.add(results));
-    all
+    files.into_iter().map(|(_, results)| results).collect()
 }
 
 pub static KINDS: &[Kind] = &[

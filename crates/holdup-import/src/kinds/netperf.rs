@@ -1,7 +1,7 @@
 //! netperf: its tables, and the forms `-k` (KEY=VALUE) and `-o` (CSV) of its omni tests.
 
 use super::{Kind, metric};
-use crate::number::number;
+use crate::number::{length_ns, number};
 use crate::{Input, Results, Sample};
 use holdup_model::Direction::{Higher, Lower};
 use holdup_model::{Measurement, Meta, Problem};
@@ -62,7 +62,8 @@ struct Run {
     sample: Sample,
     /// Rows of numbers of its table.
     rows: usize,
-    columns: Vec<String>,
+    /// The head of an omni test.
+    head: String,
     throughput: Option<f64>,
 }
 
@@ -79,7 +80,7 @@ fn read(input: &mut Input<'_>) -> Result<Results, Problem> {
     let mut run: Option<Run> = None;
     while let Some(line) = input.line()? {
         if let Some((test, _)) = line.split_once(" TEST from ") {
-            results.samples.extend(run.replace(Run::default()).map(finish));
+            input.keep(&mut results, run.replace(Run::default()).map(finish))?;
             let test = test.trim_start_matches("MIGRATED ").to_owned();
             run.get_or_insert_default().sample.labels.insert("benchmark".to_owned(), test);
         } else if let Some((key, value)) = line.split_once('=').filter(|(key, _)| key.bytes().all(is_key)) {
@@ -89,7 +90,7 @@ fn read(input: &mut Input<'_>) -> Result<Results, Problem> {
             table(input, &line, run)?;
         }
     }
-    results.samples.extend(run.map(finish));
+    input.keep(&mut results, run.map(finish))?;
     Ok(results)
 }
 
@@ -107,7 +108,7 @@ fn keyed(input: &Input<'_>, key: &str, value: &str, run: &mut Run) -> Result<(),
         } else {
             Measurement::new(*id, value)
         };
-        run.sample.measurements.push(value);
+        run.sample.measure(value);
         return Ok(());
     }
     match key {
@@ -118,9 +119,11 @@ fn keyed(input: &Input<'_>, key: &str, value: &str, run: &mut Run) -> Result<(),
             else {
                 return Err(input.problem(format!("{value:?} is no unit that is known, or stands before its number")));
             };
-            run.sample.measurements.insert(0, Measurement::new(*id, throughput * factor));
+            run.sample.measure(Measurement::new(*id, throughput * factor));
         }
-        "ELAPSED_TIME" | "Elapsed Time (sec)" => run.sample.length_ns = Some((number(input, value)? * 1e9) as u64),
+        "ELAPSED_TIME" | "Elapsed Time (sec)" => {
+            run.sample.length_ns = Some(length_ns(number(input, value)?, 1e9, |why| input.problem(why))?);
+        }
         "PROTOCOL" | "REQUEST_SIZE" | "RESPONSE_SIZE" | "LOCAL_SEND_SIZE" => {
             run.sample.labels.insert(key.to_lowercase(), value.to_owned());
         }
@@ -131,24 +134,27 @@ fn keyed(input: &Input<'_>, key: &str, value: &str, run: &mut Run) -> Result<(),
 
 fn table(input: &Input<'_>, line: &str, run: &mut Run) -> Result<(), Problem> {
     if line.contains("WARNING") || line.contains("!!!") {
+        input.keep_line();
         run.sample.notes.push(line.trim().to_owned());
         return Ok(());
     }
-    let test = run.sample.labels.get("benchmark").cloned().unwrap_or_default();
+    let test = run.sample.labels.get("benchmark").map_or("", String::as_str);
     if test.starts_with("OMNI") && line.contains(',') {
-        let columns: Vec<&str> = line.split(',').collect();
-        if run.columns.is_empty() {
-            run.columns = columns.iter().map(|column| column.trim().to_owned()).collect();
+        if run.head.is_empty() {
+            input.keep_line();
+            line.clone_into(&mut run.head);
             return Ok(());
         }
-        if columns.len() != run.columns.len() {
-            let (have, want) = (columns.len(), run.columns.len());
+        let head = std::mem::take(&mut run.head);
+        let (have, want) = (line.split(',').count(), head.split(',').count());
+        if have != want {
             return Err(input
                 .problem(format!("{have} columns, but its head has {want}: the line was cut, or has decimal commas")));
         }
-        for (key, value) in run.columns.clone().iter().zip(columns) {
-            keyed(input, key, value.trim(), run)?;
+        for (key, value) in head.split(',').zip(line.split(',')) {
+            keyed(input, key.trim(), value.trim(), run)?;
         }
+        run.head = head;
         return Ok(());
     }
     let words: Vec<&str> = line.split_whitespace().collect();
@@ -169,8 +175,8 @@ fn table(input: &Input<'_>, line: &str, run: &mut Run) -> Result<(), Problem> {
         None => Err(input.problem(format!("{} of {} columns: the line was cut", words.len(), at + 1))),
     };
     let factor = if id.ends_with("bits_per_s") { 1e6 } else { 1.0 };
-    run.sample.measurements.push(Measurement::new(id, value(column)? * factor));
-    run.sample.length_ns = Some((value(time)? * 1e9) as u64);
+    run.sample.measure(Measurement::new(id, value(column)? * factor));
+    run.sample.length_ns = Some(length_ns(value(time)?, 1e9, |why| input.problem(why))?);
     let sizes: &[(&str, usize)] = match id {
         "transactions_per_s" => &[("request_size", 2), ("response_size", 3)],
         "sent_bits_per_s" => &[("message_bytes", 1)],

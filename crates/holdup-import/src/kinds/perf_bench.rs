@@ -2,7 +2,7 @@
 
 use super::Kind;
 use super::hackbench::mode;
-use crate::number::{Row, leading, measured, metrics_of, number};
+use crate::number::{Row, leading, length_ns, measured, metrics_of, number};
 use crate::{Input, Results, Sample};
 use holdup_model::Direction::{Higher, Lower};
 use holdup_model::{Measurement, Meta, Problem};
@@ -53,23 +53,23 @@ fn read(input: &mut Input<'_>) -> Result<Results, Problem> {
     while let Some(line) = input.line()? {
         if is_simple {
             let time_s = number(input, &line)?;
-            results.samples.push(timed(Sample::default(), time_s));
+            input.keep(&mut results, Some(timed(input, Sample::default(), time_s)?))?;
         } else if let Some(name) = line.strip_prefix("# Running '") {
-            results.samples.extend(run.replace(Sample::default()).map(whole));
+            input.keep(&mut results, run.replace(Sample::default()).map(whole))?;
             let name = name.split('\'').next().unwrap_or_default();
             labelled(run.get_or_insert_default(), "benchmark", name);
         } else if let Some(function) = line.strip_prefix("# function '") {
             let sample = run.get_or_insert_default();
             let next = Sample { labels: sample.labels.clone(), ..Sample::default() };
             if !sample.measurements.is_empty() {
-                results.samples.push(std::mem::replace(sample, next));
+                input.keep(&mut results, Some(std::mem::replace(sample, next)))?;
             }
             labelled(sample, "function", function.split('\'').next().unwrap_or_default());
         } else if let Some(sample) = &mut run {
             of_line(input, &line, sample)?;
         }
     }
-    results.samples.extend(run.map(whole));
+    input.keep(&mut results, run.map(whole))?;
     if is_simple {
         results.cautions.push(
             "perf bench --format=simple prints no name and no unit: its numbers are taken for seconds.".to_owned(),
@@ -93,11 +93,13 @@ fn of_line(input: &Input<'_>, line: &str, sample: &mut Sample) -> Result<(), Pro
                 labelled(sample, "threads", threads);
             }
         }
-        ["Total", "time:", seconds, ..] => *sample = timed(std::mem::take(sample), leading(input, seconds)?),
-        [value, unit] if UNITS.contains(unit) => {
-            sample.measurements.extend(measured(input, &format!("{unit}{value}"), ROWS)?);
+        ["Total", "time:", seconds, ..] => {
+            *sample = timed(input, std::mem::take(sample), leading(input, seconds)?)?;
         }
-        _ => sample.measurements.extend(measured(input, line, ROWS)?),
+        [value, unit] if UNITS.contains(unit) => {
+            measured(input, &format!("{unit}{value}"), ROWS)?.into_iter().for_each(|one| sample.measure(one));
+        }
+        _ => measured(input, line, ROWS)?.into_iter().for_each(|one| sample.measure(one)),
     }
     Ok(())
 }
@@ -106,9 +108,9 @@ fn labelled(sample: &mut Sample, label: &str, value: &str) {
     sample.labels.insert(label.to_owned(), value.to_owned());
 }
 
-fn timed(mut sample: Sample, time_s: f64) -> Sample {
-    sample.measurements.push(Measurement::new("time_s", time_s));
-    Sample { length_ns: Some((time_s * 1e9) as u64), ..sample }
+fn timed(input: &Input<'_>, mut sample: Sample, time_s: f64) -> Result<Sample, Problem> {
+    sample.measure(Measurement::new("time_s", time_s));
+    Ok(Sample { length_ns: Some(length_ns(time_s, 1e9, |why| input.problem(why))?), ..sample })
 }
 
 fn whole(sample: Sample) -> Sample {

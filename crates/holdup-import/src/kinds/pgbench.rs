@@ -1,7 +1,7 @@
 //! pgbench: what it prints at the end, and its logs (`-l`, with or without `--aggregate-interval`).
 
 use super::{Kind, metric};
-use crate::number::{Row, count, measured, metrics_of, number};
+use crate::number::{Row, count, length_ns, measured, metrics_of, number};
 use crate::{Input, Results, Sample};
 use holdup_model::Direction::{Higher, Lower};
 use holdup_model::trial::NamedHistogram;
@@ -74,38 +74,37 @@ fn output(input: &mut Input<'_>, results: &mut Results) -> Result<(), Problem> {
     let mut run: Option<Sample> = None;
     while let Some(line) = input.line()? {
         if line.starts_with("transaction type: ") {
-            results.samples.extend(run.replace(Sample::default()).map(whole));
+            input.keep(results, run.replace(Sample::default()).map(whole))?;
         }
         let Some(sample) = run.as_mut() else { continue };
         of_line(input, &line, sample, &mut results.cautions)?;
     }
-    results.samples.extend(run.map(whole));
-    Ok(())
+    input.keep(results, run.map(whole))
 }
 
 fn of_line(input: &Input<'_>, line: &str, sample: &mut Sample, cautions: &mut Vec<String>) -> Result<(), Problem> {
     if let Some((label, value)) = SETTINGS.iter().find_map(|(begin, label)| Some((label, line.strip_prefix(begin)?))) {
         sample.labels.insert((*label).to_owned(), value.trim().to_owned());
     } else if let Some(measurement) = measured(input, line, NUMBERS)? {
-        sample.measurements.push(measurement);
+        sample.measure(measurement);
     } else if let Some((_, id, _)) = SHARES.iter().find(|(begin, ..)| line.starts_with(begin)) {
-        let percent = line.rsplit_once('(').and_then(|(_, rest)| rest.split('%').next());
-        sample
-            .measurements
-            .extend(percent.map(|text| number(input, text)).transpose()?.map(|p| Measurement::new(*id, p / 100.0)));
+        if let Some(percent) = line.rsplit_once('(').and_then(|(_, rest)| rest.split('%').next()) {
+            sample.measure(Measurement::new(*id, number(input, percent)? / 100.0));
+        }
     } else if let Some(text) = line.strip_prefix("duration: ") {
         let seconds = number(input, text.trim_end_matches(" s"))?;
-        sample.length_ns = Some((seconds * 1e9) as u64);
+        sample.length_ns = Some(length_ns(seconds, 1e9, |why| input.problem(why))?);
     } else if let Some(text) = line.strip_prefix("tps = ") {
         // Before version 14 there are two lines; the second one is what later versions print.
         if line.contains("(including") {
             return Ok(());
         }
         let value = number(input, text.split_whitespace().next().unwrap_or_default())?;
-        sample.measurements.insert(0, Measurement::new("tps", value));
+        sample.measure(Measurement::new("tps", value));
     } else if line.starts_with("pgbench: fatal:") || line.contains("Run was aborted") {
         sample.void = Some(line.to_owned());
     } else if line.contains("client") && line.contains("aborted") {
+        input.keep_line();
         cautions.push("Clients aborted: the throughput is that of the others.".to_owned());
     }
     Ok(())
@@ -169,14 +168,14 @@ fn transactions(input: &mut Input<'_>, results: &mut Results) -> Result<(), Prob
         Measurement::percentile("latency_p99_ms", &latency, 0.99, 1e6),
         Measurement::new("failed_share", failed as f64 / (failed + latency.count()) as f64),
     ];
-    results.samples.push(Sample {
+    let sample = Sample {
         begin_unix_ns: i64::try_from(first_us.saturating_mul(1_000)).ok(),
         length_ns: Some(length_ns),
         measurements,
         histograms: vec![NamedHistogram { name: "latency".to_owned(), histogram: latency }],
         ..Sample::default()
-    });
-    Ok(())
+    };
+    input.keep(results, Some(sample))
 }
 
 fn intervals(input: &mut Input<'_>, results: &mut Results) -> Result<(), Problem> {
@@ -185,29 +184,31 @@ fn intervals(input: &mut Input<'_>, results: &mut Results) -> Result<(), Problem
         "A log of intervals has no distribution, and one file for each thread: the throughput is that of this file."
             .to_owned(),
     );
-    let (mut all, mut sum_us, mut times) = (0.0, 0.0, Vec::new());
-    let mut last = 0.0;
+    let (mut all, mut sum_us, mut last) = (0.0, 0.0, 0.0);
+    let (mut first, mut end) = (None, None);
     while let Some(line) = input.line()? {
         let mut fields = line.split(' ');
         let mut next = || fields.next().ok_or_else(|| input.problem("fewer than 3 columns: the log was cut"));
         let (begin, count, sum) = (next()?, next()?, next()?);
-        times.push(number(input, begin)?);
+        let begin = number(input, begin)?;
+        end = first.map(|_| begin);
+        first.get_or_insert(begin);
         last = number(input, count)?;
         (all, sum_us) = (all + last, sum_us + number(input, sum)?);
     }
-    let [first, .., end] = times.as_slice() else {
+    let (Some(first), Some(end)) = (first, end) else {
         return Err(Problem::usage(input.name(), "one interval: nothing says how long it was"));
     };
     // The last interval may be a part of one.
     let length_s = end - first;
-    results.samples.push(Sample {
+    let sample = Sample {
         begin_unix_ns: Some((first * 1e9) as i64),
-        length_ns: Some((length_s * 1e9) as u64),
+        length_ns: Some(length_ns(length_s, 1e9, |why| input.problem(why))?),
         measurements: vec![
             Measurement::new("tps", (all - last) / length_s),
             Measurement::new("latency_mean_ms", sum_us / all / 1e3),
         ],
         ..Sample::default()
-    });
-    Ok(())
+    };
+    input.keep(results, Some(sample))
 }

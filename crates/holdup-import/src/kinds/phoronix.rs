@@ -6,6 +6,7 @@ use crate::number::parse;
 use crate::{Input, Results, Sample};
 use holdup_model::Direction::{Higher, Lower};
 use holdup_model::{Fact, Measurement, Meta, Problem};
+use std::collections::BTreeSet;
 
 pub(super) const KIND: Kind = Kind {
     meta: Meta {
@@ -70,10 +71,10 @@ impl<'a> Part<'a> {
 }
 
 fn read(input: &mut Input<'_>) -> Result<Results, Problem> {
-    let bytes = input.rest()?;
+    let bytes = input.rest(3)?;
     let document = String::from_utf8_lossy(&bytes);
     let whole = Part { name: input.name(), document: &document, text: &document };
-    let mut results = Results::default();
+    let (mut results, mut ids) = (Results::default(), BTreeSet::new());
     let Some(suite) = whole.all("PhoronixTestSuite")?.into_iter().next() else {
         return Err(whole.problem("there is no <PhoronixTestSuite> in it"));
     };
@@ -99,7 +100,7 @@ fn read(input: &mut Input<'_>) -> Result<Results, Problem> {
         };
         let unit = result.text("Scale")?.map(Part::plain).unwrap_or_default();
         let id = format!("{}_{}", if better == Higher { "result" } else { "cost" }, words(&unit));
-        results.add_metric(metric(&id, &unit, better, "the result of the test, in its own unit"));
+        results.add_metric(&mut ids, metric(&id, &unit, better, "the result of the test, in its own unit"));
         let mut labels = vec![("benchmark".to_owned(), title.plain())];
         labels.extend(result.text("Description")?.map(|part| ("setting".to_owned(), part.plain())));
         for entry in data.all("Entry")? {
@@ -115,15 +116,14 @@ fn read(input: &mut Input<'_>) -> Result<Results, Problem> {
                     vec![value.number(value.text)?]
                 }
                 (None, None) => {
-                    results
-                        .samples
-                        .push(Sample { void: Some("there is no value: the test failed".to_owned()), ..base });
+                    let void = Some("there is no value: the test failed".to_owned());
+                    input.keep(&mut results, Some(Sample { void, ..base }))?;
                     continue;
                 }
             };
             let sample =
                 |number: f64| Sample { measurements: vec![Measurement::new(id.as_str(), number)], ..base.clone() };
-            results.samples.extend(numbers.into_iter().map(sample));
+            input.keep(&mut results, numbers.into_iter().map(sample))?;
         }
     }
     if without_direction > 0 {

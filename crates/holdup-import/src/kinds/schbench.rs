@@ -1,7 +1,7 @@
 //! schbench: its text of all versions, and its JSON.
 
 use super::{Kind, metric};
-use crate::number::{after, leading, number};
+use crate::number::{after, leading, length_ns, number};
 use crate::{Input, Results, Sample};
 use holdup_model::Direction::{Higher, Lower};
 use holdup_model::{Measurement, Meta, Problem};
@@ -60,7 +60,7 @@ fn read(input: &mut Input<'_>) -> Result<Results, Problem> {
 /// A run while its blocks are read.
 #[derive(Default)]
 struct Run {
-    measurements: Vec<Measurement>,
+    sample: Sample,
     runtime_s: f64,
     is_new: bool,
     is_whole: bool,
@@ -76,7 +76,8 @@ fn text(input: &mut Input<'_>, results: &mut Results) -> Result<(), Problem> {
             let runtime_s = after(rest, "runtime ").map(|text| number(input, text)).transpose()?.unwrap_or(0.0);
             // Time that goes back is another run.
             if run.as_ref().is_some_and(|run| runtime_s < run.runtime_s) {
-                results.samples.extend(run.take().map(|run| finish(run, threads.as_deref())));
+                let done = run.take().map(|run| finish(input, run, threads.as_deref())).transpose()?;
+                input.keep(results, done)?;
             }
             let count = rest.rsplit_once('(').filter(|(_, rest)| rest.contains("total samples"));
             let count = count.map(|(_, count)| leading(input, count)).transpose()?;
@@ -87,21 +88,20 @@ fn text(input: &mut Input<'_>, results: &mut Results) -> Result<(), Problem> {
             };
             let run = run.get_or_insert_default();
             (run.runtime_s, run.is_new) = (runtime_s, run.is_new || header == "Wakeup Latencies");
-            run.measurements.retain(|m| !block.is_some_and(|(of, _)| m.metric.starts_with(of)));
+            run.sample.measurements.retain(|m| !block.is_some_and(|(of, _)| m.metric.starts_with(of)));
         } else if let Some(count) = text.strip_prefix("setting worker threads to ") {
             threads = Some(count.trim().to_owned());
         } else if let Some(rate) = text.strip_prefix("average rps: ") {
             let mut done = run.take().ok_or_else(|| input.problem("a rate before any latency: the file is damaged"))?;
-            done.measurements.push(Measurement::new("requests_per_s", number(input, rate)?));
+            done.sample.measure(Measurement::new("requests_per_s", number(input, rate)?));
             done.is_whole = true;
-            results.samples.push(finish(done, threads.as_deref()));
+            input.keep(results, Some(finish(input, done, threads.as_deref())?))?;
             block = None;
         } else if let (Some((of, count)), Some(run)) = (block, &mut run) {
-            run.measurements.extend(row(input, text, of, count)?);
+            row(input, text, of, count)?.into_iter().for_each(|one| run.sample.measure(one));
         }
     }
-    results.samples.extend(run.map(|run| finish(run, threads.as_deref())));
-    Ok(())
+    input.keep(results, run.map(|run| finish(input, run, threads.as_deref())).transpose()?)
 }
 
 /// `* 99.0th: 2788       (1084 samples)` or `min=1, max=22327`.
@@ -120,16 +120,16 @@ fn row(input: &Input<'_>, text: &str, of: &str, count: Option<f64>) -> Result<Op
     }))
 }
 
-fn finish(run: Run, threads: Option<&str>) -> Sample {
+fn finish(input: &Input<'_>, run: Run, threads: Option<&str>) -> Result<Sample, Problem> {
     let is_cut = run.is_new && !run.is_whole;
-    Sample {
+    let length_ns = length_ns(run.runtime_s, 1e9, |why| input.problem(why))?;
+    Ok(Sample {
         labels: threads.map(|threads| ("threads".to_owned(), threads.to_owned())).into_iter().collect(),
-        length_ns: (run.runtime_s > 0.0).then_some((run.runtime_s * 1e9) as u64),
-        measurements: run.measurements,
+        length_ns: (run.runtime_s > 0.0).then_some(length_ns),
         void: is_cut
             .then(|| format!("the output ends after {} s, without its last block: the run was cut", run.runtime_s)),
-        ..Sample::default()
-    }
+        ..run.sample
+    })
 }
 
 fn json(input: &mut Input<'_>, results: &mut Results) -> Result<(), Problem> {
@@ -150,11 +150,12 @@ fn json(input: &mut Input<'_>, results: &mut Results) -> Result<(), Problem> {
         let most = numbers.need(&format!("{of}_latency_max"))?.number()?;
         sample.measurements.push(Measurement::new(format!("{of}_latency_max_us"), most));
     }
-    let runtime_s = numbers.need("runtime")?.number()?;
+    let runtime = numbers.need("runtime")?;
+    let runtime_s = runtime.number()?;
     let end_s = numbers.number_of("time")?;
     sample.begin_unix_ns = end_s.map(|end_s| ((end_s - runtime_s) * 1e9) as i64);
-    sample.length_ns = Some((runtime_s * 1e9) as u64);
-    results.samples.push(sample);
+    sample.length_ns = Some(runtime.length_ns(1e9)?);
+    input.keep(results, Some(sample))?;
     results.cautions.push(
         "schbench's JSON has no number of samples: its percentiles may rest on fewer than ten of them.".to_owned(),
     );

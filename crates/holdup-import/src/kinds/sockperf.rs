@@ -61,7 +61,7 @@ fn read(input: &mut Input<'_>) -> Result<Results, Problem> {
         let line = without_colours(&line);
         if line.contains("== version #") && (run.is_whole || !run.sample.measurements.is_empty()) {
             let done = std::mem::replace(&mut run, Run { of: "latency", ..Run::default() });
-            results.samples.push(finish(done));
+            input.keep(&mut results, Some(finish(done)))?;
         }
         has_log |= line.starts_with("packet, txTime");
         if has_log && line.as_bytes().first().is_some_and(u8::is_ascii_digit) {
@@ -71,7 +71,7 @@ fn read(input: &mut Input<'_>) -> Result<Results, Problem> {
         }
         is_rate |= line.contains("Summary: BandWidth");
     }
-    results.samples.push(finish(run));
+    input.keep(&mut results, Some(finish(run)))?;
     results.cautions.push(match is_rate {
         true => "sockperf counts what was sent: what arrived is not known.".to_owned(),
         false => "sockperf's standard error takes messages for independent: it is too small.".to_owned(),
@@ -103,9 +103,9 @@ fn of_line(input: &Input<'_>, line: &str, run: &mut Run) -> Result<(), Problem> 
         let of = run.of;
         let one = name
             .map(|name| Measurement::percentile_of(&format!("{of}_{name}_us"), value, share / 100.0, run.observations));
-        run.sample.measurements.extend(one);
+        one.into_iter().for_each(|one| run.sample.measure(one));
     } else if let Some((_, value)) = text.split_once("<MAX> observation =") {
-        run.sample.measurements.push(Measurement::new(format!("{}_max_us", run.of), number(input, value)?));
+        run.sample.measure(Measurement::new(format!("{}_max_us", run.of), number(input, value)?));
     } else if text.starts_with("ERROR") {
         run.sample.void.get_or_insert_with(|| text.to_owned());
     } else if let Some(measurement) = measured(input, text, ROWS)? {
@@ -113,7 +113,7 @@ fn of_line(input: &Input<'_>, line: &str, run: &mut Run) -> Result<(), Problem> 
             run.of = "round_trip";
         }
         run.is_whole |= text.starts_with("Summary: ");
-        run.sample.measurements.push(measurement);
+        run.sample.measure(measurement);
     }
     Ok(())
 }
@@ -142,11 +142,9 @@ fn finish(mut run: Run) -> Sample {
             let (rows, of) = (run.log.count(), run.observations);
             run.sample.void = Some(format!("the log has {rows} of {of} messages: it was cut"));
         }
-        let measurements = &mut run.sample.measurements;
         for (name, quantile) in [("p99", 0.99), ("p50", 0.5)] {
             let id = format!("{}_{name}_us", run.of);
-            measurements.retain(|m| m.metric != id);
-            measurements.push(Measurement::percentile(&id, &run.log, quantile, 1e3));
+            run.sample.measure(Measurement::percentile(&id, &run.log, quantile, 1e3));
         }
         run.sample.histograms = vec![NamedHistogram { name: run.of.to_owned(), histogram: run.log }];
     } else if !run.is_whole && run.sample.void.is_none() {

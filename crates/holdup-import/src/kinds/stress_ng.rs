@@ -60,6 +60,7 @@ fn read(input: &mut Input<'_>) -> Result<Results, Problem> {
             match section.as_str() {
                 "system-info" => {
                     let key = FACTS.iter().find(|(name, _)| *name == key);
+                    key.iter().for_each(|_| input.keep_line());
                     results.facts.extend(key.map(|(_, key)| Fact::read(*key, value, "stress-ng --yaml")));
                     if let Some(seconds) = text.strip_prefix("epoch-secs:") {
                         begin_s = Some(leading(input, seconds)?);
@@ -70,22 +71,26 @@ fn read(input: &mut Input<'_>) -> Result<Results, Problem> {
                         return Err(input.problem("a metric before any stressor: the file is damaged"));
                     };
                     match measured(input, text, ROWS)? {
-                        Some(measurement) => sample.measurements.push(measurement),
+                        Some(measurement) => sample.measure(measurement),
                         None if key == "wall-clock-time" => {
                             sample.length_ns = Some(leading_ns(input, value, 1e9)?);
                         }
                         None if OTHER.contains(&key) => {}
-                        None => sample.notes.push(format!("{key}: {value}")),
+                        None => {
+                            input.keep_line();
+                            sample.notes.push(format!("{key}: {value}"));
+                        }
                     }
                 }
                 _ => {}
             }
         } else if let Some(stressor) = text.strip_prefix("- stressor:").filter(|_| section == "metrics") {
-            results.samples.push(Sample {
+            let sample = Sample {
                 labels: [("benchmark".to_owned(), stressor.trim().to_owned())].into(),
                 begin_unix_ns: begin_s.map(|seconds: f64| (seconds * 1e9) as i64),
                 ..Sample::default()
-            });
+            };
+            input.keep(&mut results, Some(sample))?;
         }
     }
     if let Some(last) = results.samples.last_mut().filter(|_| !is_whole) {

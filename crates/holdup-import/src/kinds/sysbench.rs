@@ -1,11 +1,12 @@
 //! sysbench: what it prints, with its histogram and its intervals.
 
 use super::{Kind, metric};
-use crate::number::{Row, leading, leading_ns, measured, metrics_of, range, samples};
+use crate::number::{Row, ValueRange, leading, leading_ns, length_ns, measured, metrics_of, samples};
 use crate::{Input, Results, Sample};
 use holdup_model::Direction::{Higher, Lower};
 use holdup_model::trial::NamedHistogram;
 use holdup_model::{Histogram, Measurement, Meta, Problem};
+use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) const KIND: Kind = Kind {
     meta: Meta {
@@ -86,9 +87,9 @@ struct Run {
     events: Option<f64>,
     time_s: Option<f64>,
     /// Operations of a test of files, by their metric.
-    counts: Vec<(&'static str, f64)>,
+    counts: BTreeMap<&'static str, f64>,
     percentile: Option<(f64, f64)>,
-    intervals: Vec<f64>,
+    intervals: ValueRange,
 }
 
 impl Run {
@@ -105,17 +106,17 @@ impl Run {
 
     fn keep(&mut self, measurement: Measurement) {
         self.begin_block();
-        self.sample.measurements.retain(|known| known.metric != measurement.metric);
-        self.sample.measurements.push(measurement);
+        self.sample.measure(measurement);
     }
 }
 
 fn read(input: &mut Input<'_>) -> Result<Results, Problem> {
     let mut results = Results { metrics: metrics_of(ROWS), ..Results::default() };
+    let mut ids = results.metric_ids();
     let mut run: Option<Run> = None;
     while let Some(line) = input.line()? {
         if is_header(&line) {
-            finish(run.replace(Run::default()), &mut results);
+            finish(input, run.replace(Run::default()), &mut results, &mut ids)?;
         }
         if let Some(run) = &mut run
             && !of_old_line(input, line.trim_start(), run)?
@@ -123,7 +124,7 @@ fn read(input: &mut Input<'_>) -> Result<Results, Problem> {
             of_line(input, &line, run)?;
         }
     }
-    finish(run, &mut results);
+    finish(input, run, &mut results, &mut ids)?;
     results.cautions.push(
         "sysbench measures a closed loop: an event that is late delays others, so percentiles are too good.".to_owned(),
     );
@@ -233,8 +234,13 @@ fn latency(input: &Input<'_>, text: &str, value: Measurement) -> Result<Measurem
 /// Where the scale of 0.4 and 0.5 ends, ms.
 const SCALE_END_MS: f64 = 1e7;
 
-fn finish(run: Option<Run>, results: &mut Results) {
-    let Some(mut run) = run else { return };
+fn finish(
+    input: &Input<'_>,
+    run: Option<Run>,
+    results: &mut Results,
+    ids: &mut BTreeSet<String>,
+) -> Result<(), Problem> {
+    let Some(mut run) = run else { return Ok(()) };
     if let (Some(events), Some(time_s)) = (run.events, run.time_s) {
         for (metric, count) in run.counts.iter().filter(|_| time_s > 0.0) {
             run.sample.measurements.push(Measurement::new(*metric, count / time_s));
@@ -244,16 +250,16 @@ fn finish(run: Option<Run>, results: &mut Results) {
         if time_s > 0.0 && !measurements.iter().any(|m| throughput.contains(&m.metric.as_str())) {
             measurements.insert(0, Measurement::new("events_per_s", events / time_s));
         }
-        run.sample.length_ns = Some((time_s * 1e9) as u64);
+        run.sample.length_ns = Some(length_ns(time_s, 1e9, |why| input.problem(why))?);
     } else if run.sample.void.is_none() {
-        let intervals = run.intervals.len();
+        let intervals = run.intervals.count;
         run.sample.void =
             Some(format!("the output ends before the total time, after {intervals} intervals: the run was cut"));
     }
     if let Some((share, value)) = run.percentile {
         let id = format!("latency_p{share}_ms").replace('.', "");
         let summary = format!("{share} of 100 events took at most this");
-        results.add_metric(metric(&id, "ms", Lower, &summary));
+        results.add_metric(ids, metric(&id, "ms", Lower, &summary));
         run.sample.measurements.push(match (run.latency.count(), value) {
             (0, 0.0) => Measurement::absent(id, BELOW),
             (0, value) if value >= SCALE_END_MS => {
@@ -266,11 +272,11 @@ fn finish(run: Option<Run>, results: &mut Results) {
     if run.latency.count() > 0 {
         run.sample.histograms.push(NamedHistogram { name: "latency".to_owned(), histogram: run.latency });
     }
-    if let Some((least, most)) = range(&run.intervals) {
-        run.sample.notes.push(format!("{} intervals, of {least} to {most} events per second", run.intervals.len()));
+    if let Some((least, most)) = run.intervals.ends() {
+        run.sample.notes.push(format!("{} intervals, of {least} to {most} events per second", run.intervals.count));
     }
     if run.checkpoints > 0 {
         run.sample.notes.push(format!("{} checkpoints: the numbers are of the time after the last", run.checkpoints));
     }
-    results.samples.push(run.sample);
+    input.keep(results, Some(run.sample))
 }

@@ -1,7 +1,7 @@
 //! uperf: what its master prints, with its raw intervals (`-R`), and its log of response times (`-X`).
 
 use super::{Kind, metric};
-use crate::number::{leading, number};
+use crate::number::{leading, length_ns, number};
 use crate::{Input, Results, Sample};
 use holdup_model::Direction::{Higher, Lower};
 use holdup_model::trial::NamedHistogram;
@@ -42,7 +42,6 @@ const FLOWOPS: &[&str] =
 /// A transaction: its first and last line.
 #[derive(Default, Clone)]
 struct Transaction {
-    name: String,
     first: Option<[f64; 3]>,
     last: [f64; 3],
 }
@@ -52,6 +51,8 @@ struct Transaction {
 struct Run {
     sample: Sample,
     transactions: Vec<Transaction>,
+    /// Their places by name.
+    places: BTreeMap<String, usize>,
     /// The next lines are averages of flowops.
     in_flowops: bool,
     /// Number, sum and longest, us, of the flowops of each name: a profile may have several.
@@ -83,7 +84,8 @@ fn read(input: &mut Input<'_>) -> Result<Results, Problem> {
         // Live lines end with a carriage return, and the last of them begins the next line.
         let line = line.rsplit('\r').next().unwrap_or(&line);
         if let Some((begin, profile)) = line.split_once(" running profile:") {
-            results.samples.extend(run.take().map(finish));
+            let done = run.take().map(|run| finish(input, run)).transpose()?;
+            input.keep(&mut results, done)?;
             let run = run.get_or_insert_default();
             let profile = profile.split(" ...").next().unwrap_or(profile);
             run.sample.labels.insert("profile".to_owned(), profile.trim().to_owned());
@@ -95,7 +97,7 @@ fn read(input: &mut Input<'_>) -> Result<Results, Problem> {
             of_line(input, line, run)?;
         }
     }
-    results.samples.extend(run.map(finish));
+    input.keep(&mut results, run.map(|run| finish(input, run)).transpose()?)?;
     if !has_raw {
         results.cautions.push(WITHOUT_RAW.to_owned());
     }
@@ -127,7 +129,10 @@ fn history(input: &mut Input<'_>, results: &mut Results) -> Result<(), Problem> 
         };
         ends = (ends.0.min(end), ends.1.max(end));
         times.record_ns(time);
-        processes.insert(process.to_owned());
+        if !processes.contains(process) {
+            input.keep_line();
+            processes.insert(process.to_owned());
+        }
     }
     let length_ns = ends.1.saturating_sub(ends.0);
     let mean = times.mean_ns().map(|ns| Measurement::new("operation_mean_us", ns / 1e3));
@@ -142,14 +147,14 @@ fn history(input: &mut Input<'_>, results: &mut Results) -> Result<(), Problem> 
     if processes.len() > 1 {
         results.cautions.push("Several processes wrote into one file: lines may be missing.".to_owned());
     }
-    results.samples.push(Sample {
+    let sample = Sample {
         begin_unix_ns: i64::try_from(ends.0).ok(),
         length_ns: Some(length_ns),
         measurements: measurements.into_iter().chain(mean).collect(),
         histograms: vec![NamedHistogram { name: "operation".to_owned(), histogram: times }],
         ..Sample::default()
-    });
-    Ok(())
+    };
+    input.keep(results, Some(sample))
 }
 
 /// `1795283804373.4333 name:Txn2 nr_bytes:0 nr_ops:0`.
@@ -167,9 +172,12 @@ fn raw(input: &Input<'_>, rest: &str, run: &mut Run) -> Result<(), Problem> {
     if name == "Total" {
         return Ok(());
     }
-    match run.transactions.iter_mut().find(|transaction| transaction.name == name) {
-        Some(known) => known.last = at,
-        None => run.transactions.push(Transaction { name: name.to_owned(), first: Some(at), last: at }),
+    if let Some(known) = run.places.get(name) {
+        run.transactions[*known].last = at;
+    } else {
+        input.keep_line();
+        run.places.insert(name.to_owned(), run.transactions.len());
+        run.transactions.push(Transaction { first: Some(at), last: at });
     }
     Ok(())
 }
@@ -191,14 +199,14 @@ fn of_line(input: &Input<'_>, line: &str, run: &mut Run) -> Result<(), Problem> 
         [host, time, _, rate, operations, errors] if time.ends_with('s') && leading(input, errors).is_ok() => {
             let (Ok(time_s), Ok(operations)) = (leading(input, time), number(input, operations)) else { return Ok(()) };
             if *host != "master" {
-                run.sample.measurements.push(Measurement::new("received_bits_per_s", bits(input, rate)?));
+                run.sample.measure(Measurement::new("received_bits_per_s", bits(input, rate)?));
                 return Ok(());
             }
             run.is_whole = true;
-            run.sample.length_ns = Some((time_s * 1e9) as u64);
-            run.sample.measurements.push(Measurement::new("bits_per_s", bits(input, rate)?));
+            run.sample.length_ns = Some(length_ns(time_s, 1e9, |why| input.problem(why))?);
+            run.sample.measure(Measurement::new("bits_per_s", bits(input, rate)?));
             if time_s > 0.0 {
-                run.sample.measurements.push(Measurement::new("operations_per_s", operations / time_s));
+                run.sample.measure(Measurement::new("operations_per_s", operations / time_s));
             }
         }
         _ => {}
@@ -226,7 +234,7 @@ fn bits(input: &Input<'_>, text: &str) -> Result<f64, Problem> {
     }
 }
 
-fn finish(mut run: Run) -> Sample {
+fn finish(input: &Input<'_>, mut run: Run) -> Result<Sample, Problem> {
     let moved = |one: &Transaction| one.first.map_or(0.0, |first| one.last[1] - first[1]);
     let most = run.transactions.iter().max_by(|a, b| moved(a).total_cmp(&moved(b))).cloned();
     if let Some((first, last)) =
@@ -234,11 +242,10 @@ fn finish(mut run: Run) -> Sample {
     {
         let seconds = (last[0] - first[0]) / 1e3;
         let sample = &mut run.sample;
-        sample.measurements.retain(|m| !["bits_per_s", "operations_per_s"].contains(&m.metric.as_str()));
-        sample.measurements.push(Measurement::new("bits_per_s", (last[1] - first[1]) * 8.0 / seconds));
-        sample.measurements.push(Measurement::new("operations_per_s", (last[2] - first[2]) / seconds));
+        sample.measure(Measurement::new("bits_per_s", (last[1] - first[1]) * 8.0 / seconds));
+        sample.measure(Measurement::new("operations_per_s", (last[2] - first[2]) / seconds));
         sample.begin_unix_ns = Some((first[0] * 1e6) as i64);
-        sample.length_ns = Some((seconds * 1e9) as u64);
+        sample.length_ns = Some(length_ns(seconds, 1e9, |why| input.problem(why))?);
     }
     for (name, (times, sum_us, max_us)) in run.flowops.into_iter().filter(|(_, (times, ..))| *times > 0.0) {
         run.sample.measurements.push(Measurement::new(format!("{name}_mean_us"), sum_us / times));
@@ -248,5 +255,5 @@ fn finish(mut run: Run) -> Sample {
         run.sample.void =
             Some("there is no line of the master at its end: the run was cut, or had no statistics (-n)".to_owned());
     }
-    run.sample
+    Ok(run.sample)
 }

@@ -19,7 +19,7 @@ mod stored;
 use crate::files::{bytes_below, now_unix_ns, problem};
 use crate::image::{MOST_BYTES, is_for_efi, zboot};
 use crate::{DebianSpec, Kernel, Options, Spec};
-use holdup_files::{check_ancestors, private_folder};
+use holdup_files::{Folder, check_ancestors, private_folder};
 use holdup_model::{Event, Observer, Problem};
 use manifest::{Manifest, Package};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
@@ -80,11 +80,16 @@ impl Cache {
     /// Opens a cache, and creates it if necessary.
     ///
     /// # Errors
-    /// When the folder cannot be created, is a link or belongs to another user; for root, when another user could replace it:
-    /// its content is booted, and executed as root.
+    /// When the folder cannot be created, is a link, belongs to another user or may be written by others; for root, when another
+    /// user could replace it: its content is booted, and executed as root.
     pub fn open(root: &Path) -> Result<Cache, Problem> {
         let open = || {
-            private_folder(&std::path::absolute(root)?)?;
+            let path = std::path::absolute(root)?;
+            match Folder::open_own(&path) {
+                // The content of one that others may write need not be ours.
+                Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),
+                _ => private_folder(&path)?,
+            };
             // `removed` is created now, because the disk may be full when it is needed.
             ["kernels", REMOVED].iter().try_for_each(|folder| fs::create_dir_all(root.join(folder)))?;
             root.canonicalize()

@@ -358,6 +358,8 @@ fn a_cache_that_another_user_can_change_is_refused() {
     let problem = Cache::open(&top.path().join("link")).unwrap_err();
     assert!(problem.hint.unwrap().contains("--cache"));
     assert!(super::is_safe_from_others(&own.join(".cache/holdup")));
+    fs::set_permissions(&own, PermissionsExt::from_mode(0o770)).unwrap();
+    assert!(Cache::open(&own).unwrap_err().why.contains("other users may write it"));
 }
 
 #[test]

@@ -54,6 +54,16 @@ impl Journal {
         Ok(Journal { host, path, owner, boot_id, opened_unix_ns, others, entries, applied, is_behind: false })
     }
 
+    /// Shows that a change can be noted, before time is spent on trials that would all be void.
+    ///
+    /// # Errors
+    /// When the disk is full, or may not be written.
+    pub fn must_be_writable(&mut self) -> Result<(), Problem> {
+        let entries = self.others.iter().chain(&self.entries).cloned().collect();
+        record::replace(&self.host, &self.path, Book { entries, applied: self.applied.clone() })?;
+        self.sync()
+    }
+
     /// What this run has changed and not yet put back, oldest first.
     pub fn pending(&self) -> Vec<Pending> {
         self.entries.iter().map(Pending::from).collect()

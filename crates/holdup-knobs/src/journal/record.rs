@@ -2,7 +2,7 @@
 
 use crate::connection::without_password;
 use crate::{KnobContext, Past};
-use holdup_host::{Host, HostError, process};
+use holdup_host::{Host, HostError, OUT_OF_FILES, process};
 use holdup_model::{Problem, ProblemKind, Profile, Value};
 use serde::{Deserialize, Serialize};
 
@@ -142,6 +142,7 @@ pub(super) fn load(host: &Host, path: &str) -> Result<Book, Problem> {
     let bytes = match host.read_own(path) {
         Ok(bytes) => bytes,
         Err(e) if e.kind == std::io::ErrorKind::NotFound => return Ok(Book::default()),
+        Err(e) if e.hint == Some(OUT_OF_FILES) => return Err(e.into()),
         Err(e) => return Err(Problem::from(e).of_kind(ProblemKind::NotRestored)),
     };
     let broken = |why: String| {
@@ -158,15 +159,23 @@ pub(super) fn load(host: &Host, path: &str) -> Result<Book, Problem> {
 
 /// Replaces the file on disk; no entries make no file.
 pub(super) fn store(host: &Host, path: &str, book: Book) -> Result<(), Problem> {
-    let unwritable = |e: HostError| match e.hint {
-        Some(_) => Problem::from(e),
-        None => Problem::from(e).hint("free space on its disk, or make its folder writable"),
-    };
     if book == Book::default() {
         return host.remove_synced(path).map_err(unwritable);
     }
+    replace(host, path, book)
+}
+
+/// As [`store`], but no entries make a file too.
+pub(super) fn replace(host: &Host, path: &str, book: Book) -> Result<(), Problem> {
     let file = File { schema: SCHEMA.to_owned(), applied: book.applied, entries: book.entries };
     let bytes = serde_json::to_vec_pretty(&file)
         .map_err(|e| Problem::internal(format!("undo journal {path}"), e.to_string()))?;
     host.replace_synced(path, &bytes).map_err(unwritable)
+}
+
+fn unwritable(e: HostError) -> Problem {
+    match e.hint {
+        Some(_) => Problem::from(e),
+        None => Problem::from(e).hint("free space on its disk, or make its folder writable"),
+    }
 }

@@ -6,6 +6,7 @@ use crate::sample::{Sample, Surface};
 use crate::{Knob, KnobContext, Past, Standing};
 use holdup_host::postgres::{PostgresControl, Setting, SettingContext};
 use holdup_model::profile::Destination;
+use holdup_model::text::sql_quoted;
 use holdup_model::{Availability, Meta, ParameterKind, Problem, Value};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -194,9 +195,7 @@ impl Knob for PostgresSetting {
         let name: Vec<String> = instance.split('.').map(|part| format!("\"{}\"", part.replace('"', ""))).collect();
         let name = name.join(".");
         match decode(saved).ok().and_then(|s| s.altered) {
-            Some(value) => {
-                format!("ALTER SYSTEM SET {name} = '{}'; SELECT pg_reload_conf();", value.replace('\'', "''"))
-            }
+            Some(value) => format!("ALTER SYSTEM SET {name} = {}; SELECT pg_reload_conf();", sql_quoted(&value)),
             None => format!("ALTER SYSTEM RESET {name}; SELECT pg_reload_conf();"),
         }
     }

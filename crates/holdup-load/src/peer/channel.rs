@@ -24,6 +24,8 @@ pub(crate) enum End {
     Closed,
     /// It was asked to.
     Cancelled,
+    /// It had shown no token yet, and too many others wait to.
+    Crowded,
     /// This is wrong.
     Fault(String),
 }
@@ -39,6 +41,7 @@ impl std::fmt::Display for End {
         match self {
             End::Closed => f.write_str("the other side closed the connection"),
             End::Cancelled => f.write_str("it was asked to end"),
+            End::Crowded => f.write_str("ended for another one: too many connections have shown no token"),
             End::Fault(why) => f.write_str(why),
         }
     }
@@ -51,6 +54,8 @@ pub(crate) struct Channel {
     decoder: Decoder,
     sequence: u32,
     buffer: Vec<u8>,
+    /// The longest message that is received.
+    pub(crate) most_bytes: usize,
 }
 
 impl Channel {
@@ -60,7 +65,8 @@ impl Channel {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(GLANCE))?;
         stream.set_write_timeout(Some(WRITE_LIMIT))?;
-        Ok(Channel { stream, decoder: Decoder::new(), sequence: 0, buffer: vec![0; 64 << 10] })
+        let (decoder, buffer) = (Decoder::new(), vec![0; 64 << 10]);
+        Ok(Channel { stream, decoder, sequence: 0, buffer, most_bytes: MOST_MESSAGE_BYTES })
     }
 
     /// The own address of the connection.
@@ -91,12 +97,12 @@ impl Channel {
         let mut begun = None;
         loop {
             if let Some(received) = self.decoder.next() {
-                return message(received);
+                return message(received, self.most_bytes);
             }
             let pending = self.decoder.pending_bytes();
             // Stuffing may double what is on the line.
-            if pending > 2 * MOST_MESSAGE_BYTES {
-                return Err(End::Fault(format!("a message above {MOST_MESSAGE_BYTES} bytes")));
+            if pending > 2 * self.most_bytes {
+                return Err(End::Fault(format!("a message above {} bytes", self.most_bytes)));
             }
             if cancel.is_cancelled() {
                 return Err(End::Cancelled);
@@ -126,10 +132,10 @@ impl Channel {
 }
 
 /// TCP loses and adds nothing, so bytes that are not the next frame were not sent by holdup.
-fn message<T: DeserializeOwned>(received: Received) -> Result<T, End> {
+fn message<T: DeserializeOwned>(received: Received, most_bytes: usize) -> Result<T, End> {
     match received {
-        Received::Frame { payload, .. } if payload.len() > MOST_MESSAGE_BYTES => {
-            Err(End::Fault(format!("a message of {} bytes, above {MOST_MESSAGE_BYTES}", payload.len())))
+        Received::Frame { payload, .. } if payload.len() > most_bytes => {
+            Err(End::Fault(format!("a message of {} bytes, above {most_bytes}", payload.len())))
         }
         Received::Frame { payload, .. } => wire::from_plain_bytes(&payload).map_err(End::Fault),
         Received::Noise(bytes) => Err(End::Fault(format!("{} bytes that are no message of holdup", bytes.len()))),

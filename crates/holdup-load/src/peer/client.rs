@@ -65,38 +65,46 @@ impl PeerClient {
         cancel: &Cancel,
     ) -> Result<PeerClient, Problem> {
         let address = access.at;
+        let failed = |e: std::io::Error| Problem::host(what(address), e.to_string());
         let begun = Instant::now();
-        let stream = loop {
+        let (channel, hello) = loop {
             if cancel.is_cancelled() {
                 return Err(Problem::interrupted(what(address)));
             }
-            match TcpStream::connect_timeout(&address, ATTEMPT) {
-                Ok(stream) => break stream,
+            let stream = match TcpStream::connect_timeout(&address, ATTEMPT) {
+                Ok(stream) => stream,
                 Err(e) if begun.elapsed() >= timeout => {
                     let why = format!("it does not answer within {:.1} s: {e}", timeout.as_secs_f64());
                     return Err(Problem::host(what(address), why));
                 }
-                Err(_) => std::thread::sleep(PAUSE),
-            }
+                Err(_) => {
+                    std::thread::sleep(PAUSE);
+                    continue;
+                }
+            };
+            let mut channel = Channel::new(stream).map_err(failed)?;
+            let nonce = u64::from_ne_bytes(super::random().map_err(failed)?);
+            let left = timeout.saturating_sub(begun.elapsed()).max(ATTEMPT);
+            // A service that has ended the connection before has said why.
+            let sent = channel.send(&PeerOrder::<()>::Hello(PeerHello::of(host, nonce), access.token.clone()));
+            let answer = channel.receive::<PeerAnswer<()>>(Some(left), cancel);
+            let answer = answer.map_err(|end| problem(address, &sent.err().unwrap_or(end)))?;
+            let why = match answer {
+                PeerAnswer::Hello(hello) if hello.version != env!("CARGO_PKG_VERSION") => {
+                    format!("it is holdup {}, this is {}", hello.version.escape_debug(), env!("CARGO_PKG_VERSION"))
+                }
+                PeerAnswer::Hello(hello) if hello.nonce != nonce => {
+                    "its hello answers another one's question".to_owned()
+                }
+                PeerAnswer::Hello(hello) => break (channel, hello),
+                PeerAnswer::Crowded if begun.elapsed() < timeout => continue,
+                PeerAnswer::Crowded => "too many connections to it have shown no token".to_owned(),
+                PeerAnswer::Refused(why) => format!("it refuses: {why}"),
+                other => return Err(out_of_turn(address, &other)),
+            };
+            return Err(Problem::host(what(address), why));
         };
-        let failed = |e: std::io::Error| Problem::host(what(address), e.to_string());
-        let mut channel = Channel::new(stream).map_err(failed)?;
-        let nonce = u64::from_ne_bytes(super::random().map_err(failed)?);
-        let left = timeout.saturating_sub(begun.elapsed()).max(ATTEMPT);
-        let answer = channel
-            .send(&PeerOrder::<()>::Hello(PeerHello::of(host, nonce), access.token.clone()))
-            .and_then(|()| channel.receive::<PeerAnswer<()>>(Some(left), cancel))
-            .map_err(|end| problem(address, &end))?;
-        let why = match answer {
-            PeerAnswer::Hello(hello) if hello.version != env!("CARGO_PKG_VERSION") => {
-                format!("it is holdup {}, this is {}", hello.version.escape_debug(), env!("CARGO_PKG_VERSION"))
-            }
-            PeerAnswer::Hello(hello) if hello.nonce != nonce => "its hello answers another one's question".to_owned(),
-            PeerAnswer::Hello(hello) => return Ok(PeerClient { channel, address, hello, cancel: cancel.clone() }),
-            PeerAnswer::Refused(why) => format!("it refuses: {why}"),
-            other => return Err(out_of_turn(address, &other)),
-        };
-        Err(Problem::host(what(address), why))
+        Ok(PeerClient { channel, address, hello, cancel: cancel.clone() })
     }
 
     /// What the server said of itself.
@@ -190,7 +198,7 @@ fn out_of_turn<A>(address: SocketAddr, answer: &PeerAnswer<A>) -> Problem {
         PeerAnswer::Clock { .. } => "clock",
         PeerAnswer::Facts(_) => "facts",
         PeerAnswer::Work(_) => "work",
-        PeerAnswer::Failed(_) | PeerAnswer::Refused(_) => "refusal",
+        PeerAnswer::Failed(_) | PeerAnswer::Refused(_) | PeerAnswer::Crowded => "refusal",
     };
     Problem::host(what(address), format!("an answer came out of turn: {kind}"))
 }

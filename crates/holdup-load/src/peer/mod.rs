@@ -124,6 +124,8 @@ pub enum PeerAnswer<A> {
     Failed(String),
     /// The connection is ended, for this reason.
     Refused(String),
+    /// The connection is ended before its hello was read, because too many others wait. Another one may do better.
+    Crowded,
 }
 
 /// Where this host's peer takes orders: what the kernel's command line says. `None` on a host without a peer.
@@ -131,7 +133,7 @@ pub fn of_this_host(host: &Host) -> Option<ServiceAccess> {
     let line = host.read_text("/proc/cmdline").ok()?;
     let word = line.split_whitespace().filter_map(|word| word.strip_prefix(PEER_WORD)).next_back()?;
     let at = SocketAddr::new(word.parse::<IpAddr>().ok()?, PEER_PORT);
-    Some(ServiceAccess { at, token: Token::default() })
+    Some(ServiceAccess { at, number: 1, token: Token::default() })
 }
 
 /// Random bytes, at most 256: getrandom(2) gives so few in one piece.

@@ -3,19 +3,23 @@
 use crate::Cancel;
 use crate::clock::{now_ns, unix_less_monotonic_ns};
 use crate::peer::channel::{Channel, End};
-use crate::peer::{PeerAnswer, PeerHello, PeerOrder, RemoteEnd};
+use crate::peer::{MOST_MESSAGE_BYTES, PeerAnswer, PeerHello, PeerOrder, RemoteEnd};
 use holdup_host::Host;
 use holdup_model::ends::{MOST_CLIENT_HOSTS, Token};
+use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// How often the listener looks whether it is to end.
 const GLANCE: Duration = Duration::from_millis(20);
 /// How long a connection may be silent before its hello.
 const HELLO_LIMIT: Duration = Duration::from_secs(10);
-/// Connections that are served at the same time; a session needs one for each client host.
+/// The longest message before the token is known, bytes: a hello has some hundred.
+const MOST_HELLO_BYTES: usize = 4 << 10;
+/// Connections with the token that are served at the same time; a session needs one for each client host. No more wait for theirs:
+/// any user of a client host can connect.
 const MOST_CONNECTIONS: usize = 4 * MOST_CLIENT_HOSTS;
 
 /// Who is served.
@@ -41,6 +45,39 @@ impl Admission {
     }
 }
 
+/// Connections of a service: those with a token, and those that have not shown one yet.
+#[derive(Default)]
+struct ServiceDoor {
+    /// Connections without a token, by their numbers, the oldest first.
+    waiting: Mutex<VecDeque<(u64, TcpStream)>>,
+    /// Has a reference of each that has shown one, beside its own.
+    open: Arc<()>,
+}
+
+impl ServiceDoor {
+    /// Has a connection wait until it shows its token, and the oldest of too many end.
+    fn wait(&self, number: u64, stream: &TcpStream) -> io::Result<()> {
+        let stream = stream.try_clone()?;
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.push_back((number, stream));
+        if waiting.len() > MOST_CONNECTIONS
+            && let Some((_, oldest)) = waiting.pop_front()
+        {
+            // The thread of the connection reads an end, and says why.
+            let _gone = oldest.shutdown(Shutdown::Read);
+        }
+        Ok(())
+    }
+
+    /// Ends the wait of a connection; `false` when it had to end for another one.
+    fn leave(&self, number: u64) -> bool {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = waiting.len();
+        waiting.retain(|(of, _)| *of != number);
+        waiting.len() < before
+    }
+}
+
 /// Serves a listener until it is asked to stop, each connection in its own thread. Returns when the last of them
 /// has ended, which they do within some milliseconds then.
 ///
@@ -56,9 +93,12 @@ pub fn serve<E: RemoteEnd>(
     log: &(dyn Fn(&str) + Sync),
 ) -> io::Result<()> {
     listener.set_nonblocking(true)?;
-    let open = AtomicUsize::new(0);
+    let door = ServiceDoor::default();
     std::thread::scope(|scope| {
-        while !stop.is_cancelled() {
+        for number in 0.. {
+            if stop.is_cancelled() {
+                break;
+            }
             let (stream, from) = match listener.accept() {
                 Ok(accepted) => accepted,
                 Err(e) => {
@@ -80,33 +120,24 @@ pub fn serve<E: RemoteEnd>(
                 log(&format!("{from}: refused: it is another host"));
                 continue;
             };
-            if open.fetch_add(1, Ordering::SeqCst) >= MOST_CONNECTIONS {
-                open.fetch_sub(1, Ordering::SeqCst);
-                turn_away(stream);
-                log(&format!("{from}: refused: {MOST_CONNECTIONS} connections are open"));
+            if let Err(e) = door.wait(number, &stream) {
+                log(&format!("{from}: a connection could not be taken: {e}"));
                 continue;
             }
-            let open = &open;
+            let door = &door;
             let work = move || {
-                if let Some(line) = one::<E>(host, stream, from, &tokens, stop) {
+                if let Some(line) = one::<E>(host, stream, from, &tokens, (door, number), stop) {
                     log(&line);
                 }
-                open.fetch_sub(1, Ordering::SeqCst);
+                door.leave(number);
             };
             if let Err(e) = std::thread::Builder::new().name("holdup-peer".to_owned()).spawn_scoped(scope, work) {
-                open.fetch_sub(1, Ordering::SeqCst);
+                door.leave(number);
                 log(&format!("{from}: no thread for it: {e}"));
             }
         }
         Ok(())
     })
-}
-
-fn turn_away(stream: TcpStream) {
-    let why = format!("{MOST_CONNECTIONS} connections are open, and no more are served");
-    if let Ok(mut channel) = Channel::new(stream) {
-        let _gone = channel.send(&PeerAnswer::<()>::Refused(why));
-    }
 }
 
 /// One connection; returns the line to log at its end.
@@ -115,6 +146,7 @@ fn one<E: RemoteEnd>(
     stream: TcpStream,
     from: SocketAddr,
     tokens: &[Token],
+    at: (&ServiceDoor, u64),
     stop: &Cancel,
 ) -> Option<String> {
     // Dropped after the channel: the client has its end at that moment, however long workers take to end.
@@ -123,8 +155,12 @@ fn one<E: RemoteEnd>(
         Ok(channel) => channel,
         Err(e) => return Some(format!("{from}: {e}")),
     };
-    match converse(host, &mut channel, &mut server, tokens, stop) {
+    match converse(host, &mut channel, &mut server, tokens, at, stop) {
         Ok(()) | Err(End::Cancelled) => None,
+        Err(End::Crowded) => {
+            let _gone = channel.send(&PeerAnswer::<()>::Crowded);
+            Some(format!("{from}: {}", End::Crowded))
+        }
         Err(end) => {
             // Who sends garbage may not read the answer, but one of another version will.
             let _gone = channel.send(&PeerAnswer::<()>::Refused(end.to_string()));
@@ -138,27 +174,37 @@ fn converse<E: RemoteEnd>(
     channel: &mut Channel,
     server: &mut E,
     tokens: &[Token],
+    (door, number): (&ServiceDoor, u64),
     stop: &Cancel,
 ) -> Result<(), End> {
     // The token comes first: of another connection nothing but a hello is read.
-    let first = match channel.receive::<PeerOrder<()>>(Some(HELLO_LIMIT), stop) {
+    channel.most_bytes = MOST_HELLO_BYTES;
+    let first = channel.receive::<PeerOrder<()>>(Some(HELLO_LIMIT), stop);
+    if !door.leave(number) {
+        return Err(End::Crowded);
+    }
+    let first = match first {
         // It looked whether the port is open.
         Err(End::Closed) => return Ok(()),
         first => first?,
     };
-    match first {
+    let nonce = match first {
         PeerOrder::Hello(_, given) if !tokens.contains(&given) => {
             return Err(End::fault("its token is not the one of this run"));
         }
-        PeerOrder::Hello(hello, _) if hello.version == env!("CARGO_PKG_VERSION") => {
-            channel.send(&PeerAnswer::<()>::Hello(PeerHello::of(host, hello.nonce)))?;
-        }
+        PeerOrder::Hello(hello, _) if hello.version == env!("CARGO_PKG_VERSION") => hello.nonce,
         PeerOrder::Hello(hello, _) => {
             let why = format!("holdup {} asks, this is {}", hello.version.escape_debug(), env!("CARGO_PKG_VERSION"));
             return Err(End::Fault(why));
         }
         _ => return Err(End::fault("an order came before the hello")),
+    };
+    let _open = Arc::clone(&door.open);
+    if Arc::strong_count(&door.open) > 1 + MOST_CONNECTIONS {
+        return Err(End::Fault(format!("{MOST_CONNECTIONS} connections are open, and no more are served")));
     }
+    channel.most_bytes = MOST_MESSAGE_BYTES;
+    channel.send(&PeerAnswer::<()>::Hello(PeerHello::of(host, nonce)))?;
     loop {
         let order = channel.receive::<PeerOrder<E::Order>>(None, stop)?;
         let received_ns = now_ns().cast_signed();

@@ -67,7 +67,7 @@ fn connect(address: SocketAddr) -> PeerClient {
 }
 
 fn connect_with(at: SocketAddr, token: &str) -> Result<PeerClient, Problem> {
-    let access = ServiceAccess { at, token: Token(token.to_owned()) };
+    let access = ServiceAccess { at, number: 1, token: Token(token.to_owned()) };
     PeerClient::connect(&Host::real(), &access, PATIENCE, &Cancel::default())
 }
 
@@ -78,7 +78,7 @@ fn answers_to(address: SocketAddr, bytes: &[u8], shut: bool) -> Vec<PeerAnswer<(
     // A service that has ended the connection takes no more.
     let _gone = stream.write_all(bytes);
     if shut {
-        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        let _gone = stream.shutdown(std::net::Shutdown::Write);
     }
     let mut decoder = frame::Decoder::new();
     let mut buffer = [0; 4096];
@@ -163,19 +163,57 @@ fn hello_payload(version: &str) -> Vec<u8> {
 }
 
 #[test]
-fn silent_connections_do_not_block_others() {
-    let (refused, logged) = beside_service(|address| {
-        // The highest number that is served at the same time, all but one of them silent.
-        let silent: Vec<TcpStream> = (1..MOST_CONNECTIONS).map(|_| TcpStream::connect(address).unwrap()).collect();
+fn connections_without_a_token_make_room_and_those_with_one_stay() {
+    let ((), logged) = beside_service(|address| {
+        let mut first = connect(address);
+        let mut silent: Vec<TcpStream> =
+            (0..2 * MOST_CONNECTIONS).map(|_| TcpStream::connect(address).unwrap()).collect();
         let mut last = connect(address);
-        let _clocks = last.compare_clocks().unwrap();
-        let refused = connect_with(address, "").unwrap_err().why;
+        // The oldest were ended, with the reason.
+        let (mut decoder, mut buffer) = (frame::Decoder::new(), [0; 4096]);
+        silent[0].set_read_timeout(Some(PATIENCE)).unwrap();
+        while let Ok(count @ 1..) = silent[0].read(&mut buffer) {
+            decoder.feed(&buffer[..count]);
+        }
+        let Some(frame::Received::Frame { payload, .. }) = decoder.next() else { panic!("it was not said") };
+        assert_eq!(wire::from_plain_bytes(&payload), Ok(PeerAnswer::<()>::Crowded));
         drop(silent);
-        let _still = last.compare_clocks().unwrap();
+        for server in [&mut first, &mut last] {
+            let _still = server.compare_clocks().unwrap();
+        }
+    });
+    assert!(logged.iter().any(|line| line.contains("too many connections have shown no token")), "{logged:#?}");
+}
+
+#[test]
+fn who_is_ended_for_others_connects_again() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let (mut crowded, _) = listener.accept().unwrap();
+            crowded.write_all(&frame::encode(0, &wire::to_plain_bytes(&PeerAnswer::<()>::Crowded))).unwrap();
+            drop(crowded);
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut buffer = [0; 4096];
+            let _asked = stream.read(&mut buffer).unwrap();
+            let refused = PeerAnswer::<()>::Refused("the second time".to_owned());
+            stream.write_all(&frame::encode(0, &wire::to_plain_bytes(&refused))).unwrap();
+        });
+        assert_eq!(connect_with(address, "").unwrap_err().why, "it refuses: the second time");
+    });
+}
+
+#[test]
+fn connections_with_a_token_are_served_up_to_their_number() {
+    let (refused, logged) = beside_service(|address| {
+        let served: Vec<PeerClient> = (0..MOST_CONNECTIONS).map(|_| connect(address)).collect();
+        let refused = connect_with(address, "").unwrap_err().why;
+        drop(served);
         refused
     });
     assert!(refused.contains("connections are open"), "{refused}");
-    assert!(logged.iter().any(|line| line.contains("refused")), "{logged:#?}");
+    assert_eq!(logged.len(), 1, "{logged:#?}");
 }
 
 /// A server of another kind, which answers each connection with these bytes.
@@ -206,7 +244,7 @@ fn a_peer_that_is_no_service_is_named_by_its_behaviour() {
 fn a_missing_service_is_waited_for_and_then_reported() {
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let limit = Duration::from_millis(60);
-    let access = ServiceAccess { at: address, token: Token::default() };
+    let access = ServiceAccess { at: address, number: 1, token: Token::default() };
     let problem = PeerClient::connect(&Host::real(), &access, limit, &Cancel::default()).unwrap_err();
     assert!(problem.what.contains(&address.to_string()) && problem.why.contains("within 0.1 s"), "{problem}");
     let cancel = Cancel::default();

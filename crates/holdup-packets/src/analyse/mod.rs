@@ -10,7 +10,7 @@ use crate::capture::{Chain, Frame, Frames};
 use crate::decode::{self, Decoded, Decoder, Why};
 use crate::rfc;
 use crate::segment::Segment;
-use crate::wireshark;
+use crate::wireshark::Limits;
 use holdup_model::Problem;
 use holdup_model::text::count;
 use parts::Parts;
@@ -21,8 +21,8 @@ pub const MOST_THREADS: usize = 16;
 /// Limits and threads of an analysis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
-    /// The largest number of connections.
-    pub flows: u32,
+    /// Of all threads together.
+    pub limits: Limits,
     /// The number of threads, the calling one included; at most [`MOST_THREADS`]. The result is identical for any number.
     pub threads: usize,
     /// True if to add our own judgement ([`rfc`]).
@@ -31,7 +31,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Options { flows: wireshark::Limits::default().flows, threads: 1, with_own: false }
+        Options { limits: Limits::default(), threads: 1, with_own: false }
     }
 }
 

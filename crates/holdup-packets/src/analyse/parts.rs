@@ -35,7 +35,7 @@ const LEAST_ROOM: u32 = 1024;
 
 impl Parts {
     pub(super) fn new(options: &Options) -> Self {
-        let limits = Limits { flows: options.flows, ..Limits::default() }.possible();
+        let limits = options.limits.possible();
         let part = |_| Part { table: Table::new(limits), own: options.with_own.then(rfc::Judge::default) };
         Parts { limits, all: (0..options.threads.clamp(1, super::MOST_THREADS)).map(part).collect(), room: 0 }
     }

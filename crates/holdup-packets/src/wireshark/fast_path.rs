@@ -41,7 +41,7 @@ pub(super) fn rtt_ns(connection: &Connection) -> Option<i64> {
 }
 
 /// True if the segment is next in its direction, acknowledges no less than before and nothing unseen, and neither answers a
-/// probe nor fills a window nor exceeds the MSS.
+/// probe nor fills a window nor exceeds the MSS, and no list is laborious.
 #[inline(always)]
 pub(super) fn applies<const HAS_PAYLOAD: bool>(segment: &Segment, length: u32, sender: &Side, receiver: &Side) -> bool {
     let is_next = segment.seq == sender.next
@@ -50,6 +50,7 @@ pub(super) fn applies<const HAS_PAYLOAD: bool>(segment: &Segment, length: u32, s
         && sender.flags & (side::HAS_BASE | side::HAS_ONLY_SYN) == side::HAS_BASE
         && receiver.flags & (side::HAS_BASE | side::WAS_KEEP_ALIVE | side::WAS_PROBE) == side::HAS_BASE
         && (receiver.seen == 0 || !is_after(segment.ack, receiver.seen))
+        && !receiver.unacked.is_laborious()
         && length <= sender.mss as u32;
     if !HAS_PAYLOAD {
         return is_next && segment.ack != sender.ack;
@@ -59,6 +60,7 @@ pub(super) fn applies<const HAS_PAYLOAD: bool>(segment: &Segment, length: u32, s
         && (receiver.ack == 0 || !is_up_to(end, receiver.ack))
         && receiver.window() != 0
         && !sender.unacked.is_full()
+        && !sender.unacked.is_laborious()
         && length <= SPAN
         && !fills_window(end, receiver)
 }

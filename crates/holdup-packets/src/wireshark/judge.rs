@@ -236,10 +236,8 @@ impl Judge<'_> {
         findings.add(Kind::Retransmission);
         // The oldest segment that begins there or later is the lost one, as far as the capture shows.
         findings.sent_before = (self.sender.next_at_ns, self.sender.next_frame);
-        for sent in self.unacked.iter(self.sender.unacked) {
-            if is_from(sent.seq, seq) {
-                findings.sent_before = (sent.at_ns, sent.frame);
-            }
+        if let Some(sent) = self.unacked.oldest_from(self.sender.unacked, seq) {
+            findings.sent_before = (sent.at_ns, sent.frame);
         }
     }
 

@@ -130,7 +130,7 @@ impl Table {
         let (connection, stream, is_from_1) = connections.find_of(segment)?;
         let rtt_ns = fast_path::rtt_ns(connection)?;
         let direction = u8::from(is_from_1) ^ u8::from(connection.has(connection::BEGAN_AT_1));
-        let Connection { sides: [a, b], completeness, .. } = connection;
+        let Connection { sides: [a, b], completeness, effort, .. } = connection;
         let (sender, receiver) = if is_from_1 { (b, a) } else { (a, b) };
         let marks = Marks { stream, direction, completeness: *completeness, ..Marks::default() };
         sacks.forget(sender);
@@ -141,6 +141,7 @@ impl Table {
             }
             let marks = fast_path::judge::<false>(segment, 0, rtt_ns, (sender, receiver), unacked, sacks, marks);
             *completeness |= complete::ACK;
+            *effort = effort.saturating_sub(1);
             counters.count(segment, 0, sender, &marks, None);
             tallies.count(&mut sender.tally, marks.kinds);
             Some(marks)
@@ -151,6 +152,7 @@ impl Table {
             let last_data_ns = sender.last_data_ns();
             let marks = fast_path::judge::<true>(segment, length, rtt_ns, (sender, receiver), unacked, sacks, marks);
             *completeness |= complete::DATA;
+            *effort = effort.saturating_sub(1);
             counters.count(segment, length, sender, &marks, last_data_ns);
             tallies.count(&mut sender.tally, marks.kinds);
             Some(marks)
@@ -178,6 +180,7 @@ impl Table {
             findings.add(Kind::ReusedPorts);
         }
         findings.is_recorded |= !is_new && segment.flags & (SYN | ACK) == SYN;
+        let steps_before = self.unacked.steps;
         let mut step = Step {
             segment,
             from: key.from,
@@ -191,6 +194,11 @@ impl Table {
         };
         step.take(&mut marks);
         self.counters.given_up.unacknowledged += u64::from(step.findings.is_given_up);
+        if connection.is_exhausted_by(self.unacked.steps - steps_before) {
+            let before = self.unacked.len();
+            connection.sides.iter_mut().for_each(|side| self.unacked.clear(&mut side.unacked));
+            self.counters.given_up.unacknowledged += (before - self.unacked.len()) as u64;
+        }
         if !segment.in_error {
             let payload_bytes = segment.payload_bytes.unwrap_or(0);
             let sender = &mut connection.sides[key.from];
@@ -516,5 +524,64 @@ impl Step<'_> {
         } else if self.segment.has(ACK) && receiver.shift == SHIFT_NONE {
             sender.shift = SHIFT_NONE;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::segment::Options;
+
+    /// Judges the next segment from port 1 or 2 to the other one.
+    fn judge(table: &mut Table, from: u16, (seq, ack): (u32, u32), bytes: u32) {
+        let end = |port| Endpoint { address: Address::V4(1), port };
+        let frame = table.counters.segments as u32 + 1;
+        table.count(&Segment {
+            frame,
+            at_ns: i64::from(frame) * 1000,
+            from: end(from),
+            to: end(3 - from),
+            seq,
+            ack,
+            payload_bytes: Some(bytes),
+            flags: ACK,
+            window: 60_000,
+            in_error: false,
+            is_fragment: false,
+            header_bytes: 20,
+            header_captured_bytes: 20,
+            ip_id: None,
+            frame_bytes: 54 + bytes,
+            options: Options::default(),
+        });
+    }
+
+    /// Finding L9 of the attacks: each segment had all of its connection looked through.
+    #[test]
+    fn a_connection_out_of_order_is_given_up_before_it_takes_long() {
+        let mut table = Table::new(Limits::default());
+        judge(&mut table, 1, (100_000, 5000), 1);
+        (1..10_000).for_each(|n| judge(&mut table, 1, (100_000 - 4 * n, 5000), 1));
+        for n in 0..2_000 {
+            judge(&mut table, 1, (99_998 - 4 * n, 5000), 1);
+            judge(&mut table, 2, (5000, 50_000 + n), 0);
+        }
+        let steps_most = 1024 * (20_480 + 2 * table.counters.segments);
+        assert!(table.unacked.steps < steps_most, "{} of {steps_most}", table.unacked.steps);
+        assert!(table.counters.given_up.unacknowledged > 1000);
+    }
+
+    #[test]
+    fn a_path_with_much_in_flight_that_loses_a_segment_is_tracked() {
+        let mut table = Table::new(Limits::default());
+        judge(&mut table, 2, (5000, 1000), 0);
+        (0..3_000).for_each(|n| judge(&mut table, 1, (1000 + n * 1000, 5000), 1000));
+        judge(&mut table, 1, (1000, 5000), 1000);
+        for n in 0..1_500 {
+            judge(&mut table, 2, (5000, 1000), 0);
+            judge(&mut table, 1, (3_001_000 + n * 1000, 5000), 1000);
+        }
+        assert!(table.unacked.steps > 3_000_000, "all are looked through: {}", table.unacked.steps);
+        assert_eq!((table.unacked.len(), table.counters.given_up), (4_501, GivenUp::default()));
     }
 }

@@ -243,11 +243,19 @@ pub(super) struct Connection {
     /// has.
     pub(super) ends: [u64; 2],
     pub(super) first_frame: u32,
+    /// Segments that were looked at one by one, in units of [`STEPS`], less one unit for each segment of the connection.
+    pub(super) effort: u16,
     /// `tcp.completeness`.
     pub(super) completeness: u8,
     /// See [`connection`].
     pub(super) flags: u8,
 }
+
+/// Steps through lists that each segment may take, some 1 us.
+const STEPS: u64 = 256;
+
+/// Steps of one segment, in units of [`STEPS`]: those of a path with much in flight that loses some of it, some 80 ms.
+const MOST_EFFORT: u16 = 65_000;
 
 const _: () = assert!(size_of::<Connection>() <= 248, "a connection and its slot have 256 bytes");
 
@@ -260,6 +268,7 @@ impl Connection {
             syn_or_rtt_ns: 0,
             ends,
             first_frame: segment.frame,
+            effort: 0,
             completeness: 0,
             flags: u8::from(is_wide) * connection::IS_WIDE + key.from as u8 * connection::BEGAN_AT_1,
         }
@@ -274,6 +283,13 @@ impl Connection {
     #[inline]
     pub(super) fn rtt_ns(&self) -> i64 {
         if self.has(connection::HAS_RTT) { self.syn_or_rtt_ns } else { 0 }
+    }
+
+    /// Adds the steps of a segment to the effort; true if the lists of the connection have to be given up.
+    pub(super) fn is_exhausted_by(&mut self, steps: u64) -> bool {
+        let units = (steps / STEPS).min(u64::from(u16::MAX)) as u16;
+        self.effort = self.effort.saturating_add(units).saturating_sub(1);
+        units > 0 && self.effort > MOST_EFFORT
     }
 
     /// The sender and the receiver.

@@ -2,7 +2,10 @@
 
 use super::state::Side;
 use crate::segment::Segment;
-use crate::sequence::{is_after, is_up_to};
+use crate::sequence::{is_after, is_from, is_up_to};
+
+/// Lists of fewer segments are looked through for each segment.
+const LONG: u16 = 512;
 
 /// Wireshark's limit of unacknowledged segments per direction.
 pub(super) const MOST: u16 = 10_000;
@@ -49,6 +52,13 @@ impl Default for List {
     }
 }
 
+impl Sent {
+    #[inline]
+    fn contains(&self, seq: u32, end: u32) -> bool {
+        is_up_to(self.seq, seq) && is_up_to(end, self.end)
+    }
+}
+
 impl List {
     #[inline(always)]
     pub(super) fn is_alone(self) -> bool {
@@ -57,6 +67,12 @@ impl List {
 
     pub(super) fn is_full(self) -> bool {
         self.count >= MOST
+    }
+
+    /// True if a segment may have to look at much of it.
+    #[inline(always)]
+    pub(super) fn is_laborious(self) -> bool {
+        self.count >= LONG && !self.is_in_order
     }
 }
 
@@ -81,6 +97,8 @@ pub(super) struct Acknowledged {
 #[derive(Debug)]
 pub(super) struct Unacked {
     places: Vec<Slot>,
+    /// Segments that were looked at one by one.
+    pub(super) steps: u64,
     /// The first free slot, or [`NOWHERE`]; free slots are linked by `newer`.
     free: u32,
     in_use: usize,
@@ -88,7 +106,7 @@ pub(super) struct Unacked {
 
 impl Default for Unacked {
     fn default() -> Self {
-        Unacked { places: Vec::new(), free: NOWHERE, in_use: 0 }
+        Unacked { places: Vec::new(), steps: 0, free: NOWHERE, in_use: 0 }
     }
 }
 
@@ -169,11 +187,26 @@ impl Unacked {
         list.count += 1;
     }
 
-    /// The newest first.
-    pub(super) fn iter(&self, list: List) -> impl Iterator<Item = &Sent> {
-        let mut at = list.newest;
-        (0..list.count).map(move |_| {
+    /// The oldest segment that begins at a number or later.
+    pub(super) fn oldest_from(&mut self, list: List, seq: u32) -> Option<&Sent> {
+        let mut at = self.places.get(list.newest as usize).filter(|_| list.count > 0)?.newer;
+        for _ in 0..list.count {
+            self.steps += 1;
             let place = &self.places[at as usize];
+            if is_from(place.sent.seq, seq) {
+                return Some(&place.sent);
+            }
+            at = place.newer;
+        }
+        None
+    }
+
+    /// The newest first.
+    pub(super) fn iter(&mut self, list: List) -> impl Iterator<Item = &Sent> {
+        self.steps += u64::from(list.count);
+        let (places, mut at) = (&self.places, list.newest);
+        (0..list.count).map(move |_| {
+            let place = &places[at as usize];
             at = place.older;
             &place.sent
         })
@@ -183,8 +216,9 @@ impl Unacked {
     pub(super) fn mark_retransmitted(&mut self, list: List, seq: u32, end: u32) -> bool {
         let mut at = list.newest;
         for _ in 0..list.count {
+            self.steps += 1;
             let place = &mut self.places[at as usize];
-            if is_up_to(place.sent.seq, seq) && is_up_to(end, place.sent.end) {
+            if place.sent.contains(seq, end) {
                 place.sent.was_retransmitted = true;
                 return true;
             }
@@ -285,6 +319,7 @@ impl Unacked {
         let mut at = list.newest;
         let mut is_in_order = true;
         let mut newer_seq = None;
+        self.steps += u64::from(list.count);
         for _ in 0..list.count {
             let place = &mut self.places[at as usize];
             let older = place.older;
@@ -313,7 +348,7 @@ impl Unacked {
 
     /// From the first to the last byte of a list, relative to the start of its direction, without regard to wraps.
     #[inline]
-    pub(super) fn extent(&self, list: List, base: u32) -> Option<u32> {
+    pub(super) fn extent(&mut self, list: List, base: u32) -> Option<u32> {
         let (oldest, newest) = self.ends(list)?;
         let (first, span) = (oldest.seq.wrapping_sub(base), newest.end.wrapping_sub(oldest.seq));
         if list.is_in_order && first.checked_add(span).is_some() {
@@ -322,7 +357,7 @@ impl Unacked {
         Some(self.extent_of_any(list, base))
     }
 
-    fn extent_of_any(&self, list: List, base: u32) -> u32 {
+    fn extent_of_any(&mut self, list: List, base: u32) -> u32 {
         let (mut first, mut last) = (u32::MAX, 0);
         for sent in self.iter(list) {
             first = first.min(sent.seq.wrapping_sub(base));

@@ -10,6 +10,7 @@ use super::server::Server;
 use super::tables::{self, CreatedTables};
 use super::two_ends::TwoEnds;
 use crate::find::{Need, SearchPath};
+use crate::network::url_of;
 use crate::{Binaries, Cluster, ClusterOptions, External, PrivateDir, facts, private_dir, sql, sweep_stale};
 use holdup_catalogue::pgbench::BUILD;
 use holdup_files::{MOST_BYTES_OF_TEXT, random_name, read_input};
@@ -90,6 +91,15 @@ fn clients_of<'a>(context: &PrepareContext<'a>) -> Option<&'a Arc<dyn ClientHost
     }
 }
 
+/// The one database of the host under test for these uses.
+fn database_of(uses: &[Settings]) -> Result<String, Problem> {
+    let sizes: BTreeSet<TableSize> = uses.iter().map(|settings| settings.tables).collect();
+    match sizes.first() {
+        Some(size) if sizes.len() == 1 => Ok(size.database()),
+        _ => Err(Problem::internal("the client host", "a session has tables of one size")),
+    }
+}
+
 impl PgbenchSession {
     /// Finds or starts the server and makes the tables.
     ///
@@ -112,8 +122,12 @@ impl PgbenchSession {
         for parent in [Path::new(TMPFS), &context.workdir] {
             private_dir::sweep(&host, parent, LOGS, &|_| true);
         }
-        let server = match &context.postgres.url {
-            Some(url) => Server::Existing(External::connect(&host, url)?, bin),
+        let url = match context.other_end {
+            Some(OtherEnd::Server(access)) => Some(url_of(access, &database_of(&uses)?)?),
+            _ => context.postgres.url.clone(),
+        };
+        let server = match url {
+            Some(url) => Server::Existing(External::connect(&host, &url)?, bin),
             None => {
                 (context.step)("making a PostgreSQL cluster");
                 let (workdir, cancel) = (context.workdir.clone(), context.cancel.clone());

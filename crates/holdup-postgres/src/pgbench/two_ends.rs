@@ -57,14 +57,9 @@ impl TwoEnds {
             let size = Settings::from(parameters)?.tables;
             let all = sessions.entry(size).or_insert_with(|| {
                 let session = clients.next_session();
-                let of = |url| ClientSession {
-                    session,
-                    kind: "pgbench".to_owned(),
-                    combinations: Vec::new(),
-                    postgres_url: Some(url),
-                    service: None,
-                };
-                Sessions { of: network.urls(&size.database()).map(of).collect(), since: None }
+                let of =
+                    |service| ClientSession { session, kind: "pgbench".to_owned(), combinations: Vec::new(), service };
+                Sessions { of: network.access().map(of).collect(), since: None }
             });
             let parts = parts("pgbench", Some(&SHARED), parameters, all.of.len())?;
             all.of.iter_mut().zip(parts).for_each(|(session, part)| session.combinations.push(part));

@@ -8,14 +8,14 @@ use crate::page::evidence::{self, Evidence};
 use crate::page::flames::{self, Flames};
 use crate::page::holders::{self, Titled};
 use crate::page::policy::policy;
-use crate::page::timelines::{self, Timelines};
+use crate::page::timelines::{self, ReadTrial, Timelines};
 use crate::page::{Chart, Table, charts, glance, latency, order, sections};
 use crate::series::{self, Layout, Names};
 use crate::tables;
 use crate::text::{self, clean};
 use askama::Template;
 use holdup_model::foreign::{json_in_page, lines};
-use holdup_model::{Analysis, BundleData, Finding};
+use holdup_model::{Analysis, BundleData, Finding, Problem, Trial};
 use serde_json::{Value, json};
 
 /// The bundled script, made from `web/` by `node build.mjs`.
@@ -129,11 +129,19 @@ struct Page<'a> {
 
 /// The report as one HTML page that needs no network; without JavaScript it still holds every verdict and table.
 pub fn html(bundle: &BundleData, analysis: &Analysis) -> String {
+    html_with(bundle, analysis, &|_| Ok(Trial::default())).expect("nothing is read of a bundle in memory")
+}
+
+/// As [`html`], of a bundle that was read without the events of its timelines: those that are drawn are read one by one.
+///
+/// # Errors
+/// Any of `read`.
+pub fn html_with(bundle: &BundleData, analysis: &Analysis, read: ReadTrial<'_>) -> Result<String, Problem> {
     let is_record = sections::is_record(bundle);
     let names = Names::new(bundle);
     let layouts = series::layouts(bundle, analysis, &names);
     let (flames, flame_data) = flames::all(bundle, &layouts, &names);
-    let (timelines, timeline_data) = timelines::all(bundle, &layouts, &names);
+    let (timelines, timeline_data) = timelines::all(bundle, &layouts, &names, read)?;
     let parts = layouts.iter().zip(flames.into_iter().zip(timelines)).enumerate();
     let sections: Vec<Section> =
         parts.map(|(i, (layout, events))| section(bundle, analysis, layout, &names, i, events)).collect();
@@ -172,7 +180,7 @@ pub fn html(bundle: &BundleData, analysis: &Analysis) -> String {
         style: STYLE,
         script: SCRIPT,
     };
-    lines(&page.render().expect("writing to a string cannot fail, and the template calls nothing that can"))
+    Ok(lines(&page.render().expect("writing to a string cannot fail, and the template calls nothing that can")))
 }
 
 /// The charts of the page in its order, and the names of its series, each with whether it is a replica of another one.

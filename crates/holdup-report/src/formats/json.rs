@@ -84,7 +84,7 @@ fn collected(c: &Collected) -> Value {
                 "stream": t.stream, "from": t.from, "to": t.to, "trouble": t.trouble, "points": t.points.len(), "one_of": t.one_of,
             })).collect::<Vec<_>>(),
         })),
-        "timeline": c.timeline.as_ref().map(|t| json!({"events": t.events.len(), "lost_events": t.lost})),
+        "timeline": c.timeline.as_ref().map(|t| json!({"events": t.count(), "lost_events": t.lost})),
     })
 }
 

@@ -4,7 +4,7 @@ use super::Table;
 use crate::series::{Layout, Names};
 use crate::text::{self, clean};
 use crate::trace::lanes::{Does, Held, Lanes, Slice, lanes};
-use holdup_model::{BundleData, Timeline, Trial};
+use holdup_model::{BundleData, Problem, Timeline, Trial};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -14,6 +14,9 @@ const MOST_SLICES: usize = 60_000;
 /// The most of all timelines of a page together, which keeps a page of many arms to some megabytes. No timeline gets fewer
 /// than a tenth of [`MOST_SLICES`].
 const MOST_ON_PAGE: usize = 120_000;
+
+/// Reads a trial with the events of its timeline, by its `seq`.
+pub type ReadTrial<'a> = &'a dyn Fn(u32) -> Result<Trial, Problem>;
 
 /// The timeline of one trial of an arm.
 pub(crate) struct Lane {
@@ -32,15 +35,21 @@ pub(crate) struct Timelines {
     pub(crate) lanes: Vec<Lane>,
 }
 
-/// The timelines of each workload, the first of each arm, and what the script reads of them.
-pub(crate) fn all(bundle: &BundleData, layouts: &[Layout<'_>], names: &Names) -> (Vec<Vec<Timelines>>, Value) {
+/// The timelines of each workload, the first of each arm, and what the script reads of them. Those without their events are read
+/// one by one.
+pub(crate) fn all(
+    bundle: &BundleData,
+    layouts: &[Layout<'_>],
+    names: &Names,
+    read: ReadTrial<'_>,
+) -> Result<(Vec<Vec<Timelines>>, Value), Problem> {
     let mut found: Vec<(usize, String, String, &Trial, &Timeline)> = Vec::new();
     for (at, layout) in layouts.iter().enumerate() {
         for cell in layout.cells() {
             for placed in layout.at(cell) {
                 let mut trials = bundle.trials.iter().filter(|t| t.is_done() && t.arm == placed.arm.id);
                 let first = trials.find_map(|t| Some((t, t.evidence.iter().find_map(|c| c.timeline.as_ref())?)));
-                if let Some((trial, timeline)) = first.filter(|(_, timeline)| !timeline.events.is_empty()) {
+                if let Some((trial, timeline)) = first.filter(|(_, timeline)| timeline.count() > 0) {
                     let arm = names.0[placed.series].text.clone();
                     found.push((at, layout.cell_name(cell), arm, trial, timeline));
                 }
@@ -51,14 +60,19 @@ pub(crate) fn all(bundle: &BundleData, layouts: &[Layout<'_>], names: &Names) ->
     let mut timelines: Vec<Vec<Timelines>> = layouts.iter().map(|_| Vec::new()).collect();
     let mut data = serde_json::Map::new();
     for (i, (at, cell, arm, trial, timeline)) in found.into_iter().enumerate() {
-        let lane = lane(format!("timeline-{i}"), &arm, trial, timeline, most);
+        let whole = if timeline.left_out > 0 { of_trial(read(trial.seq)?) } else { None };
+        let lane = lane(format!("timeline-{i}"), &arm, trial, whole.as_ref().unwrap_or(timeline), most);
         data.insert(lane.id.clone(), lane.data.clone());
         match timelines[at].last_mut().filter(|group| group.cell == cell) {
             Some(group) => group.lanes.push(lane),
             None => timelines[at].push(Timelines { cell, lanes: vec![lane] }),
         }
     }
-    (timelines, Value::Object(data))
+    Ok((timelines, Value::Object(data)))
+}
+
+fn of_trial(trial: Trial) -> Option<Timeline> {
+    trial.evidence.into_iter().find_map(|collected| collected.timeline)
 }
 
 fn lane(id: String, arm: &str, trial: &Trial, timeline: &Timeline, most: usize) -> Lane {

@@ -108,10 +108,14 @@ fn placed<'a>(profile: &'a Profile, destinations: &'a [Vec<Destination>]) -> Vec
     all
 }
 
-/// A text that stays in its line for every reader, and that no tool takes for more than text: `$` begins variables
-/// and functions of TuneD.
+/// A text that stays in its line for every reader.
 fn one_line(text: &str) -> String {
-    text.chars().map(|c| if is_harmful(c) { ' ' } else { c }).filter(|c| *c != '$').collect()
+    text.chars().map(|c| if is_harmful(c) { ' ' } else { c }).collect()
+}
+
+/// A value in a file of PostgreSQL, which reads a backslash in it as an escape (guc.c, `DeescapeQuotedString`, 17.0).
+fn postgres_quoted(value: &str) -> String {
+    format!("'{}'", one_line(value).replace('\\', "\\\\").replace('\'', "''"))
 }
 
 /// The head of a file: what it is and where it goes.
@@ -144,8 +148,7 @@ fn elsewhere(placed: &[Placed<'_>], is_here: impl Fn(&Destination) -> bool, inst
                 format!("it holds while a process keeps {us} µs written in /dev/cpu_dma_latency{}", end(instead))
             }
             Some(Destination::Postgres { name, value }) => {
-                let quoted = one_line(value).replace('\'', "''");
-                format!("in postgresql.conf, {} = '{quoted}'", one_line(name))
+                format!("in postgresql.conf, {} = {}", one_line(name), postgres_quoted(value))
             }
         };
         out.push_str(&format!("# {} = {}: {why}\n", one_line(&setting.knob), one_line(&setting.level.label)));

@@ -1,6 +1,6 @@
 //! The settings of a profile for a PostgreSQL server: a file for `include_dir`.
 
-use super::{elsewhere, head, is_plain_value, one_line, placed};
+use super::{elsewhere, head, is_plain_value, one_line, placed, postgres_quoted};
 use holdup_model::Profile;
 use holdup_model::profile::Destination;
 
@@ -19,7 +19,7 @@ pub fn postgresql_conf(profile: &Profile, destinations: &[Vec<Destination>]) -> 
         .iter()
         .filter_map(|(_, destination)| match destination {
             Some(Destination::Postgres { name, value }) if is_plain_value(name) => {
-                Some(format!("{} = '{}'\n", one_line(name), one_line(value).replace('\'', "''")))
+                Some(format!("{} = {}\n", one_line(name), postgres_quoted(value)))
             }
             _ => None,
         })

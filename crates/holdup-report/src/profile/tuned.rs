@@ -31,7 +31,8 @@ pub fn tuned(profile: &Profile, destinations: &[Vec<Destination>]) -> String {
             format!("`tuned-adm profile {name}`."),
         ],
     );
-    let summary = one_line(&profile.summary);
+    // It begins variables and functions; comments have none.
+    let summary = one_line(&profile.summary).replace('$', "");
     out.push_str(&format!("\n[main]\nsummary={}\n", if summary.is_empty() { name.clone() } else { summary }));
     let mut sections: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for (_, destination) in &placed {

@@ -140,6 +140,7 @@ pub fn timeline() -> Timeline {
             event(23_500, 0, switch(Some(2), Some(0), "blocked", None)),
         ],
         lost: 1,
+        left_out: 0,
     }
 }
 
@@ -179,6 +180,7 @@ pub fn simulated_timeline() -> Timeline {
             event(24_000, 0, switch(Some(0), None, "exited", None)),
         ],
         lost: 7,
+        left_out: 0,
     }
 }
 

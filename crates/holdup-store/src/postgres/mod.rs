@@ -14,6 +14,9 @@ use std::time::Duration;
 /// How long a statement may take: another push may hold the same run, and VACUUM may be at work.
 const STATEMENT: Duration = Duration::from_secs(300);
 
+/// The most bytes of an answer: tens of thousands of runs have some 100 MB.
+const ANSWER_BYTES: u64 = 256 << 20;
+
 /// How often a push is tried again whose server went away, and how long it waits in between.
 const TRIES: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(500);
@@ -27,7 +30,10 @@ pub(crate) struct PostgresStore {
 
 impl PostgresStore {
     pub(crate) fn connect(config: &Config) -> Result<Self, Problem> {
-        let client = Client::connect(config).map_err(|e| problem(config, &e))?.with_limit(STATEMENT);
+        let client = Client::connect(config)
+            .map_err(|e| problem(config, &e))?
+            .with_limit(STATEMENT)
+            .with_most_bytes(ANSWER_BYTES);
         Ok(PostgresStore { config: config.clone(), client, is_checked: false })
     }
 
@@ -41,6 +47,13 @@ impl PostgresStore {
 
     fn rows(&mut self, sql: &str, values: &[&(dyn ToSql + Sync)]) -> Result<Vec<holdup_sql::Row>, Problem> {
         self.client.query_once(sql, values).map_err(|e| self.problem(&e))
+    }
+
+    /// True if the first row of an answer is.
+    fn is_true(&mut self, sql: &str) -> Result<bool, Problem> {
+        let rows = self.rows(sql, &[])?;
+        let is_true = rows.first().map(|row| row.try_get(0)).transpose();
+        Ok(is_true.map_err(|e| self.problem(&e.into()))?.unwrap_or(false))
     }
 
     /// Does something whole or not at all.
@@ -84,6 +97,9 @@ fn place(config: &Config) -> String {
 
 fn problem(config: &Config, e: &Error) -> Problem {
     let problem = Problem::host(place(config), e.to_string());
+    if matches!(e, Error::Rows | Error::Bytes(_)) {
+        return problem.hint("ask for fewer runs: --last N, --since TIME, --plan NAME");
+    }
     match e.code() {
         Some(code) if *code == SqlState::INSUFFICIENT_PRIVILEGE => {
             let user = config.get_user().unwrap_or("USER");
@@ -115,8 +131,8 @@ fn is_lost(e: &Error) -> bool {
             }
             None => true,
         },
-        Error::Abandoned => true,
-        Error::Late(_) | Error::System(_) | Error::Config(_) => false,
+        Error::Abandoned | Error::Unreachable(_) => true,
+        Error::Late(_) | Error::System(_) | Error::Config(_) | Error::Bytes(_) | Error::Rows => false,
     }
 }
 
@@ -130,7 +146,7 @@ impl Store for PostgresStore {
         loop {
             let pushed = match self.client.is_closed() {
                 true => Client::connect(&self.config).map(|client| {
-                    self.client = client.with_limit(STATEMENT);
+                    self.client = client.with_limit(STATEMENT).with_most_bytes(ANSWER_BYTES);
                     self.is_checked = false;
                 }),
                 false => Ok(()),

@@ -22,12 +22,13 @@ pub(super) fn push(client: &mut Client, bundle: &Incoming) -> Result<Pushed> {
     let known = client
         .query_once("SELECT run, trials_done, trials_void, ending FROM holdup.run WHERE run_id = $1", &[&run.run_id])?;
     if let Some(row) = known.first() {
-        let count = |column: usize| u32::try_from(row.get::<_, i32>(column)).unwrap_or(0);
-        let known = KeptRun { trials_done: count(1), trials_void: count(2), ending: row.get(3), ..run.clone() };
+        let count = |column: usize| Ok::<_, Error>(u32::try_from(row.try_get::<_, i32>(column)?).unwrap_or(0));
+        let (done, void) = (count(1)?, count(2)?);
+        let known = KeptRun { trials_done: done, trials_void: void, ending: row.try_get(3)?, ..run.clone() };
         if !is_newer(run, &known) {
             return Ok(Pushed::There);
         }
-        client.execute("DELETE FROM holdup.run WHERE run = $1", &[&row.get::<_, i64>(0)])?;
+        client.execute("DELETE FROM holdup.run WHERE run = $1", &[&row.try_get::<_, i64>(0)?])?;
         pushed = Pushed::Replaced;
     }
     let environment = environment(client, bundle)?;
@@ -46,7 +47,7 @@ fn environment(client: &mut Client, bundle: &Incoming) -> Result<i64> {
     loop {
         let rows = client.query_once("SELECT environment FROM holdup.environment WHERE sha256 = $1", &[&sha256])?;
         if let Some(row) = rows.first() {
-            return Ok(row.get(0));
+            return Ok(row.try_get(0)?);
         }
         client.execute(
             "INSERT INTO holdup.environment (sha256, facts) VALUES ($1, ($2::text)::jsonb) ON CONFLICT DO NOTHING",
@@ -82,7 +83,7 @@ fn metrics(client: &mut Client, bundle: &Incoming) -> Result<BTreeMap<String, i3
     loop {
         let rows = client.query_once(select, &[ids, units, betters, summaries])?;
         if rows.len() == wanted.len() {
-            return Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect());
+            return rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect();
         }
         client.execute(
             "INSERT INTO holdup.metric (id, unit, better, summary) \
@@ -128,7 +129,7 @@ fn insert_run(client: &mut Client, bundle: &Incoming, environment: i64) -> Resul
             &environment,
         ],
     )?;
-    Ok(rows.first().map(|row| row.get(0)))
+    Ok(rows.first().map(|row| row.try_get(0)).transpose()?)
 }
 
 fn signed(n: u32) -> i32 {

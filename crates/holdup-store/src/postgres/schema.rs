@@ -22,18 +22,17 @@ GRANT DELETE ON holdup.run, holdup.environment TO holdup_writer;";
 
 /// The version of the schema; `None` without one.
 fn version(store: &mut PostgresStore) -> Result<Option<i32>, Problem> {
-    let there = store.rows("SELECT to_regclass('holdup.schema_version') IS NOT NULL", &[])?;
-    if !there.first().is_some_and(|row| row.get::<_, bool>(0)) {
+    if !store.is_true("SELECT to_regclass('holdup.schema_version') IS NOT NULL")? {
         return Ok(None);
     }
     let rows = store.rows("SELECT max(version) FROM holdup.schema_version", &[])?;
-    Ok(rows.first().and_then(|row| row.get::<_, Option<i32>>(0)))
+    let version = rows.first().map(|row| row.try_get::<_, Option<i32>>(0)).transpose();
+    Ok(version.map_err(|e| store.problem(&e.into()))?.flatten())
 }
 
 /// True if this user owns the schema.
 fn is_owner(store: &mut PostgresStore) -> Result<bool, Problem> {
-    let rows = store.rows("SELECT pg_has_role(nspowner, 'USAGE') FROM pg_namespace WHERE nspname = 'holdup'", &[])?;
-    Ok(rows.first().is_some_and(|row| row.get(0)))
+    store.is_true("SELECT pg_has_role(nspowner, 'USAGE') FROM pg_namespace WHERE nspname = 'holdup'")
 }
 
 fn newer(store: &PostgresStore, found: i32) -> Problem {
@@ -87,7 +86,7 @@ fn migrate(store: &mut PostgresStore) -> Result<i32, Problem> {
 /// The version under the lock; the schema and the table of versions are made where they are missing.
 fn current(client: &mut Client) -> Result<i32, Error> {
     let there = client.query_one("SELECT to_regclass('holdup.schema_version') IS NOT NULL", &[])?;
-    if !there.get::<_, bool>(0) {
+    if !there.try_get::<_, bool>(0)? {
         client.simple_query(
             "CREATE SCHEMA IF NOT EXISTS holdup; COMMENT ON SCHEMA holdup IS 'results of holdup: read the views runs, arms, trials, series and facts'; \
              CREATE TABLE holdup.schema_version (version integer PRIMARY KEY, applied timestamptz NOT NULL DEFAULT now(), \
@@ -95,7 +94,7 @@ fn current(client: &mut Client) -> Result<i32, Error> {
         )?;
     }
     let row = client.query_one("SELECT coalesce(max(version), 0) FROM holdup.schema_version", &[])?;
-    Ok(row.get(0))
+    Ok(row.try_get(0)?)
 }
 
 /// Makes the store or brings it up to date, and its roles where this user may make them.
@@ -119,10 +118,10 @@ pub(super) fn init(store: &mut PostgresStore) -> Result<Vec<String>, Problem> {
 fn roles(store: &mut PostgresStore) -> Result<String, Problem> {
     const ROLES: [&str; 2] = ["holdup_reader", "holdup_writer"];
     let there = store.rows("SELECT rolname::text FROM pg_roles WHERE rolname = ANY($1)", &[&ROLES.as_slice()])?;
-    let there: Vec<String> = there.iter().map(|row| row.get(0)).collect();
+    let there: Result<Vec<String>, _> = there.iter().map(|row| row.try_get(0)).collect();
+    let there = there.map_err(|e| store.problem(&e.into()))?;
     let missing: Vec<&str> = ROLES.into_iter().filter(|role| there.iter().all(|t| t != role)).collect();
-    let may = store.rows("SELECT rolcreaterole OR rolsuper FROM pg_roles WHERE rolname = current_user", &[])?;
-    let may = may.first().is_some_and(|row| row.get::<_, bool>(0));
+    let may = store.is_true("SELECT rolcreaterole OR rolsuper FROM pg_roles WHERE rolname = current_user")?;
     let create: String = missing.iter().map(|role| format!("CREATE ROLE {role} NOLOGIN;\n")).collect();
     if !missing.is_empty() && !may {
         return Ok(format!(

@@ -15,6 +15,8 @@ use holdup_store::{Incoming, Place};
 use holdup_testkit::ignore;
 use std::path::{Path, PathBuf};
 
+pub(crate) use sample::create;
+
 /// A day, ns.
 pub(crate) const DAY: i64 = 86_400_000_000_000;
 

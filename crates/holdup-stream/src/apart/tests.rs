@@ -40,7 +40,7 @@ fn setup(changes: &[(&str, Value)]) -> Setup {
 fn run(changes: &[(&str, Value)], stops: bool) -> Result<TrialResult, Problem> {
     let host = Host::real();
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
-    let access = ServiceAccess { at: listener.local_addr().expect("it is bound"), token: Token::default() };
+    let access = ServiceAccess { at: listener.local_addr().expect("it is bound"), number: 1, token: Token::default() };
     let stop = Cancel::default();
     std::thread::scope(|scope| {
         let service = scope

@@ -57,7 +57,10 @@ pub(crate) struct Left {
 /// `$conns` or `$nthr`, `$proto`, `$size`, `$duration` or `$dur`, which are the trial's own.
 pub fn read(path: &Path, setup: &Setup, duration_ns: u64) -> Result<Profile, Problem> {
     let name = path.display().to_string();
-    let failed = |e: std::io::Error| Problem::usage(format!("profile {name}"), format!("cannot be read: {e}"));
+    let failed = |e: std::io::Error| {
+        Problem::usage(format!("profile {name}"), format!("cannot be read: {e}"))
+            .hint("the parameter profile names a file of uperf")
+    };
     let bytes = read_input(path, MOST_FILE_BYTES as u64).map_err(failed)?;
     let variables = |variable: &str| {
         let own = || match variable {

@@ -6,13 +6,14 @@ use super::{AgentRequest, Relay};
 use holdup_host::Host;
 use holdup_load::{
     Cancel, ClientHosts, OtherEnd, PostgresOptions, PrepareContext, Prepared, TrialContext, TrialResult, WindowHooks,
+    Workload,
 };
-use holdup_model::ends::{ClientAnswer, ClientHostsView, ClientMoment, ClientOrder, ClientSession};
+use holdup_model::ends::{ClientAnswer, ClientHostsView, ClientMoment, ClientOrder, ClientPlan, ClientSession};
 use holdup_model::plan::DEFAULT_MAX_STEAL_SHARE;
 use holdup_model::wire::{Answer, Order};
 use holdup_model::{Availability, ClockOffset, Event, Observer, Parameters, Problem, Window};
 use holdup_watch::window::CollectorHooks;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -101,7 +102,8 @@ fn receive<T>(from: &Receiver<T>, cancel: &Cancel) -> Result<T, RecvTimeoutError
 pub(super) struct Attending<'a> {
     pub(super) agent: &'a AgentRequest<'a>,
     pub(super) postgres_bin: Option<String>,
-    pub(super) kinds: Vec<String>,
+    /// Orders of the host under test are compared with this.
+    pub(super) plan: ClientPlan,
     pub(super) cancel: &'a Cancel,
 }
 
@@ -124,18 +126,19 @@ pub(super) fn attend(with: Attending<'_>, inbox: &Receiver<Order>, connection: &
 }
 
 impl Attending<'_> {
-    fn postgres(&self, url: Option<String>) -> PostgresOptions {
+    /// Only the programs of the client side are looked for where there is the address of a server.
+    fn postgres(&self, workload: &dyn Workload) -> PostgresOptions {
+        let url = workload.has_postgres().then(String::new);
         PostgresOptions { bin: self.postgres_bin.as_ref().map(PathBuf::from), url, builds: BTreeMap::new() }
     }
 
     /// Refuses workloads whose programs are not here.
     fn usable(&self) -> Result<(), Problem> {
-        for kind in &self.kinds {
+        let kinds: BTreeSet<&String> = self.plan.arms.iter().map(|(kind, _)| kind).collect();
+        for kind in kinds {
             let workload = workload(kind)?;
-            // With the address of a server only the programs of the client side are looked for.
-            let there = workload.has_postgres().then(String::new);
-            if let Availability::Unavailable { reason, remedy } = workload.probe(self.agent.host, &self.postgres(there))
-            {
+            let postgres = self.postgres(workload);
+            if let Availability::Unavailable { reason, remedy } = workload.probe(self.agent.host, &postgres) {
                 let problem = Problem::host(format!("workload {kind}"), reason);
                 return Err(Problem { hint: remedy, ..problem });
             }
@@ -145,7 +148,7 @@ impl Attending<'_> {
 
     /// True if there may be another session.
     fn serve(&self, inbox: &Receiver<Order>, connection: &Connection) -> Result<bool, Problem> {
-        let mut sessions = Sessions { all: BTreeMap::new(), running: None };
+        let mut sessions = Sessions { all: BTreeMap::new(), running: None, server: None };
         connection.send(&Answer::Opened(Ok(holdup_host::facts(self.agent.host))))?;
         loop {
             match inbox.recv() {
@@ -172,8 +175,13 @@ impl Attending<'_> {
         sessions: &mut Sessions,
         connection: &Connection,
     ) -> Result<ClientAnswer, Problem> {
+        self.plan.check(&order, sessions.server)?;
         match order {
-            ClientOrder::Route { server } => route(&server),
+            ClientOrder::Route { server } => {
+                let (server, client) = route(&server)?;
+                sessions.server = Some(server);
+                Ok(ClientAnswer::Route { server, client })
+            }
             ClientOrder::Connect(to) => reach(to),
             ClientOrder::Prepare(session) => {
                 let number = session.session;
@@ -213,8 +221,8 @@ impl Attending<'_> {
             parameters: session.combinations.first().unwrap_or(&none),
             combinations: &session.combinations,
             metrics: &[],
-            postgres: &self.postgres(session.postgres_url.clone()),
-            other_end: session.service.as_ref().map(OtherEnd::Server),
+            postgres: &self.postgres(workload),
+            other_end: Some(OtherEnd::Server(&session.service)),
             workdir: self.agent.workdir.clone(),
             cancel: self.cancel.clone(),
             step: &mut step,
@@ -222,14 +230,14 @@ impl Attending<'_> {
     }
 }
 
-fn workload(kind: &str) -> Result<&'static dyn holdup_load::Workload, Problem> {
+fn workload(kind: &str) -> Result<&'static dyn Workload, Problem> {
     holdup_workloads::find(kind)
         .filter(|workload| workload.has_two_ends())
         .ok_or_else(|| Problem::internal(format!("workload {kind}"), "it has no client host"))
 }
 
 /// The first address of a name to which this host has a route, and its own address on that.
-fn route(name: &str) -> Result<ClientAnswer, Problem> {
+fn route(name: &str) -> Result<(IpAddr, IpAddr), Problem> {
     let wrong = |why: String| {
         Problem::host(format!("the server as `{name}`"), why)
             .hint("address in [hosts] is the name or address by which the client reaches the server")
@@ -244,7 +252,7 @@ fn route(name: &str) -> Result<ClientAnswer, Problem> {
             socket.local_addr()
         });
         match own {
-            Ok(own) => return Ok(ClientAnswer::Route { server, client: own.ip() }),
+            Ok(own) => return Ok((server, own.ip())),
             Err(e) => last = format!("{server}: {e}"),
         }
     }
@@ -264,6 +272,8 @@ fn reach(to: SocketAddr) -> Result<ClientAnswer, Problem> {
 struct Sessions {
     all: BTreeMap<u32, Box<dyn Prepared>>,
     running: Option<Running>,
+    /// The address of the host under test, once it was looked up here.
+    server: Option<IpAddr>,
 }
 
 impl Sessions {
@@ -385,5 +395,78 @@ impl WindowHooks for Relayed<'_> {
         let window = self.hooks.close()?;
         self.meet(ClientMoment::Closing(window))?;
         Ok(window)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agent::{peer::tests::answer, serve};
+    use holdup_catalogue::stream;
+    use holdup_model::ends::{ServiceAccess, Token};
+    use holdup_model::frame::{Decoder, encode};
+    use holdup_model::wire;
+    use std::io::Write as _;
+    use std::net::TcpListener;
+    use std::os::unix::net::UnixStream;
+
+    fn prepare(at: SocketAddr, parameters: &Parameters) -> ClientOrder {
+        ClientOrder::Prepare(Box::new(ClientSession {
+            session: 0,
+            kind: "stream".to_owned(),
+            combinations: vec![parameters.clone()],
+            service: ServiceAccess { at, number: 1, token: Token::default() },
+        }))
+    }
+
+    #[test]
+    fn a_client_host_does_only_what_the_plan_names() {
+        let listener = |address: &str| TcpListener::bind((address, 0)).expect("it listens");
+        let (server, other) = (listener("127.0.0.1"), listener("127.0.0.2"));
+        let at = |listener: &TcpListener| listener.local_addr().expect("it is bound");
+        let planned = stream::Parameters::defaults(1);
+        let mut with_file = planned.clone();
+        with_file.set("profile", "/etc/hostname");
+        let name = |name: &str| ClientOrder::Route { server: name.to_owned() };
+        let arms = vec![("stream".to_owned(), planned.clone())];
+        let plan = ClientPlan { reached_as: "127.0.0.1".to_owned(), arms, warmup_ns: 0, duration_ns: 1 };
+        let orders = [
+            (ClientOrder::Connect(at(&server)), false),
+            (name("localhost"), false),
+            (name("127.0.0.1"), true),
+            (ClientOrder::Connect(at(&other)), false),
+            (ClientOrder::Connect(at(&server)), true),
+            (prepare(at(&other), &planned), false),
+            (prepare(at(&server), &with_file), false),
+            (ClientOrder::Stop, true),
+        ];
+        let (mut ours, theirs) = UnixStream::pair().expect("a pair");
+        std::thread::scope(|scope| {
+            let agent = scope.spawn(move || {
+                let (host, workdir) = (Host::real(), PathBuf::from("/tmp"));
+                let request = AgentRequest { host: &host, workdir, notes: Vec::new(), hosted: None };
+                serve(&request, theirs.try_clone().expect("is cloned"), theirs)
+            });
+            let mut decoder = Decoder::new();
+            assert!(matches!(answer(&mut ours, &mut decoder), Answer::Hello(_)));
+            let attend = Order::Attend { postgres_bin: None, plan: Box::new(plan) };
+            ours.write_all(&encode(0, &wire::to_bytes(&attend))).expect("is written");
+            assert!(matches!(answer(&mut ours, &mut decoder), Answer::Opened(Ok(_))));
+            for (number, (order, is_named)) in (1..).zip(orders) {
+                let what = format!("{number}: {order:?}");
+                ours.write_all(&encode(number, &wire::to_bytes(&Order::Client(order)))).expect("is written");
+                match answer(&mut ours, &mut decoder) {
+                    Answer::OfClient(Ok(_)) => assert!(is_named, "{what}"),
+                    Answer::OfClient(Err(problem)) => {
+                        assert!(!is_named && problem.why.contains("the plan does not name"), "{what}: {problem}");
+                    }
+                    other => panic!("{what}: {other:?}"),
+                }
+            }
+            ours.write_all(&encode(99, &wire::to_bytes(&Order::Off))).expect("is written");
+            assert_eq!(agent.join().expect("no panic"), Ok(()));
+        });
+        other.set_nonblocking(true).expect("a socket");
+        assert!(other.accept().is_err(), "another address was connected to");
     }
 }

@@ -90,8 +90,8 @@ pub fn serve(
                     return Ok(());
                 }
             }
-            Ok(Order::Attend { postgres_bin, kinds }) => {
-                let with = client::Attending { agent: request, postgres_bin, kinds, cancel: &cancel };
+            Ok(Order::Attend { postgres_bin, plan }) => {
+                let with = client::Attending { agent: request, postgres_bin, plan: *plan, cancel: &cancel };
                 if !client::attend(with, &inbox, &connection)? {
                     return Ok(());
                 }

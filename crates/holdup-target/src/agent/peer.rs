@@ -91,7 +91,7 @@ pub(super) fn facts(host: &Host, plan: &Plan, cancel: &Cancel) -> Result<Vec<Fac
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use holdup_host::fake::MemoryFs;
     use holdup_model::frame::{Decoder, Received, encode};
@@ -101,7 +101,7 @@ mod tests {
     use std::path::PathBuf;
 
     /// The next message of an agent but for its heartbeats.
-    fn answer(connection: &mut UnixStream, decoder: &mut Decoder) -> Answer {
+    pub(in crate::agent) fn answer(connection: &mut UnixStream, decoder: &mut Decoder) -> Answer {
         let mut bytes = [0; 4096];
         loop {
             while let Some(received) = decoder.next() {

@@ -3,7 +3,7 @@
 use crate::qemu;
 use crate::session::SessionRequest;
 use holdup_calibration::{Context, Outcome, measure};
-use holdup_files::Output;
+use holdup_files::{Folder, Output};
 use holdup_host::{CpuTopology, Host};
 use holdup_load::Cancel;
 use holdup_model::survey::Survey;
@@ -104,7 +104,7 @@ pub(crate) fn calibrated(with: Calibration<'_>, step: &mut dyn FnMut(&str)) -> R
 /// Begins the machine file, so that it is known before anything is measured whether it can be written.
 fn begin(file: &Path) -> Result<Output, Problem> {
     if let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        std::fs::create_dir_all(folder).map_err(|e| refused(file, &e))?;
+        Folder::make_to_fill(folder).map_err(|e| refused(file, &e))?;
     }
     Output::create(file).map_err(|e| refused(file, &e))
 }

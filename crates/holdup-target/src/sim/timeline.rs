@@ -104,6 +104,6 @@ pub(super) fn collected(recorded: &Recorded, world: &World, load: &Load, begin_n
     }
     let items = vec![EvidenceItem::new("timeline_events", "1", events.len() as f64)];
     let end_ns = Some(recorded.end_ns);
-    let timeline = Timeline { begin_ns, end_ns, tasks: tasks.all, events, lost: recorded.given_up };
+    let timeline = Timeline { begin_ns, end_ns, tasks: tasks.all, events, lost: recorded.given_up, left_out: 0 };
     Collected { collector: ID.to_owned(), items, coverage, timeline: Some(timeline), ..Collected::default() }
 }

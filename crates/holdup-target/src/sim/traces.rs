@@ -3,7 +3,7 @@
 use super::parameters_of;
 use crate::trace_file::open_trace;
 use holdup_catalogue::replay;
-use holdup_model::{Arm, Fact, Parameters, Plan, Problem, Replay};
+use holdup_model::{Arm, Fact, MemoryBudget, Parameters, Plan, Problem, Replay};
 use holdup_sim::workloads::Files;
 use holdup_traces::Reduction;
 use std::collections::BTreeMap;
@@ -160,9 +160,10 @@ fn read(path: &Path) -> Result<TraceFile, Problem> {
     if path == Path::new("-") {
         return Err(Problem::usage("trace -", "a trace that is replayed is read more than once").hint("name a file"));
     }
-    let bytes = open_trace(path)?;
+    let budget = MemoryBudget::default();
+    let bytes = open_trace(path, &budget)?;
     let mut reduction = Reduction::default();
-    let head = holdup_traces::read(&shown, &*bytes, &mut |event| {
+    let head = holdup_traces::read(&shown, &*bytes, &budget, &mut |event| {
         reduction.add(&event);
         Ok(())
     })?;

@@ -4,21 +4,28 @@ use super::host::AtHost;
 use crate::asking::{
     self, CHECK_TIMEOUT, CLOSE_TIMEOUT, Line as _, NoAnswer, OPEN_TIMEOUT, out_of_turn, trial_timeout,
 };
+use crate::levels::parameters_of;
 use crate::session::SessionRequest;
 use holdup_load::Cancel;
+use holdup_load::two_ends::parts;
 use holdup_model::ends::{
-    CLIENT_PREFIX, CLOCK_OFFSET, CLOCK_OFFSET_ERROR, ClientAnswer, ClientOrder, ENDS_PREFIX, key_of_client,
+    CLIENT_PREFIX, CLOCK_OFFSET, CLOCK_OFFSET_ERROR, ClientAnswer, ClientOrder, ClientPlan, ENDS_PREFIX, key_of_client,
 };
 use holdup_model::progress::Silent;
 use holdup_model::wire::{self, Answer, Order};
 use holdup_model::{ClockOffset, Fact, Hosts, Observer, Plan, Problem, ProblemKind, guest::HOST};
 use holdup_ssh::{Address, Ssh};
+use std::net::IpAddr;
 use std::time::Duration;
 
 /// The line to a client host, with an open session there.
 pub(crate) struct Client {
     at: Box<AtHost>,
     facts: Vec<Fact>,
+    /// Orders of the host under test are compared with this.
+    plan: ClientPlan,
+    /// The address of the host under test, once this one has looked it up.
+    server: Option<IpAddr>,
     /// The longest that it may take for an order.
     limit: Duration,
     state: State,
@@ -61,22 +68,25 @@ pub(super) fn check(plan: &Plan, request: &SessionRequest<'_>) -> Result<(), Pro
 }
 
 /// The name by which the client reaches the host under test.
-pub(super) fn reached_as(hosts: &Hosts, server: &Address) -> Result<String, Problem> {
+pub(super) fn reached_as(hosts: &Hosts) -> Result<String, Problem> {
     match &hosts.address {
         Some(address) => Ok(address.clone()),
-        None => Ssh::from_environment().host_name(server),
+        None => Ssh::from_environment().host_name(&Address::parse(&hosts.server)?),
     }
 }
 
-/// Opens a session on each client host of a plan.
+/// Opens a session on each client host of a plan, which reaches the host under test by this name.
 pub(super) fn open(
     request: &SessionRequest<'_>,
     hosts: &Hosts,
+    reached_as: &str,
     observer: &mut dyn Observer,
 ) -> Result<Vec<Client>, Problem> {
     let mut all = Vec::new();
-    for name in &hosts.clients {
-        match Client::open(request, name, observer) {
+    for (at, name) in hosts.clients.iter().enumerate() {
+        let opened = plan_of(request, (at, hosts.clients.len()), reached_as)
+            .and_then(|plan| Client::open(request, name, plan, observer));
+        match opened {
             Ok(client) => all.push(client),
             Err(problem) => {
                 // Their locks are free again before the run ends.
@@ -86,6 +96,32 @@ pub(super) fn open(
         }
     }
     Ok(all)
+}
+
+/// The part of a plan that one of several client hosts has, by its place among all.
+fn plan_of(request: &SessionRequest<'_>, (at, of): (usize, usize), reached_as: &str) -> Result<ClientPlan, Problem> {
+    let (plan, design) = (request.plan, &request.plan.design);
+    let mut arms = Vec::new();
+    for arm in &request.schedule.arms {
+        let Some(used) = plan.workload(&arm.workload) else { continue };
+        let shared = crate::local::workload_of(used)?.shared();
+        let own = parts(&used.kind, shared, &parameters_of(used, arm), of)?.swap_remove(at);
+        arms.push((used.kind.clone(), own));
+    }
+    let (reached_as, warmup_ns, duration_ns) = (reached_as.to_owned(), design.warmup_ns, design.duration_ns);
+    Ok(ClientPlan { reached_as, arms, warmup_ns, duration_ns })
+}
+
+/// Refuses orders of the host under test that the plan does not name, before any of them is passed on.
+pub(super) fn check_orders(all: &[Client], orders: &[(u32, ClientOrder)]) -> Result<(), Problem> {
+    if orders.len() > all.len() {
+        let why = format!("it gave {} orders to {} client hosts", orders.len(), all.len());
+        return Err(Problem::host("the host under test", why));
+    }
+    let of = |(at, order): &(u32, ClientOrder)| {
+        all.get(*at as usize).map_or(Ok(()), |client| client.plan.check(order, client.server))
+    };
+    orders.iter().try_for_each(of)
 }
 
 /// Has some of them do something, all at the same time; a problem says which host it is of. Each is waited for, also when
@@ -139,24 +175,27 @@ pub(super) fn clocks_in_words(all: &[Client], facts: &[Fact]) -> Vec<String> {
 }
 
 impl Client {
-    fn open(request: &SessionRequest<'_>, name: &str, observer: &mut dyn Observer) -> Result<Self, Problem> {
+    fn open(
+        request: &SessionRequest<'_>,
+        name: &str,
+        plan: ClientPlan,
+        observer: &mut dyn Observer,
+    ) -> Result<Self, Problem> {
         let mut at = AtHost::connect(request, &Address::parse(name)?, observer)?;
         let lost = |at: &AtHost, no: &NoAnswer| {
             at.problem(no, "while its session as client host was opened").of_kind(ProblemKind::Trial)
         };
         at.compare_clocks(&request.cancel, observer).map_err(|no| lost(&at, &no))?;
-        let mut kinds: Vec<String> = request.plan.workloads.iter().map(|used| used.kind.clone()).collect();
-        kinds.dedup();
         let postgres_bin = request.postgres.bin.as_ref().map(|bin| bin.display().to_string());
-        let order = Order::Attend { postgres_bin, kinds };
+        let order = Order::Attend { postgres_bin, plan: Box::new(plan.clone()) };
         let facts = match at.ask(&order, CHECK_TIMEOUT + request.ssh.wait, &request.cancel, observer) {
             Ok(Answer::Opened(opened)) => opened.map_err(|problem| at.inside(problem))?,
-            Ok(other) => return Err(out_of_turn(&other)),
+            Ok(other) => return Err(at.inside(out_of_turn(&other))),
             Err(no) => return Err(lost(&at, &no)),
         };
         let of_trials = request.schedule.arms.iter().map(|arm| trial_timeout(request.plan, arm, false));
         let limit = of_trials.fold(OPEN_TIMEOUT, Duration::max);
-        Ok(Client { at: Box::new(at), facts, limit, state: State::Open })
+        Ok(Client { at: Box::new(at), facts, plan, server: None, limit, state: State::Open })
     }
 
     /// Its clock less that of the host under test.
@@ -197,8 +236,13 @@ impl Client {
     /// Waits for what came of the order. A problem says which host it is of.
     fn answer(&mut self, cancel: &Cancel) -> Result<ClientAnswer, Problem> {
         match asking::answer(&mut *self.at, self.limit, cancel, &mut Silent) {
-            Ok(Answer::OfClient(answer)) => answer.map_err(|problem| self.at.inside(problem)),
-            Ok(other) => Err(out_of_turn(&other)),
+            Ok(Answer::OfClient(answer)) => {
+                if let Ok(ClientAnswer::Route { server, .. }) = &answer {
+                    self.server = Some(*server);
+                }
+                answer.map_err(|problem| self.at.inside(problem))
+            }
+            Ok(other) => Err(self.at.inside(out_of_turn(&other))),
             Err(no) => Err(self.without(&no)),
         }
     }

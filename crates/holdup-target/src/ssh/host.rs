@@ -39,6 +39,10 @@ impl From<Lost> for NoAnswer {
 }
 
 impl Line for AtHost {
+    fn mark(&self) -> String {
+        format!("{}: ", self.address)
+    }
+
     fn send(&mut self, payload: &[u8]) -> Result<(), NoAnswer> {
         Ok(self.line.send(payload)?)
     }
@@ -48,6 +52,10 @@ impl Line for AtHost {
     }
 
     fn for_clients(&mut self, orders: Vec<(u32, ClientOrder)>, cancel: &Cancel) -> Result<(), NoAnswer> {
+        ends::check_orders(&self.clients, &orders).map_err(|problem| {
+            let hint = problem.hint.map(|hint| format!(" ({hint})"));
+            NoAnswer::Unreadable(problem.why + &hint.unwrap_or_default())
+        })?;
         let answers = ends::carry_out(&mut self.clients, orders, cancel);
         self.send(&wire::to_bytes(&Order::OfClients(answers)))
     }
@@ -97,7 +105,7 @@ impl AtHost {
         let first = asking::answer(&mut Bare(&mut line), CLOCK_TIMEOUT, cancel, &mut Silent).map_err(failed)?;
         let hello = match first {
             Answer::Hello(hello) => of_this_version(*hello, &format!("the agent of {address}")).map_err(failed)?,
-            other => return Err(out_of_turn(&other)),
+            other => return Err(failed(NoAnswer::Unreadable(out_of_turn(&other).why))),
         };
         Ok(AtHost {
             line,

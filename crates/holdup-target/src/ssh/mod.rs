@@ -80,14 +80,14 @@ pub(crate) fn ready(request: &SessionRequest<'_>, observer: &mut dyn Observer) -
         let order = Order::Check(Box::new(work(request, arms)));
         let checked = match host.ask(&order, CHECK_TIMEOUT, &request.cancel, observer) {
             Ok(Answer::Checked(checked)) => checked.map_err(|problem| host.inside(problem))?,
-            Ok(other) => return Err(asking::out_of_turn(&other)),
+            Ok(other) => return Err(host.inside(asking::out_of_turn(&other))),
             Err(no) => return Err(host.problem(&no, "while it was asked what it can do")),
         };
         host.end();
         readiness.add(*checked, &address.to_string());
     }
     if let Some(hosts) = &request.plan.hosts {
-        let _nothing_to_restore = ends::close(ends::open(request, hosts, observer)?);
+        let _nothing_to_restore = ends::close(ends::open(request, hosts, &ends::reached_as(hosts)?, observer)?);
     }
     Ok(readiness)
 }
@@ -104,8 +104,9 @@ pub(crate) fn open<'a>(
     let mut host = AtHost::connect(request, &address, observer)?;
     let mut reached_as = None;
     if let Some(hosts) = &request.plan.hosts {
-        reached_as = Some(ends::reached_as(hosts, &address)?);
-        host.clients = ends::open(request, hosts, observer)?;
+        let name = ends::reached_as(hosts)?;
+        host.clients = ends::open(request, hosts, &name, observer)?;
+        reached_as = Some(name);
     }
     SshSession::open(request, host, work(request, arms), reached_as, observer)
 }

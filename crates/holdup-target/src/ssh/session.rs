@@ -48,7 +48,7 @@ impl<'a> SshSession<'a> {
                 host.end();
                 return Err(problem);
             }
-            Ok(other) => return Err(out_of_turn(&other)),
+            Ok(other) => return Err(host.inside(out_of_turn(&other))),
             Err(NoAnswer::Cancelled) => {
                 // The agent answers when it has put back what it had set.
                 let _answer = host.stop(CLOSE_TIMEOUT);
@@ -113,7 +113,7 @@ impl Session for SshSession<'_> {
                 (trial.started_unix_ns, trial.ended_unix_ns) = (started_unix_ns, unix_ns());
                 return TrialDraft { trial, problem: ran.problem };
             }
-            Ok(other) => out_of_turn(&other),
+            Ok(other) => self.host.inside(out_of_turn(&other)),
             Err(no) => self.host.problem(&no, "in a trial"),
         };
         self.lost = true;

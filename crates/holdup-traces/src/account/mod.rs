@@ -13,8 +13,8 @@ pub use totals::{TaskTally, Totals};
 
 use crate::event::{Event, Left, Name, TaskId, What};
 use cpu::Cpu;
-use holdup_model::Collected;
 use holdup_model::stacks::Frame;
+use holdup_model::{Collected, MemoryBudget, TooLarge};
 use std::collections::BTreeMap;
 use task::{State, Task};
 use totals::{Cause, KeptEvent, KeptKind};
@@ -29,6 +29,10 @@ const LEAST_SLICE_NS: u64 = 700_000;
 /// What is woken takes the CPU within a tick, or is not the reason (HZ = 250).
 const TICK_NS: u64 = 4_000_000;
 
+/// Memory of a task in a map that is half full, and of a name or process, bytes.
+const TASK_BYTES: u64 = (2 * size_of::<Task>() + 64) as u64;
+const NAME_BYTES: u64 = 64;
+
 /// The longest trace, 30 days: sums over thousands of tasks stay within 64 bits.
 pub(crate) const LONGEST_NS: u64 = 30 * 86_400 * 1_000_000_000;
 /// Waits that have not ended are said from here on: the last moment of every trace of a busy host has some that just began.
@@ -42,7 +46,7 @@ pub(crate) fn missing(switches: u64) -> String {
 
 /// What is said of events beyond [`MOST_CPUS`] or [`LONGEST_NS`].
 pub(crate) fn impossible(events: u64) -> String {
-    format!("{events} events name a CPU or a time that cannot be")
+    format!("{events} events name a CPU, a task or a time that cannot be")
 }
 
 /// The account of a trace under way.
@@ -60,6 +64,7 @@ pub struct Account {
     has_wakeups: bool,
     has_waking: bool,
     seen: Seen,
+    budget: MemoryBudget,
 }
 
 /// What is said of a trace as a whole.
@@ -73,7 +78,7 @@ pub struct Seen {
     pub losses: u64,
     /// Switches that are not there although others say that they were.
     pub missed: u64,
-    /// Events of CPUs or with times that cannot be.
+    /// Events of CPUs or tasks, or with times, that cannot be.
     pub refused: u64,
 }
 
@@ -94,8 +99,8 @@ pub struct Finished {
 }
 
 impl Account {
-    /// One in which nothing has happened.
-    pub fn new(selection: Selection) -> Self {
+    /// One in which nothing has happened, which keeps no more than the budget has memory for.
+    pub fn new(selection: Selection, budget: &MemoryBudget) -> Self {
         Account {
             selection,
             tasks: BTreeMap::new(),
@@ -108,17 +113,39 @@ impl Account {
             has_wakeups: false,
             has_waking: false,
             seen: Seen::default(),
+            budget: budget.clone(),
         }
     }
 
     /// Takes the next event.
-    pub fn add(&mut self, event: &Event) {
+    ///
+    /// # Errors
+    /// When there are more tasks, stacks or events than there is memory for.
+    pub fn add(&mut self, event: &Event) -> Result<(), TooLarge> {
+        let before = self.task_bytes() + self.windows.memory_bytes();
+        self.follow(event);
+        let after = self.task_bytes() + self.windows.memory_bytes();
+        // Tasks that end give back what they took.
+        self.budget.give(before.saturating_sub(after));
+        self.budget.take(after.saturating_sub(before))
+    }
+
+    fn task_bytes(&self) -> u64 {
+        TASK_BYTES * self.tasks.len() as u64 + NAME_BYTES * (self.names.len() + self.processes.len()) as u64
+    }
+
+    fn follow(&mut self, event: &Event) {
         if let What::Process { tid, pid } = event.what {
             self.processes.insert(tid, pid);
             return;
         }
         let is_too_late = self.first_ns.is_some_and(|first_ns| event.at_ns.saturating_sub(first_ns) > LONGEST_NS);
-        if event.cpu >= MOST_CPUS || is_too_late {
+        let tid = match &event.what {
+            What::Switch { from, to, .. } => from.tid.max(to.tid),
+            What::Waking { task, .. } | What::Wakeup { task, .. } => task.tid,
+            _ => 0,
+        };
+        if event.cpu >= MOST_CPUS || tid >= totals::TIDS || is_too_late {
             self.seen.refused += 1;
             return;
         }
@@ -161,7 +188,7 @@ impl Account {
         let unknown = || Name::of(format!(":{tid}").as_bytes());
         let name = name.or_else(|| self.names.get(&tid).copied()).unwrap_or_else(unknown);
         if self.selection.has(&TaskId { tid, priority: 0, name }, &self.processes) {
-            self.windows.current.sample(name, stack, 1);
+            self.windows.current_bytes += self.windows.current.sample(name, stack, 1);
         }
     }
 
@@ -313,7 +340,7 @@ impl Account {
         let totals = &mut self.windows.current;
         totals.migrated += u64::from(has_moved);
         if let Some((is_woken, ns)) = wait_ns {
-            totals.waited(to.tid, to.name, cpu, is_woken, ns);
+            self.windows.current_bytes += totals.waited(to.tid, to.name, cpu, is_woken, ns);
         }
         if let Some(off_ns) = off_ns {
             totals.was_off(left, cause, (to.name, by), off_ns);
@@ -368,8 +395,11 @@ impl Account {
         }
     }
 
-    /// The end of the trace, with the functions that its stacks are made of.
-    pub fn finish(mut self, frames: &[Frame]) -> Finished {
+    /// The end of the trace, with the functions that its stacks are made of. The memory of its tasks is given back.
+    ///
+    /// # Errors
+    /// When there is no memory for the functions of each window.
+    pub fn finish(mut self, frames: &[Frame]) -> Result<Finished, TooLarge> {
         let last_ns = self.last_ns;
         self.charge_all(last_ns);
         let open: Vec<u64> = self
@@ -385,15 +415,17 @@ impl Account {
         let samples: u64 = windows.iter().flat_map(|totals| totals.stacks.values()).sum();
         let on_ns: u64 = windows.iter().map(|totals| totals.states[totals::ON]).sum();
         let frames = (frames, on_ns.checked_div(samples).unwrap_or(0));
-        let evidence = windows.iter().map(|totals| report::evidence(totals, &self, (frames, &notes))).collect();
-        Finished {
+        let evidence = windows.iter().map(|totals| report::evidence(totals, &self, (frames, &notes)));
+        let evidence = evidence.collect::<Result<_, _>>()?;
+        self.budget.give(self.task_bytes());
+        Ok(Finished {
             begin_ns: self.first_ns.unwrap_or(0),
             evidence,
             cpus: u32::try_from(self.cpus.len()).unwrap_or(u32::MAX),
             seen: self.seen,
             notes,
             windows,
-        }
+        })
     }
 
     fn has_waits(&self) -> bool {

@@ -1,11 +1,15 @@
 //! What was counted, as the evidence of the collectors that count the same.
 
-use super::totals::{CAUSES, Cause, KeptEvent, KeptKind, LEFT, ON, STATES, Sum};
+use super::totals::{CAUSES, Cause, KeptEvent, KeptKind, LEFT, ON, OTHERS, STATES, Sum};
 use super::{Account, TaskTally, Totals};
 use crate::event::{Left, Name};
+use crate::frames::frame_bytes;
 use holdup_model::stacks::{Frame, FrameKind, Stack};
 use holdup_model::timeline::{TimelineEvent, TimelineKind, TimelineTask};
-use holdup_model::{Collected, Coverage, EvidenceHistogram, EvidenceItem, SparseHistogram, StackProfile, Timeline};
+use holdup_model::{
+    Collected, Coverage, EvidenceHistogram, EvidenceItem, MemoryBudget, SparseHistogram, StackProfile, Timeline,
+    TooLarge,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The role of tasks under test.
@@ -31,18 +35,18 @@ pub(super) fn evidence(
     totals: &Totals,
     account: &Account,
     (frames, notes): ((&[Frame], u64), &[String]),
-) -> Vec<Collected> {
+) -> Result<Vec<Collected>, TooLarge> {
     let mut all =
         vec![switches(totals, account), of_account(totals, account), tasks(totals, account), kworkers(totals)];
     all.push(cpu(totals));
     all.push(timeline(totals, account));
-    all.extend(profile(totals, frames));
+    all.extend(profile(totals, frames, &account.budget)?);
     for collected in &mut all {
         collected.coverage.seen = totals.left.iter().sum();
         collected.coverage.lost = totals.lost;
     }
     all[0].coverage.notes.extend(notes.iter().cloned());
-    all
+    Ok(all)
 }
 
 fn seconds(ns: u64) -> f64 {
@@ -157,7 +161,8 @@ fn of_account(totals: &Totals, account: &Account) -> Collected {
         let item = EvidenceItem::absent("account_not_seen", "1", why);
         all.items.push(EvidenceItem { label: Some(state.to_owned()), ..item });
     }
-    if let Some((tid, busiest)) = totals.tasks.iter().max_by_key(|(tid, task)| (task.on_ns, std::cmp::Reverse(**tid))) {
+    let named = totals.tasks.iter().filter(|(tid, _)| **tid != OTHERS);
+    if let Some((tid, busiest)) = named.max_by_key(|(tid, task)| (task.on_ns, std::cmp::Reverse(**tid))) {
         let label = format!("{} ({tid})", name_of(&busiest.name));
         labelled(&mut all, "busiest_thread_s", "s", &label, seconds(busiest.on_ns));
         labelled(&mut all, "busiest_thread_wait_s", "s", &label, seconds(busiest.without_ns));
@@ -172,7 +177,8 @@ fn tasks(totals: &Totals, account: &Account) -> Collected {
     for number in by {
         let mut order: Vec<(u64, u32)> = totals.tasks.iter().map(|(tid, task)| (number(task), *tid)).collect();
         order.sort_by_key(|(number, tid)| (std::cmp::Reverse(*number), *tid));
-        kept.extend(order.iter().take(MOST_TASKS).filter(|(number, _)| *number > 0).map(|(_, tid)| *tid));
+        let most = order.iter().filter(|(_, tid)| *tid != OTHERS).take(MOST_TASKS);
+        kept.extend(most.filter(|(number, _)| *number > 0).map(|(_, tid)| *tid));
     }
     let mut others = TaskTally::default();
     let mut count = 0_u64;
@@ -181,7 +187,7 @@ fn tasks(totals: &Totals, account: &Account) -> Collected {
             let pid = account.processes.get(tid).unwrap_or(tid);
             one_task(&mut all, &format!("{tid} | {pid} | {}", name_of(&task.name)), task);
         } else {
-            count += 1;
+            count += if *tid == OTHERS { totals.others() } else { 1 };
             // Waits are of the tasks that are named.
             others.add_numbers(task);
         }
@@ -242,10 +248,14 @@ fn cpu(totals: &Totals) -> Collected {
 }
 
 /// The stacks of tasks on a CPU; `None` where the trace has none.
-fn profile(totals: &Totals, (frames, period_ns): (&[Frame], u64)) -> Option<Collected> {
+fn profile(
+    totals: &Totals,
+    (frames, period_ns): (&[Frame], u64),
+    budget: &MemoryBudget,
+) -> Result<Option<Collected>, TooLarge> {
     let samples: u64 = totals.stacks.values().sum();
     if samples == 0 {
-        return None;
+        return Ok(None);
     }
     let mut all = of("cpu-profile");
     let (mut places, mut used): (BTreeMap<u32, u32>, Vec<Frame>) = (BTreeMap::new(), Vec::new());
@@ -268,6 +278,7 @@ fn profile(totals: &Totals, (frames, period_ns): (&[Frame], u64)) -> Option<Coll
             weight: *times,
         });
     }
+    budget.take(used.iter().map(frame_bytes).sum())?;
     stacks.sort_by_key(|stack| std::cmp::Reverse(stack.weight));
     labelled(&mut all, "samples", "samples", ROLE, samples as f64);
     labelled(&mut all, "samples_kernel", "samples", ROLE, in_kernel as f64);
@@ -280,7 +291,7 @@ fn profile(totals: &Totals, (frames, period_ns): (&[Frame], u64)) -> Option<Coll
         stacks,
         truncated: 0,
     });
-    Some(all)
+    Ok(Some(all))
 }
 
 /// Tasks of a timeline in the order in which they are first seen.
@@ -340,6 +351,6 @@ fn timeline(totals: &Totals, account: &Account) -> Collected {
         all.coverage.notes.push(format!("{lost} events of the window had no room in its timeline"));
     }
     let end_ns = (lost == 0).then(|| totals.end_ns.saturating_sub(begin_ns));
-    all.timeline = Some(Timeline { begin_ns, end_ns, tasks: tasks.all, events, lost });
+    all.timeline = Some(Timeline { begin_ns, end_ns, tasks: tasks.all, events, lost, left_out: 0 });
     all
 }

@@ -2,6 +2,8 @@
 
 use crate::event::{Left, Name};
 use holdup_model::SparseHistogram;
+use holdup_model::stacks::Stack;
+use holdup_model::timeline::TimelineEvent;
 use std::collections::BTreeMap;
 
 /// States of a task that is not asleep.
@@ -30,6 +32,12 @@ pub(super) const CAUSES: usize = 4;
 const MOST_PAIRS: usize = 4096;
 /// Tasks of a window whose waits are kept one by one; of others there are sums.
 const MOST_TASKS: usize = 4096;
+/// Tasks of a window with numbers of their own; those of others are added up.
+const MOST_TALLIES: usize = 16_384;
+/// Thread ids are smaller (`PID_MAX_LIMIT`, include/linux/threads.h).
+pub(super) const TIDS: u32 = 1 << 22;
+/// The place of what is added up, which is no thread id.
+pub(super) const OTHERS: u32 = u32::MAX;
 /// Different stacks of a window; others are those of their task without a stack.
 const MOST_STACKS: usize = 50_000;
 /// Events of a window that are kept for the timeline.
@@ -109,6 +117,8 @@ pub struct Totals {
     pub end_ns: u64,
     /// By thread id.
     pub tasks: BTreeMap<u32, TaskTally>,
+    /// Tasks without numbers of their own: a bit for each thread id.
+    others: Vec<u64>,
     pub(super) states: [u64; STATES],
     /// Asleep or blocked, and the system call.
     pub(super) sleeps: BTreeMap<(bool, Option<u32>), u64>,
@@ -138,10 +148,31 @@ pub struct Totals {
     pub(super) events_lost: u64,
 }
 
+/// Memory of a task in a map that is half full, of an event here and in a timeline, and of a stack without its functions here and in a
+/// profile, bytes.
+const TALLY_BYTES: usize = 2 * size_of::<TaskTally>();
+const EVENT_BYTES: usize = size_of::<KeptEvent>() + size_of::<TimelineEvent>() + 32;
+const STACK_BYTES: usize = 2 * size_of::<(Name, Vec<u32>)>() + size_of::<Stack>() + 64;
+
+fn stack_bytes(stack: &[u32]) -> u64 {
+    (STACK_BYTES + 2 * size_of_val(stack)) as u64
+}
+
 /// CPUs whose waits are kept apart.
 const MOST_CPUS: usize = 16;
 
 impl Totals {
+    /// Memory of tasks and events, and of the evidence that is made of them, bytes.
+    pub(super) fn list_bytes(&self) -> u64 {
+        (TALLY_BYTES * self.tasks.len() + EVENT_BYTES * self.events.len()) as u64
+    }
+
+    /// Memory with that of stacks and of the waits of tasks.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        let waits: usize = self.tasks.values().map(|tally| tally.waits.memory_bytes()).sum();
+        self.list_bytes() + waits as u64 + self.stacks.keys().map(|(_, stack)| stack_bytes(stack)).sum::<u64>()
+    }
+
     /// All waits for a CPU.
     pub fn waits(&self) -> SparseHistogram {
         let mut all = self.waits_woken.clone();
@@ -152,9 +183,35 @@ impl Totals {
     /// The numbers of a task; of one that is not under test they are not kept.
     pub(super) fn tally(&mut self, tid: u32, name: Name, is_watched: bool) -> &mut TaskTally {
         // The idle task is none; its numbers are a place for those of tasks that do not count.
-        let tally = self.tasks.entry(if is_watched { tid } else { 0 }).or_default();
-        tally.name = name;
+        let place = if is_watched { self.place(tid) } else { 0 };
+        if place == OTHERS {
+            self.add_other(tid);
+        }
+        let tally = self.tasks.entry(place).or_default();
+        if place != OTHERS {
+            tally.name = name;
+        }
         tally
+    }
+
+    fn add_other(&mut self, tid: u32) {
+        self.others.resize(TIDS as usize / 64, 0);
+        if let Some(bits) = self.others.get_mut(tid as usize / 64) {
+            *bits |= 1 << (tid % 64);
+        }
+    }
+
+    /// How many tasks have no numbers of their own in any of its windows.
+    pub(super) fn others(&self) -> u64 {
+        let is_other =
+            |tid: &&u32| self.others.get(**tid as usize / 64).is_some_and(|bits| bits >> (**tid % 64) & 1 == 1);
+        let in_some = self.tasks.keys().filter(is_other).count() as u64;
+        self.others.iter().map(|bits| u64::from(bits.count_ones())).sum::<u64>() - in_some
+    }
+
+    fn place(&self, tid: u32) -> u32 {
+        let has_room = self.tasks.len() < MOST_TALLIES || self.tasks.contains_key(&tid);
+        if has_room { tid } else { OTHERS }
     }
 
     pub(super) fn charge(&mut self, tid: u32, name: Name, state: usize, ns: u64) {
@@ -170,12 +227,18 @@ impl Totals {
         if ns == 0 {
             return;
         }
-        *self.sleeps.entry((is_blocked, call)).or_default() += ns;
+        self.sleep(is_blocked, call, ns);
         self.tally(tid, name, true).asleep_ns += ns;
     }
 
+    fn sleep(&mut self, is_blocked: bool, call: Option<u32>, ns: u64) {
+        let has_room = self.sleeps.len() < MOST_PAIRS || self.sleeps.contains_key(&(is_blocked, call));
+        *self.sleeps.entry((is_blocked, call.filter(|_| has_room))).or_default() += ns;
+    }
+
     pub(super) fn charge_behind(&mut self, state: usize, name: Name, ns: u64) {
-        *self.behind.entry((state, name)).or_default() += ns;
+        let has_room = self.behind.len() < MOST_PAIRS || self.behind.contains_key(&(state, name));
+        *self.behind.entry((state, if has_room { name } else { Name::default() })).or_default() += ns;
     }
 
     pub(super) fn leaves(&mut self, tid: u32, name: Name, left: Left, cause: Option<Cause>, ran_ns: Option<u64>) {
@@ -193,22 +256,26 @@ impl Totals {
         tally.runs_ns += ran_ns.unwrap_or(0);
     }
 
-    pub(super) fn waited(&mut self, tid: u32, name: Name, cpu: u32, is_woken: bool, ns: u64) {
+    /// Returns by how much its memory grew, bytes.
+    pub(super) fn waited(&mut self, tid: u32, name: Name, cpu: u32, is_woken: bool, ns: u64) -> u64 {
         (if is_woken { &mut self.waits_woken } else { &mut self.waits_preempted }).record_ns(ns);
         if (cpu as usize) < MOST_CPUS {
             self.waits_by_cpu.entry(cpu).or_default().record_ns(ns);
         }
         let has_room = self.tasks.len() < MOST_TASKS;
         let tally = self.tally(tid, name, true);
+        let before = tally.waits.memory_bytes();
         if has_room || tally.waits.count() > 0 {
             tally.waits.record_ns(ns);
         }
+        let grown = tally.waits.memory_bytes() - before;
         let (times, sum_ns) = match is_woken {
             true => (&mut tally.woken_waits, &mut tally.woken_waits_ns),
             false => (&mut tally.preempted_waits, &mut tally.preempted_waits_ns),
         };
         *times += 1;
         *sum_ns += ns;
+        grown as u64
     }
 
     pub(super) fn was_off(&mut self, left: Left, cause: Option<Cause>, pair: (Name, Name), ns: u64) {
@@ -225,16 +292,19 @@ impl Totals {
         self.pairs_lost += add(&mut self.workers, (worker, hog), sum);
     }
 
-    pub(super) fn sample(&mut self, name: Name, stack: &[u32], times: u64) {
+    /// Returns by how much its memory grew, bytes.
+    pub(super) fn sample(&mut self, name: Name, stack: &[u32], times: u64) -> u64 {
         let key = (name, stack.to_vec());
         let has_room = self.stacks.len() < MOST_STACKS;
         match self.stacks.get_mut(&key) {
             Some(known) => *known += times,
             None if has_room => {
                 self.stacks.insert(key, times);
+                return stack_bytes(stack);
             }
             None => *self.stacks.entry((name, Vec::new())).or_default() += times,
         }
+        0
     }
 
     pub(super) fn keep(&mut self, event: KeptEvent) {
@@ -249,8 +319,16 @@ impl Totals {
     pub(super) fn append(&mut self, next: Totals) {
         self.end_ns = next.end_ns;
         for (tid, theirs) in next.tasks {
-            self.tasks.entry(tid).or_default().add(theirs);
+            match self.place(tid) {
+                OTHERS => {
+                    self.add_other(tid);
+                    self.tasks.entry(OTHERS).or_default().add_numbers(&theirs);
+                }
+                tid => self.tasks.entry(tid).or_default().add(theirs),
+            }
         }
+        self.others.resize(self.others.len().max(next.others.len()), 0);
+        self.others.iter_mut().zip(&next.others).for_each(|(own, theirs)| *own |= theirs);
         let arrays: [(&mut [u64], &[u64]); 4] = [
             (&mut self.states, &next.states),
             (&mut self.left, &next.left),
@@ -260,8 +338,8 @@ impl Totals {
         for (own, theirs) in arrays.into_iter().flat_map(|(own, theirs)| own.iter_mut().zip(theirs)) {
             *own += theirs;
         }
-        next.sleeps.into_iter().for_each(|(key, ns)| *self.sleeps.entry(key).or_default() += ns);
-        next.behind.into_iter().for_each(|(key, ns)| *self.behind.entry(key).or_default() += ns);
+        next.sleeps.into_iter().for_each(|((is_blocked, call), ns)| self.sleep(is_blocked, call, ns));
+        next.behind.into_iter().for_each(|((state, name), ns)| self.charge_behind(state, name, ns));
         for (pair, sum) in next.pairs {
             self.pairs_lost += add(&mut self.pairs, pair, sum);
         }

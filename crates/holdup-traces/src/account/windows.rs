@@ -9,13 +9,22 @@ const SHORTEST_NS: u64 = 1_000_000;
 
 pub(super) struct Windows {
     done: Vec<Totals>,
+    done_bytes: u64,
     pub(super) current: Totals,
+    /// Memory of its stacks and of the waits of its tasks, bytes.
+    pub(super) current_bytes: u64,
     length_ns: u64,
 }
 
 impl Default for Windows {
     fn default() -> Self {
-        Windows { done: Vec::new(), current: Totals::default(), length_ns: SHORTEST_NS }
+        Windows {
+            done: Vec::new(),
+            done_bytes: 0,
+            current: Totals::default(),
+            current_bytes: 0,
+            length_ns: SHORTEST_NS,
+        }
     }
 }
 
@@ -32,6 +41,7 @@ impl Windows {
 
     /// The current window ends here, and the next one begins.
     pub(super) fn cut(&mut self, edge_ns: u64) {
+        self.done_bytes += self.current.list_bytes() + std::mem::take(&mut self.current_bytes);
         let mut ended = std::mem::take(&mut self.current);
         ended.end_ns = edge_ns;
         self.done.push(ended);
@@ -47,7 +57,13 @@ impl Windows {
                 whole.push(first);
             }
             self.done = whole;
+            self.done_bytes = self.done.iter().map(Totals::memory_bytes).sum();
         }
+    }
+
+    /// Memory of all of them and of their evidence, bytes.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        self.done_bytes + self.current.list_bytes() + self.current_bytes
     }
 
     /// All of them; a last one of less than half of the length belongs to the one before.

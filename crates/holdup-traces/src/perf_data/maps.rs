@@ -2,11 +2,15 @@
 
 use crate::bytes::{u32_at, u64_at};
 use crate::frames::Interner;
+use holdup_model::MemoryBudget;
 use holdup_model::stacks::{Frame, FrameKind};
 use std::collections::BTreeMap;
 
 /// More mappings than this are not kept.
 const MOST: usize = 200_000;
+
+/// The longest name of a file (linux/limits.h). Children have the names of their parents' mappings.
+const NAME_MAX: usize = 255;
 
 /// The process of mappings of the kernel.
 const KERNEL: u32 = u32::MAX;
@@ -24,7 +28,6 @@ struct Mapping {
     name: String,
 }
 
-#[derive(Default)]
 pub(super) struct Maps {
     of_process: BTreeMap<u32, BTreeMap<u64, Mapping>>,
     count: usize,
@@ -32,6 +35,10 @@ pub(super) struct Maps {
 }
 
 impl Maps {
+    pub(super) fn new(budget: &MemoryBudget) -> Self {
+        Maps { of_process: BTreeMap::new(), count: 0, interner: Interner::new(budget) }
+    }
+
     /// Takes a record of a mapping; `begin` is where the name of its file stands.
     pub(super) fn add(&mut self, body: &[u8], begin: usize) {
         let (Some(pid), Some(address), Some(length), Some(at)) =
@@ -44,7 +51,7 @@ impl Maps {
         // That of the kernel ends with the symbol that it begins with: `[kernel.kallsyms]_text`.
         let (name, at) = match name.starts_with("[kernel.kallsyms]") {
             true => ("[kernel]".to_owned(), 0),
-            false => (name.rsplit('/').next().unwrap_or_default().to_owned(), at),
+            false => (name.rsplit('/').next().unwrap_or_default().chars().take(NAME_MAX).collect(), at),
         };
         if self.count < MOST {
             self.count += 1;

@@ -57,7 +57,7 @@ pub(crate) fn is_it(head: &[u8]) -> bool {
 pub(crate) fn read(file: File<'_>, sink: Sink<'_>) -> Result<TraceHead, Problem> {
     let mut reader = Reader {
         head: TraceHead { format: "Perfetto".to_owned(), ..TraceHead::default() },
-        order: Order::default(),
+        order: Order::new(file),
         bundles: Bundles::default(),
     };
     let mut cursor = Cursor::new(file, 0, u64::MAX);
@@ -102,13 +102,13 @@ impl From<Problem> for Trouble {
     }
 }
 
-struct Reader {
+struct Reader<'a> {
     head: TraceHead,
-    order: Order,
+    order: Order<'a>,
     bundles: Bundles,
 }
 
-impl Reader {
+impl Reader<'_> {
     fn packet(&mut self, body: &[u8], sink: Sink<'_>) -> Result<(), Trouble> {
         for field in fields(body) {
             let (number, value) = field?;

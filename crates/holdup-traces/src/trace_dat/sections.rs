@@ -30,7 +30,7 @@ pub(super) fn read(cursor: &mut Cursor<'_>, file: File<'_>, start: Start) -> Res
     let mut left = MOST_OPTIONS;
     while next != 0 {
         let options = section(file, next, option::DONE, compression)?;
-        let place = File { bytes: &options, name: file.name };
+        let place = File { bytes: &options, ..file };
         let mut cursor = Cursor::new(place, 0, u64::MAX);
         let here = next;
         next = 0;
@@ -56,11 +56,11 @@ fn of_option(head: &mut Head, file: File<'_>, id: u16, data: &[u8]) -> Result<()
     match id {
         option::HEADER => {
             let part = section(file, place()?, id, head.compression)?;
-            head.tracing.read_layout(&mut Cursor::new(File { bytes: &part, name: file.name }, 0, u64::MAX))
+            head.tracing.read_layout(&mut Cursor::new(File { bytes: &part, ..file }, 0, u64::MAX))
         }
         option::EVENTS => {
             let part = section(file, place()?, id, head.compression)?;
-            head.tracing.read_events(&mut Cursor::new(File { bytes: &part, name: file.name }, 0, u64::MAX))
+            head.tracing.read_events(&mut Cursor::new(File { bytes: &part, ..file }, 0, u64::MAX))
         }
         option::BUFFER => buffer(head, file, data),
         _ => {
@@ -74,7 +74,7 @@ fn of_option(head: &mut Head, file: File<'_>, id: u16, data: &[u8]) -> Result<()
 /// has no name, first.
 fn buffer(head: &mut Head, file: File<'_>, data: &[u8]) -> Result<(), Problem> {
     let what = "a buffer";
-    let place = File { bytes: &data, name: file.name };
+    let place = File { bytes: &data, ..file };
     let mut cursor = Cursor::new(place, 0, u64::MAX);
     let _section = cursor.u64(what)?;
     let name = cursor.text(what)?;

@@ -17,6 +17,9 @@ use std::time::Duration;
 /// How long the probe measures.
 const PROBE: Duration = Duration::from_secs(2);
 
+/// The longest document of another host. It takes some ten times as much memory while it is read, for sixteen hosts at the same time.
+const MOST_BYTES_OF_HOST: u64 = 4 << 20;
+
 /// Check this host for known regressions and its preemption model
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
@@ -109,8 +112,10 @@ fn on_hosts(args: &Args, target: &str) -> anyhow::Result<u8> {
     words.extend(args.probe.then(|| "--probe".to_owned()));
     words.extend(args.pg.iter().map(|pg| format!("--pg={pg}")));
     let cancel = signals::cancel_on_signals()?;
-    let rows = fleet::ask(&addresses, &args.ssh, &cancel, &words, |address, output| {
-        let row = output.and_then(|output| row(address, &output));
+    let limits = fleet::limits(if args.probe { PROBE } else { Duration::ZERO }, MOST_BYTES_OF_HOST);
+    let document = |_: &Address| Vec::<u8>::new();
+    let rows = fleet::ask(&addresses, &args.ssh, &cancel, (&words, limits), document, |address, printed, output| {
+        let row = output.and_then(|output| row(address, &printed, &output));
         row.unwrap_or_else(|problem| fleet::failed(address, &problem))
     });
     if cancel.is_cancelled() {
@@ -120,8 +125,8 @@ fn on_hosts(args: &Args, target: &str) -> anyhow::Result<u8> {
 }
 
 /// What the JSON document of a host says, in a row.
-fn row(address: &Address, output: &Output) -> Result<HostRow, Problem> {
-    let text = String::from_utf8_lossy(&output.stdout);
+fn row(address: &Address, printed: &[u8], output: &Output) -> Result<HostRow, Problem> {
+    let text = String::from_utf8_lossy(printed);
     // Before it may stand what the shell there prints.
     let begin = if text.starts_with('{') { Some(0) } else { text.find("\n{").map(|at| at + 1) };
     let document: Option<Value> = begin.and_then(|at| serde_json::from_str(&text[at..]).ok());

@@ -1,5 +1,6 @@
 //! `holdup compare`: the arms of a bundle, two of its arms, two bundles, or the history of many.
 
+use crate::cli::MemoryLimit;
 use crate::output;
 use holdup_analysis::analyses::captures;
 use holdup_model::outcome::{Contrast, FindingVerdict};
@@ -27,6 +28,8 @@ pub(crate) struct Args {
     /// Bundles to compare with it; two or more are a history
     #[arg(value_name = "FILE.holdup")]
     others: Vec<PathBuf>,
+    #[command(flatten)]
+    memory: MemoryLimit,
     /// Compare two arms, by number, label or part of it
     #[arg(long, value_names = ["A", "B"], num_args = 2, conflicts_with = "others")]
     arms: Vec<String>,
@@ -42,11 +45,12 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     if args.others.len() > 1 {
         return history(args);
     }
-    let a = holdup_bundle::read(&args.a)?;
+    let budget = args.memory.budget();
+    let a = holdup_bundle::read_without_events(&args.a, &budget)?;
     let name = args.a.display().to_string();
     let (analysis, names) = match (args.others.as_slice(), args.arms.as_slice()) {
         ([other, ..], _) => {
-            let b = holdup_bundle::read(other)?;
+            let b = holdup_bundle::read_without_events(other, &budget)?;
             (holdup_analysis::compare_bundles(&a, &b)?, (name, other.display().to_string()))
         }
         ([], [first, second]) => (holdup_analysis::compare_arms(&a, first, second)?, (first.clone(), second.clone())),
@@ -63,9 +67,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
 
 /// Where results changed from one run to the next: 1 when something changed, 3 when no series could be tested.
 fn history(args: &Args) -> anyhow::Result<u8> {
-    let paths = std::iter::once(&args.a).chain(&args.others);
+    let (paths, budget) = (std::iter::once(&args.a).chain(&args.others), args.memory.budget());
     let bundles: Vec<_> = paths
-        .map(|path| Ok((path.display().to_string(), holdup_bundle::read(path)?)))
+        .map(|path| Ok((path.display().to_string(), holdup_bundle::read_without_events(path, &budget)?)))
         .collect::<Result<_, Problem>>()?;
     let history = holdup_analysis::history(&bundles)?;
     let text = match args.json {

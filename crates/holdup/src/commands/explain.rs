@@ -1,5 +1,6 @@
 //! `holdup explain`: what delayed a system, in sentences.
 
+use crate::cli::MemoryLimit;
 use crate::output;
 use holdup_model::outcome::FindingVerdict;
 use holdup_model::{BundleData, Explanation, Problem};
@@ -17,6 +18,8 @@ pub(crate) struct Args {
     /// A bundle of `record`, or of `run` with collectors
     #[arg(value_name = "FILE.holdup")]
     bundle: PathBuf,
+    #[command(flatten)]
+    memory: MemoryLimit,
     /// Explain this arm only, by number, label or part of it
     #[arg(long, value_name = "ARM")]
     arm: Option<String>,
@@ -29,7 +32,7 @@ pub(crate) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
-    let mut bundle = holdup_bundle::read(&args.bundle)?;
+    let mut bundle = holdup_bundle::read_without_events(&args.bundle, &args.memory.budget())?;
     if let Some(wanted) = &args.arm {
         keep_arm(&mut bundle, wanted)?;
     }

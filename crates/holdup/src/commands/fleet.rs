@@ -6,8 +6,10 @@ use holdup_host::Host;
 use holdup_load::Cancel;
 use holdup_model::Problem;
 use holdup_report::{HostRow, HostState, fleet_head, fleet_json, fleet_terminal, sort_hosts};
-use holdup_ssh::{Address, Output, Remote, Ssh, SshOptions};
+use holdup_ssh::{Address, CommandLimits, Output, Remote, Ssh, SshOptions};
+use std::io::Write;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 /// The most connections at the same time.
 const MOST_AT_ONCE: usize = 16;
@@ -23,14 +25,23 @@ pub(super) fn hosts(target: &str) -> Result<Vec<Address>, Problem> {
     }
 }
 
+/// How long a host may take beside what it is asked for: connecting, a look at its processes and files, putting them into a document.
+const GRACE: Duration = Duration::from_secs(120);
+
+/// The limits of a command that takes a time by itself and prints so much at most.
+pub(super) fn limits(time: Duration, stdout_bytes: u64) -> CommandLimits {
+    CommandLimits { time: time.saturating_add(GRACE), stdout_bytes }
+}
+
 /// Runs holdup with these words on every host, some at a time, and gives each answer in the order of the hosts. A host that fails
-/// stops no other.
-pub(super) fn ask<T: Send>(
+/// stops no other. Each host prints into a value, which is read at the end.
+pub(super) fn ask<W: Write, T: Send>(
     addresses: &[Address],
     over: &OverSsh,
     cancel: &Cancel,
-    words: &[String],
-    read: impl Fn(&Address, Result<Output, Problem>) -> T + Sync,
+    (words, limits): (&[String], CommandLimits),
+    into: impl Fn(&Address) -> W + Sync,
+    read: impl Fn(&Address, W, Result<Output, Problem>) -> T + Sync,
 ) -> Vec<T> {
     let (host, ssh, options): (Host, Ssh, SshOptions) = (Host::real(), Ssh::from_environment(), over.options());
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -43,7 +54,9 @@ pub(super) fn ask<T: Send>(
                     let turn = next.lock().unwrap_or_else(PoisonError::into_inner).next();
                     let Some((at, address)) = turn else { return };
                     let remote = Remote { host: &host, address, ssh: &ssh, options: &options };
-                    let answer = read(address, remote.run(&words, &|| cancel.is_cancelled()));
+                    let mut printed = into(address);
+                    let output = remote.run(&words, limits, &mut printed, &|| cancel.is_cancelled());
+                    let answer = read(address, printed, output);
                     answers.lock().unwrap_or_else(PoisonError::into_inner).push((at, answer));
                 }
             });

@@ -1,6 +1,7 @@
 //! `holdup list`: the catalogues, and the contents of a bundle.
 
 use super::boots;
+use crate::cli::MemoryLimit;
 use crate::output;
 use holdup_evidence::CollectContext;
 use holdup_host::Host;
@@ -60,6 +61,8 @@ pub(crate) struct Args {
     /// Print all rows of a bundle, in full
     #[arg(long)]
     details: bool,
+    #[command(flatten)]
+    memory: MemoryLimit,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
@@ -105,7 +108,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     }
     let text = match kind {
         Kind::Arms | Kind::Trials | Kind::Boots | Kind::Logs => {
-            let rows = of_bundle(kind, what, boot, json)?;
+            let rows = of_bundle(kind, what, boot, args)?;
             holdup_report::list(&rows, args.details || json || boot.is_some())
         }
         Kind::Schemas => schemas(what, json)?,
@@ -381,13 +384,13 @@ fn machines(name: Option<&str>, as_json: bool) -> Result<String, Problem> {
         .collect())
 }
 
-fn of_bundle(kind: Kind, file: Option<&str>, boot: Option<u32>, as_json: bool) -> Result<String, Problem> {
+fn of_bundle(kind: Kind, file: Option<&str>, boot: Option<u32>, args: &Args) -> Result<String, Problem> {
     let file = file.ok_or_else(|| {
         let command = format!("holdup list {}", kind.name());
         Problem::usage(command.as_str(), "it needs a bundle").hint(format!("{command} FILE.holdup"))
     })?;
-    let bundle = holdup_bundle::read(Path::new(file))?;
-    Ok(match (kind, as_json) {
+    let bundle = holdup_bundle::read_without_events(Path::new(file), &args.memory.budget())?;
+    Ok(match (kind, args.json) {
         (Kind::Boots, false) => boots::table(&bundle),
         (Kind::Boots, true) => document(kind, boots::json(&bundle).into_iter()),
         (Kind::Logs, false) => boots::logs(&bundle, boot)?,

@@ -31,14 +31,31 @@ pub(crate) mod verify;
 pub(crate) mod watch;
 
 use crate::cli::Command;
+use crate::output;
 pub(crate) use agent::as_first_process;
 use holdup_kernels::Cache;
-use std::path::PathBuf;
+use holdup_model::{BundleData, MemoryBudget, Problem};
+use std::path::{Path, PathBuf};
 
 /// The folder in which section maps are kept; `None` where this user has no cache.
 fn maps() -> Option<PathBuf> {
     let cache = Cache::open(&Cache::default_root()).ok()?;
     Some(Cache::maps(cache.root()))
+}
+
+/// A bundle that was just written, for what is printed of it; `None`, which is said, where it is too large for that.
+///
+/// # Errors
+/// When it cannot be read.
+fn read_result(out: &Path) -> Result<Option<BundleData>, Problem> {
+    let budget = MemoryBudget::default();
+    match holdup_bundle::read_without_events(out, &budget) {
+        Err(problem) if budget.exceeded().is_some() => {
+            output::problem(&problem);
+            Ok(None)
+        }
+        read => read.map(Some),
+    }
 }
 
 /// Runs a command and returns its exit code.

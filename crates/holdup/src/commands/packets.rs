@@ -68,7 +68,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
             .hint("write the capture to a file first")
             .into());
     }
-    match input::read_all(&args.captures)? {
+    match input::read_all(&args.captures, args.html.is_some())? {
         Given::Captures(read) => captures(&read, args),
         Given::Counts(counts) => counted(&counts, args),
     }

@@ -1,6 +1,8 @@
 //! `holdup report`: the terminal's table, a page, Markdown, JSON.
 
+use crate::cli::MemoryLimit;
 use crate::output;
+use holdup_bundle::Reader;
 use holdup_model::Problem;
 use std::path::{Path, PathBuf};
 
@@ -10,6 +12,8 @@ pub(crate) struct Args {
     /// The bundle
     #[arg(value_name = "FILE.holdup")]
     bundle: PathBuf,
+    #[command(flatten)]
+    memory: MemoryLimit,
     /// Write one page that works offline (- for stdout)
     #[arg(long, value_name = "OUT.html")]
     html: Option<PathBuf>,
@@ -25,10 +29,12 @@ pub(crate) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
-    let bundle = holdup_bundle::read(&args.bundle)?;
+    let budget = args.memory.budget();
+    let bundle = holdup_bundle::read_without_events(&args.bundle, &budget)?;
     let analysis = holdup_analysis::analyse(&bundle);
     if let Some(out) = &args.html {
-        write_file(out, &holdup_report::html(&bundle, &analysis))?;
+        let reader = Reader::open(&args.bundle, &budget)?;
+        write_file(out, &holdup_report::html_with(&bundle, &analysis, &|seq| reader.trial(seq))?)?;
     }
     if let Some(out) = &args.markdown {
         write_file(out, &holdup_report::markdown(&bundle, &analysis))?;

@@ -1,5 +1,6 @@
 //! `holdup restore`: resets what a killed run left changed and what profiles set.
 
+use crate::cli::Wait;
 use crate::output;
 use holdup_host::Host;
 use holdup_target::profiles;
@@ -20,17 +21,19 @@ pub(crate) struct Args {
     /// Drop the remaining journal entries without restoring them
     #[arg(long)]
     forget: bool,
+    #[command(flatten)]
+    wait: Wait,
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     let host = Host::real();
     if args.forget {
-        for line in profiles::forget(&host)? {
+        for line in profiles::forget(&host, args.wait.longest())? {
             output::say(&format!("forgotten: {line}"));
         }
         return Ok(0);
     }
-    let (restored, broken) = profiles::restore(&host, args.pg.as_deref())?;
+    let (restored, broken) = profiles::restore(&host, args.pg.as_deref(), args.wait.longest())?;
     for note in &restored.notes {
         output::say(note);
     }

@@ -288,10 +288,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     let planned = Run { plan: &plan, source: &source, schedule: &schedule, notes, patience: Duration::ZERO };
     let cancel = signals::cancel_on_signals()?;
     let outcome = args.place.run(planned, (&host, &world), &out, cancel, &mut Progress::new(args.quiet))?;
-    if !args.quiet {
-        verdicts(&out, args.details)?;
-    }
-    Ok(end(&out, &outcome))
+    Ok(show(args, &out, &outcome)?)
 }
 
 /// What the command line plans, and its TOML.
@@ -310,9 +307,25 @@ fn plan_of(args: &Args, world: &World) -> Result<(Plan, String), Problem> {
     Ok((plan, source))
 }
 
+/// Prints the result, and then the end as [`end`] does, also after an error.
+///
+/// # Errors
+/// When the result cannot be printed, and the exit code is 0 otherwise.
+fn show(args: &Args, out: &Path, outcome: &RunOutcome) -> Result<u8, Problem> {
+    let shown = if args.quiet { Ok(()) } else { verdicts(out, args.details) };
+    match (shown, end(out, outcome)) {
+        (Ok(()), code) => Ok(code),
+        (Err(problem), 0) => Err(problem),
+        (Err(problem), code) => {
+            output::problem(&problem);
+            Ok(code)
+        }
+    }
+}
+
 /// Prints the result as `holdup report` does.
 fn verdicts(out: &Path, details: bool) -> Result<(), Problem> {
-    let bundle = holdup_bundle::read(out)?;
+    let Some(bundle) = super::read_result(out)? else { return Ok(()) };
     let analysis = holdup_analysis::analyse(&bundle);
     output::data(&holdup_report::terminal(&bundle, &analysis, &output::terminal(details)))
 }

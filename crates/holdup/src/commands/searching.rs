@@ -5,6 +5,7 @@ use crate::cli::{self, Cli, Command};
 use crate::output;
 use crate::world::World;
 use clap::Parser;
+use holdup_files::Folder;
 use holdup_host::Host;
 use holdup_load::Cancel;
 use holdup_model::bundle::Ending;
@@ -20,13 +21,17 @@ fn numbered<L: Line>(n: u32) -> PathBuf {
 
 /// The first free folder `COMMAND-N`.
 pub(super) fn free_folder<L: Line>() -> PathBuf {
-    (1..).map(numbered::<L>).find(|path| !path.exists()).expect("one of four thousand million names is free")
+    (1..)
+        .map(numbered::<L>)
+        .find(|path| path.symlink_metadata().is_err())
+        .expect("one of four thousand million names is free")
 }
 
-/// The newest folder `COMMAND-N` here.
+/// The newest folder `COMMAND-N` here that is this user's own. In a folder such as /tmp others can make one of that name.
 pub(super) fn newest_folder<L: Line>() -> Result<PathBuf, Problem> {
-    (1..).map(numbered::<L>).take_while(|path| path.exists()).last().ok_or_else(|| {
-        let why = format!("there is no {} in this folder", numbered::<L>(1).display());
+    let there = (1..).map(numbered::<L>).take_while(|path| path.symlink_metadata().is_ok());
+    there.filter(|path| Folder::open_own(path).is_ok()).last().ok_or_else(|| {
+        let why = format!("there is no {} of yours in this folder", numbered::<L>(1).display());
         Problem::usage("no search", why).hint("name the folder of the search")
     })
 }

@@ -3,6 +3,7 @@
 use crate::output;
 use clap::Subcommand;
 use holdup_model::Problem;
+use holdup_model::foreign::line;
 use holdup_model::kept::KeptFilter;
 use holdup_model::text::count;
 use holdup_store::{Incoming, Place, Pushed, Store, VARIABLE};
@@ -60,12 +61,14 @@ pub(super) fn open(named: Option<&str>) -> Result<Box<dyn Store>, Problem> {
         Problem::usage("the store", "none is named")
             .hint(format!("give --store DIR, --store postgresql://HOST/DATABASE, or set {VARIABLE}"))
     })?;
-    holdup_store::open(&Place::of(named)?)
+    let mut store = holdup_store::open(&Place::of(named)?)?;
+    store.say_with(output::say);
+    Ok(store)
 }
 
 /// Says which files of a store could not be read.
 pub(super) fn say_left_out(store: &dyn Store) {
-    store.left_out().iter().for_each(|line| output::say(line));
+    store.left_out().iter().for_each(|left_out| output::say(&line(left_out)));
 }
 
 #[derive(Debug, Subcommand)]
@@ -219,7 +222,9 @@ fn push(store: &mut dyn Store, files: &[PathBuf], host: Option<&str>) -> anyhow:
 fn pull(store: &mut dyn Store, run: &str, out: Option<&PathBuf>) -> Result<(), Problem> {
     let found = holdup_store::find(store, run)?;
     let bytes = store.pull(&found.run_id)?;
-    let default = || PathBuf::from(format!("{}.holdup", found.run_id.get(..8).unwrap_or(&found.run_id)));
+    // The store says the id, and not where a file is made.
+    let safe = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
+    let default = || PathBuf::from(format!("{}.holdup", found.run_id.chars().take(8).map(safe).collect::<String>()));
     let path = out.cloned().unwrap_or_else(default);
     if path.symlink_metadata().is_ok() {
         return Err(Problem::usage(format!("cannot write {}", path.display()), "it exists")
@@ -230,7 +235,7 @@ fn pull(store: &mut dyn Store, run: &str, out: Option<&PathBuf>) -> Result<(), P
     output::say(&format!(
         "bundle: {} ({}, {})",
         path.display(),
-        found.plan,
+        line(&found.plan),
         count(found.trials_done as usize, "trial")
     ));
     Ok(())

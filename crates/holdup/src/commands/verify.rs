@@ -1,8 +1,9 @@
 //! `holdup verify`: whether a bundle is intact, or the values of a profile are set.
 
-use crate::cli::Subjects;
+use crate::cli::{MemoryLimit, Subjects};
 use crate::output;
 use holdup_host::Host;
+use holdup_model::foreign::line;
 use holdup_model::profile::ProfileState;
 use holdup_model::{Problem, Profile};
 use holdup_report::profile;
@@ -26,6 +27,8 @@ pub(crate) struct Args {
     file: Option<PathBuf>,
     #[command(flatten)]
     subjects: Subjects,
+    #[command(flatten)]
+    memory: MemoryLimit,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
@@ -38,7 +41,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
             let profile = super::apply::read(&host, path)?;
             in_force(&host, args, &profile)
         }
-        Some(path) => whole(path, args.json),
+        Some(path) => whole(path, args),
         None => {
             let host = Host::real();
             let applied = profiles::applied(&host)?;
@@ -71,9 +74,9 @@ fn in_force(host: &Host, args: &Args, profile: &Profile) -> anyhow::Result<u8> {
     })
 }
 
-fn whole(path: &Path, as_json: bool) -> anyhow::Result<u8> {
-    let wholeness = holdup_bundle::verify(path)?;
-    if as_json {
+fn whole(path: &Path, args: &Args) -> anyhow::Result<u8> {
+    let wholeness = holdup_bundle::verify(path, &args.memory.budget())?;
+    if args.json {
         let document = serde_json::json!({
             "schema": "holdup.verify/1",
             "file": path.display().to_string(),
@@ -83,7 +86,8 @@ fn whole(path: &Path, as_json: bool) -> anyhow::Result<u8> {
         output::data(&serde_json::to_string_pretty(&document)?)?;
     } else {
         let head = if wholeness.whole { "whole" } else { "not whole" };
-        output::data(&format!("{}: {head}\n  {}", path.display(), wholeness.lines.join("\n  ")))?;
+        let lines: Vec<String> = wholeness.lines.iter().map(|found| line(found)).collect();
+        output::data(&format!("{}: {head}\n  {}", line(&path.display().to_string()), lines.join("\n  ")))?;
     }
     Ok(u8::from(!wholeness.whole))
 }

@@ -26,6 +26,27 @@ pub(crate) fn program() -> PathBuf {
     std::env::var_os("HOLDUP_RELEASE_BINARY").map_or_else(|| env!("CARGO_BIN_EXE_holdup").into(), PathBuf::from)
 }
 
+/// How much the tests with the label `long` do: inputs, kills, seconds of a hostile agent, and the seed of all.
+const LONG: [(&str, u64); 4] = [("inputs", 10_000), ("kills", 60), ("agent_s", 60), ("seed", 43)];
+
+/// One of these numbers; `HOLDUP_LONG` names others, as `inputs=100000,seed=7`.
+pub(crate) fn long(what: &str) -> u64 {
+    let given = std::env::var("HOLDUP_LONG").unwrap_or_default();
+    let asked = given.split(',').filter_map(|pair| pair.split_once('=')).find(|(name, _)| *name == what);
+    match asked {
+        Some((_, number)) => number.parse().expect("HOLDUP_LONG: a number"),
+        None => LONG.iter().find(|(name, _)| *name == what).expect("a number of a test").1,
+    }
+}
+
+/// The most memory that a child has had so far, bytes; 0 of one that has ended.
+pub(crate) fn peak_bytes(child: &Child) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
+    let peak =
+        status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    peak.unwrap_or(0) << 10
+}
+
 /// A fresh folder with its own state, removed at the end.
 pub(crate) struct Sandbox {
     folder: tempfile::TempDir,
@@ -44,8 +65,12 @@ impl Sandbox {
     }
 
     pub(crate) fn write(&self, name: &str, text: &str) -> PathBuf {
+        self.write_bytes(name, text.as_bytes())
+    }
+
+    pub(crate) fn write_bytes(&self, name: &str, bytes: &[u8]) -> PathBuf {
         let path = self.path(name);
-        std::fs::write(&path, text).expect("a file in a fresh folder");
+        std::fs::write(&path, bytes).expect("a file in a fresh folder");
         path
     }
 

@@ -55,8 +55,9 @@ pub(crate) fn a_trigger_a_signal_and_a_webhook_write_bundles_that_name_the_momen
     std::thread::sleep(std::time::Duration::from_secs(2));
     let body = r#"{"commonLabels":{"alertname":"HoldupRowLocks"}}"#;
     let length = body.len();
-    let request =
-        format!("POST /-/flight HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}");
+    let request = format!(
+        "POST /-/flight HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
+    );
     assert_eq!(ask(exporter.address, &request).0, 202);
     wait_for("the flight of the webhook", || whole(&folder).len() == 3);
     let last = folder.join(whole(&folder).pop().unwrap()).display().to_string();

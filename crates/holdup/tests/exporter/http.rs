@@ -1,15 +1,16 @@
 //! HTTP by hand, and clients that mean no good.
 
-use crate::common::{Sandbox, refused, wait_for};
+use crate::common::{Sandbox, is_root, refused, wait_for};
 use crate::exporter::server::{Exporter, Server};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// GET with these header lines: the status and the body.
 pub(crate) fn get(address: SocketAddr, path: &str, headers: &str) -> (u16, String) {
-    ask(address, &format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{headers}\r\n"))
+    ask(address, &format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}\r\n"))
 }
 
 /// Sends a request as it is, and reads all of the answer.
@@ -53,7 +54,7 @@ pub(crate) fn slow_and_hostile_clients_disturb_no_scrape() {
     assert!(open < 200.0, "{open} descriptors are open");
     drop(silent);
     // Heads that do not end, and what is no HTTP.
-    let huge = format!("GET /metrics HTTP/1.1\r\nHost: x\r\nX: {}\r\n", "a".repeat(1 << 20));
+    let huge = format!("GET /metrics HTTP/1.1\r\nHost: localhost\r\nX: {}\r\n", "a".repeat(1 << 20));
     let mut stream = TcpStream::connect(address).unwrap();
     let _refused = stream.write_all(huge.as_bytes());
     let mut answer = Vec::new();
@@ -70,18 +71,72 @@ pub(crate) fn slow_and_hostile_clients_disturb_no_scrape() {
         let _closed = stream.write_all(nonsense.as_bytes());
     }
     for (request, status) in [
-        ("GET /etc/passwd HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 404),
-        ("POST /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", 405),
-        ("GET /-/flight HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 405),
-        ("POST /-/flight HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}", 409),
-        ("HEAD /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 200),
-        ("GET /-/healthy HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 200),
+        ("GET /etc/passwd HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", 404),
+        ("POST /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", 405),
+        ("GET /-/flight HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", 405),
+        ("POST /-/flight HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}", 409),
+        ("HEAD /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", 200),
+        ("GET /-/healthy HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", 200),
     ] {
         assert_eq!(ask(address, request).0, status, "{request}");
     }
     assert!(exporter.sum("holdup_watched_seconds_total", &[]) > 1.0);
     exporter.end();
     server.cluster.discard().unwrap();
+}
+
+/// Asks for a flight.
+const POST: &str = "POST /-/flight HTTP/1.1\r\nHost: localhost";
+
+/// Finding L8 of the attacks.
+pub(crate) fn a_page_and_another_user_get_nothing_that_is_not_theirs() {
+    let place = Sandbox::new();
+    let me = std::process::id().to_string();
+    let start = |address: &str, more: &[&str]| {
+        let args = [&["exporter", "--pid", &me, "--window", "1s", "--listen", address], more].concat();
+        Exporter::of(place.holdup(&args))
+    };
+    let folder = place.path("flights");
+    std::fs::DirBuilder::new().mode(0o755).create(&folder).unwrap();
+    let exporter = start("127.0.0.1:0", &["--flights", "flights"]);
+    let address = exporter.address;
+    let status = |head: &str| ask(address, &format!("{head}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")).0;
+    for host in ["localhost", "LOCALHOST:80", "127.0.0.1:9918", "[::1]:9918"] {
+        assert_eq!(status(&format!("GET /metrics HTTP/1.1\r\nHost: {host}")), 200, "{host}");
+    }
+    for host in ["evil.example:9918", "127.0.0.1.evil.example", "localhost.evil.example", "", "a b"] {
+        let status = status(&format!("GET /metrics HTTP/1.1\r\nHost: {host}"));
+        assert!(matches!(status, 400 | 403), "{host}: {status}");
+    }
+    assert_eq!(status("GET /metrics HTTP/1.1\r\nHost: localhost\r\nOrigin: http://localhost"), 403);
+    wait_for("a window", || exporter.sum("holdup_watched_seconds_total", &[]) >= 1.0);
+    assert_eq!(status(&format!("{POST}\r\nOrigin: http://evil.example")), 403);
+    if is_root() {
+        let asked = format!("{POST}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
+        let stranger = std::thread::spawn(move || {
+            let uid = rustix::process::Uid::from_raw(54_321);
+            // Of this thread alone.
+            rustix::thread::set_thread_res_uid(uid, uid, uid).unwrap();
+            ask(address, &asked).0
+        });
+        assert_eq!(stranger.join().unwrap(), 403);
+    } else {
+        holdup_testkit::ignore_part("only root can ask as another user");
+    }
+    assert_eq!(status(POST), 202);
+    exporter.end();
+    let flights: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap()).collect();
+    let modes = flights.iter().map(|flight| flight.metadata().unwrap().permissions().mode() & 0o777);
+    assert_eq!(modes.collect::<Vec<_>>(), [0o600], "one flight, and of this user alone");
+    // Other hosts may know this one by any name.
+    let open = start("0.0.0.0:0", &[]);
+    assert_eq!(ask(open.address, "GET / HTTP/1.1\r\nHost: db1.example\r\nConnection: close\r\n\r\n").0, 200);
+    wait_for("the warning", || open.said().iter().any(|line| line.starts_with("warning: who can reach this port")));
+    open.end();
+    place.write("token", "correct horse\n");
+    let clear = start("0.0.0.0:0", &["--token-file", "token"]);
+    wait_for("the warning", || clear.said().iter().any(|line| line.starts_with("warning: the token goes")));
+    clear.end();
 }
 
 pub(crate) fn a_token_and_tls_are_asked_for() {

@@ -12,6 +12,7 @@ holdup_testkit::tests!(
     http::what_is_wrong_is_said_before_anything_is_watched,
     sums::the_sums_of_the_exporter_are_those_of_a_record;
     alone:
+    http::a_page_and_another_user_get_nothing_that_is_not_theirs,
     http::a_token_and_tls_are_asked_for;
     long:
     disturbed::bpf_that_is_refused_later_is_said_and_used_again_when_it_is_given,

@@ -28,7 +28,7 @@ mount -t tmpfs -o mode=755 none "$root/run"
 mount -t tmpfs -o mode=1777 none "$root/tmp"
 ip link set lo up
 # Nothing of this host is started, and the unit has the folders of a new one.
-rm -rf "$root/etc/systemd/system" "$root/var/lib/holdup" "$root/var/cache/holdup" "$root/etc/default/holdup-exporter"
+rm -rf "$root/etc/systemd/system" "$root/var/lib/holdup-exporter" "$root/var/cache/holdup-exporter" "$root/etc/default/holdup-exporter"
 units=$root/etc/systemd/system
 mkdir "$units" "$units/holdup-exporter.service.d" "$root/in"
 mount --bind "$folder" "$root/in"

@@ -12,11 +12,13 @@ use crate::common;
 use crate::common::ssh as server;
 pub(crate) mod cutter;
 mod ends;
+pub(crate) mod hostile;
 mod several;
 
 use common::{Sandbox, refused, texts, wait_for};
 use ends::*;
 use holdup_testkit::ignore;
+use hostile::*;
 use server::{Sshd, client, missing};
 use several::*;
 use std::path::Path;
@@ -484,11 +486,14 @@ fn a_fleet_is_checked_and_recorded_in_one_table() {
 }
 
 holdup_testkit::tests!(
+    a_host_under_test_orders_of_its_clients_only_what_the_plan_names,
+    a_host_that_prints_without_end_is_named_and_given_up;
     alone:
     a_run_on_a_host_leaves_it_as_it_was_and_copies_holdup_once,
     what_keeps_a_host_from_being_worked_on_is_said_with_a_way_out,
     ends_that_cannot_be_are_refused_with_a_way_out;
     long:
+    hosts_that_do_anything_are_given_up_and_obeyed_in_nothing,
     a_line_that_is_cut_at_any_message_leaves_the_host_as_it_was,
     a_line_that_falls_silent_is_given_up_at_both_ends_and_reported_at_the_next_connect,
     an_agent_that_is_killed_and_a_host_that_restarts_are_reported_and_put_back,

@@ -76,8 +76,9 @@ struct {
 struct on_cpu {
 	u64 since_ns;
 	u64 clocks[CLOCKS];
-	/* The last task of each kind. */
+	/* The last task of each kind, and its process. */
 	char comm[CLOCKS][COMM];
+	u32 tgid[CLOCKS];
 	u32 runs;
 	u32 unused;
 };
@@ -98,6 +99,17 @@ INLINE u32 is_added(void *map, const void *key, u64 ns, u64 times)
 		return !bpf_map_update_elem(map, key, &one, BPF_NOEXIST);
 	known->ns += ns;
 	known->times += times;
+	return 1;
+}
+
+/* The same for a row with a name, `by` in its key, of a task of this process. */
+INLINE u32 is_added_named(void *map, void *key, char *by, u32 table, u32 tgid, u64 ns)
+{
+	struct account_value *known = find_named(map, key, by, table, tgid), one = { .ns = ns };
+
+	if (unlikely(!known))
+		return !bpf_map_update_elem(map, key, &one, BPF_NOEXIST);
+	known->ns += ns;
 	return 1;
 }
 
@@ -132,12 +144,12 @@ INLINE void charge_sleep(struct task_state *state, u64 ns, u64 times, struct cou
 		task_slept(state, ns);
 }
 
-INLINE void charge_behind(struct task_state *state, u32 of, const char *by, u64 ns, struct counts *c)
+INLINE void charge_behind(struct task_state *state, u32 of, const char *by, u32 tgid, u64 ns, struct counts *c)
 {
 	struct behind_key key = { .role = state->role, .kind = state->kind, .state = of };
 
 	bpf_probe_read_kernel(key.by, COMM, by);
-	if (!is_added(&behind, &key, ns, 0))
+	if (!is_added_named(&behind, &key, key.by, NAMED_BEHIND, tgid, ns))
 		add(&c->matrix_full, 1);
 }
 
@@ -193,8 +205,10 @@ INLINE void cpu_runs(u32 cpu, struct task_struct *task, u32 is_watched, u64 now)
 		there->clocks[there->runs & (CLOCKS - 1)] += now - there->since_ns;
 	there->since_ns = now;
 	there->runs = runs;
-	if (runs < CLOCKS && runs != CLOCK_OWN)
+	if (runs < CLOCKS && runs != CLOCK_OWN) {
+		there->tgid[runs & (CLOCKS - 1)] = is_watched ? 0 : task->tgid;
 		bpf_probe_read_kernel(there->comm[runs & (CLOCKS - 1)], COMM, task->comm);
+	}
 }
 
 /* The clock as it is now. */
@@ -277,7 +291,7 @@ INLINE void charge_wait(struct task_struct *task, struct task_state *state, u64 
 			ns -= ran;
 			__sync_fetch_and_add(&state->charged[of], ran);
 			if (of != ACCOUNT_BEHIND_OWN)
-				charge_behind(state, of, there->comm[i], ran, c);
+				charge_behind(state, of, there->comm[i], there->tgid[i], ran, c);
 		}
 	}
 	charge_own(state, ns);

@@ -5,7 +5,7 @@ use crate::kernel::layout::{
     ACCOUNT_ASLEEP, ACCOUNT_ENDED, ACCOUNT_STATES, ACCOUNT_WOKEN, AccountKey, AccountValue, FUTEX_LOCK, NO_SYSCALL,
     WAKER_INTERRUPT, WAKER_ON, WAKER_OTHER, WAKER_QUEUED, WokenKey,
 };
-use crate::kernel::{At, KernelCollector, Part, Program, WindowCounts, task_name};
+use crate::kernel::{At, KernelCollector, OTHERS, Part, Program, WindowCounts, task_name};
 use crate::postgres::backend_type;
 use crate::reading::Produces;
 use holdup_model::{Collected, EvidenceItem, Meta};
@@ -31,8 +31,9 @@ static META: Meta = Meta {
            waking on a CPU that was idle; asleep (interruptible) or blocked (uninterruptible).\n\n\
            What a runnable task waited behind is what its CPU ran meanwhile: each CPU has clocks of the time that it ran \
            tasks under test, others, and real-time ones, which are read when a wait begins, moves to another CPU and \
-           ends. The names in `behind_s` are those of the last task of each kind. A \
-           task of PostgreSQL that sleeps is charged to its wait event, which is read from its memory as it leaves the CPU \
+           ends. The names in `behind_s` are those of the last task of each kind: \
+           the 100 with the most time for each thing that waits, and of a process those of 256 rows of a window. The rest is \
+           `(other programs)`. A task of PostgreSQL that sleeps is charged to its wait event, which is read from its memory as it leaves the CPU \
            (the exported variable my_wait_event_info): exact, without a connection and for all processes. Others are \
            charged to the system call that they sleep in; a futex whose word says \"locked, with waiters\" is a mutex.\n\n\
            `woken_by_s` says who ended a sleep: the task that woke the sleeper, or an interrupt (timers, devices). Since the \
@@ -121,8 +122,8 @@ fn waits_for(window: &WindowCounts, key: &AccountKey) -> String {
     sleep(window, key.role, key.wait_event, key.syscall)
 }
 
-/// `KIND | STATE | FOR | WAKER | WHAT IT DID`.
-fn woken_by(window: &WindowCounts, key: &WokenKey) -> String {
+/// `KIND | STATE | FOR`, and `WAKER | WHAT IT DID`.
+fn woken_by(window: &WindowCounts, key: &WokenKey) -> (String, String) {
     let state = usize::from(key.by_state);
     let (waker, did) = if state == WAKER_INTERRUPT {
         ("interrupt".to_owned(), String::new())
@@ -139,7 +140,42 @@ fn woken_by(window: &WindowCounts, key: &WokenKey) -> String {
     };
     let of = state_name(key.state);
     let slept = sleep(window, key.role, key.wait_event, key.syscall);
-    format!("{} | {of} | {slept} | {waker} | {did}", kind(window, key.role, key.kind))
+    (format!("{} | {of} | {slept}", kind(window, key.role, key.kind)), format!("{waker} | {did}"))
+}
+
+/// Names of tasks that are not under test for each thing that waits: anybody can make more of them.
+const MOST_NAMES: usize = 100;
+
+/// Time by what waits and a name.
+#[derive(Default)]
+struct TimeByName(BTreeMap<String, BTreeMap<String, u64>>);
+
+impl TimeByName {
+    fn add(&mut self, of: String, name: String, ns: u64) {
+        *self.0.entry(of).or_default().entry(name).or_default() += ns;
+    }
+
+    /// Evidence of the names with the most time, and of the rest as one.
+    fn items(self, item: &'static str, rest: &str) -> Vec<EvidenceItem> {
+        let mut items = Vec::new();
+        for (of, names) in self.0 {
+            let mut names: Vec<(String, u64)> = names.into_iter().collect();
+            names.sort_by(|a, b| (b.1, &a.0).cmp(&(a.1, &b.0)));
+            let (few, many) = names.split_at(names.len().min(MOST_NAMES));
+            let others: u64 = many.iter().map(|(_, ns)| ns).sum();
+            let mut few = few.to_vec();
+            match few.iter_mut().find(|(name, _)| name == rest) {
+                Some((_, ns)) => *ns += others,
+                None if others > 0 => few.push((rest.to_owned(), others)),
+                None => {}
+            }
+            let labelled = |(name, ns): (String, u64)| {
+                EvidenceItem::labelled(item, format!("{of} | {name}"), "s", ns as f64 / 1e9)
+            };
+            items.extend(few.into_iter().map(labelled));
+        }
+        items
+    }
 }
 
 type Row = (AccountKey, AccountValue);
@@ -174,17 +210,25 @@ fn report(window: &WindowCounts, collected: &mut Collected) -> Result<u64, Strin
             collected.items.push(EvidenceItem::labelled("account_times", label, "1", value.times as f64));
         }
     }
+    let (mut behind, mut woken) = (TimeByName::default(), TimeByName::default());
+    let mut wakers: BTreeMap<String, u64> = BTreeMap::new();
     for (key, value) in &account.behind {
-        let state = state_name(key.state);
-        let label = format!("{} | {state} | {}", kind(window, key.role, key.kind), task_name(&key.by));
-        collected.items.push(EvidenceItem::labelled("behind_s", label, "s", value.ns as f64 / 1e9));
+        let of = format!("{} | {}", kind(window, key.role, key.kind), state_name(key.state));
+        behind.add(of, task_name(&key.by), value.ns);
     }
-    let mut wakers: BTreeMap<String, f64> = BTreeMap::new();
     for (key, value) in &account.woken {
-        *wakers.entry(woken_by(window, key)).or_default() += value.ns as f64 / 1e9;
+        let (of, waker) = woken_by(window, key);
+        match usize::from(key.by_state) {
+            WAKER_OTHER => woken.add(of, waker, value.ns),
+            _ => *wakers.entry(format!("{of} | {waker}")).or_default() += value.ns,
+        }
     }
-    let of_wakers = wakers.iter().map(|(label, s)| EvidenceItem::labelled("woken_by_s", label, "s", *s));
-    collected.items.extend(of_wakers);
+    collected.items.extend(behind.items("behind_s", OTHERS));
+    let of_wakers = wakers.iter().map(|(label, ns)| EvidenceItem::labelled("woken_by_s", label, "s", *ns as f64 / 1e9));
+    collected.items.extend(of_wakers.chain(woken.items("woken_by_s", &format!("{OTHERS} | "))));
+    if collected.items.iter().any(|item| item.label.as_deref().is_some_and(|label| label.contains(OTHERS))) {
+        collected.coverage.notes.push(format!("there are more names than are kept: the rest is {OTHERS}"));
+    }
     collected.coverage.notes.extend(window.versions.notes.iter().cloned());
     if let Some(busiest) = &window.busiest {
         let label = format!("{} ({})", task_name(&busiest.comm), busiest.tid);

@@ -83,15 +83,18 @@ INLINE u64 in_hand_since(struct task_struct *task, struct task_state *state, u64
 	return before > from ? before : from;
 }
 
-INLINE void charge_woken(struct woken_key *key, u64 ns)
+INLINE void woken_is_full(void)
 {
-	struct counts *c;
+	struct counts *c = my_counts(shard());
 
-	if (is_added(&woken, key, ns, 0))
-		return;
-	c = my_counts(shard());
 	if (c)
 		add(&c->matrix_full, 1);
+}
+
+INLINE void charge_woken(struct woken_key *key, u64 ns)
+{
+	if (!is_added(&woken, key, ns, 0))
+		woken_is_full();
 }
 
 /* The bits of a count of preemptions that stand for interrupts (include/linux/preempt.h): in a handler, in a softirq. */
@@ -165,7 +168,8 @@ int ends_wait(u64 *ctx)
 	if (!of_waker || of_waker->is_kernel_worker || !of_waker->charged_ns) {
 		key.by_state = WAKER_OTHER;
 		bpf_probe_read_kernel(key.by, COMM, waker->comm);
-		charge_woken(&key, left);
+		if (!is_added_named(&woken, &key, key.by, NAMED_WOKEN, waker->tgid, left))
+			woken_is_full();
 		return 0;
 	}
 	key.by_role = of_waker->role;

@@ -58,7 +58,7 @@ impl Watcher {
         let mut symbolizer = Symbolizer::new();
         let mut processes = meter.spend(&host, |reader| {
             let members = tasks::processes(reader, &context.subjects)?;
-            let mut processes = Processes::new(&host, &members).by_task(context.options.by_task);
+            let mut processes = Processes::new(&host, &members, &context.foreign).by_task(context.options.by_task);
             for subject in &context.subjects {
                 let _known_from_now_on = processes.space(subject.pid, &mut symbolizer);
             }

@@ -2,7 +2,7 @@
 
 use crate::collectors::switches::CAUSE_NAMES;
 use crate::kernel::layout::{CONTEXTS, HELD, HOLDER, NEITHER, SECTION_OFF, SectionCounts, WAITER};
-use crate::kernel::{At, KernelCollector, Part, Program, SAMPLE_PERIOD_NS, SectionStats, WindowCounts};
+use crate::kernel::{At, KernelCollector, OTHERS, Part, Program, SAMPLE_PERIOD_NS, SectionStats, WindowCounts};
 use crate::reading::{Produces, histogram};
 use aya::programs::perf_event::SoftwareEvent;
 use holdup_model::{Collected, EvidenceItem, Meta};
@@ -95,9 +95,10 @@ fn of_section(section: &SectionStats, into: &mut Collected) {
     item("waiter_s", None, "s", c.samples[WAITER] as f64 * period_s);
     item("waiter_behind_off_cpu_holder_s", None, "s", c.samples_behind as f64 * period_s);
     item("waiter_not_known_s", None, "s", c.samples_unknown as f64 * period_s);
-    let others: u64 = section.preempted_by.iter().skip(MOST_PREEMPTERS).map(|(_, times)| times).sum();
-    let named = section.preempted_by.iter().take(MOST_PREEMPTERS).map(|(by, times)| (by.as_str(), *times));
-    for (by, times) in named.chain((others > 0).then_some(("others", others))) {
+    let (rest, named): (Vec<_>, Vec<_>) = section.preempted_by.iter().partition(|(by, _)| by == OTHERS);
+    let others: u64 = named.iter().skip(MOST_PREEMPTERS).chain(&rest).map(|(_, times)| times).sum();
+    let named = named.iter().take(MOST_PREEMPTERS).map(|(by, times)| (by.as_str(), *times));
+    for (by, times) in named.chain((others > 0).then_some((OTHERS, others))) {
         let label = format!("{of} < {by}");
         into.items.push(EvidenceItem::labelled("holder_preempted_by", label, "1", times as f64));
     }

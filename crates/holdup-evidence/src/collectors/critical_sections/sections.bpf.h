@@ -145,7 +145,7 @@ INLINE void count_preempter(struct task_state *state, struct counts *c)
 	u64 *known, one = 1;
 
 	__builtin_memcpy(key.by, state->by, COMM);
-	known = bpf_map_lookup_elem(&holder_preempted_by, &key);
+	known = find_named(&holder_preempted_by, &key, key.by, NAMED_PREEMPTERS, state->by_tgid);
 	if (likely(known))
 		__sync_fetch_and_add(known, 1);
 	else if (bpf_map_update_elem(&holder_preempted_by, &key, &one, BPF_NOEXIST))

@@ -30,7 +30,7 @@ struct runner {
 	u64 begin_ns;
 	u64 end_ns;
 	u32 is_in_kernel;
-	u32 unused;
+	u32 tgid;
 	char comm[COMM];
 };
 
@@ -58,7 +58,7 @@ INLINE u32 is_in_kernel(u64 *ctx, struct task_struct *prev)
 }
 
 /* A task leaves this CPU. */
-INLINE void runs_until_now(u64 *ctx, struct task_struct *prev)
+INLINE void runs_until_now(u64 *ctx, struct task_struct *prev, u32 is_watched)
 {
 	u64 now = bpf_ktime_get_ns();
 	u32 zero = 0;
@@ -71,6 +71,7 @@ INLINE void runs_until_now(u64 *ctx, struct task_struct *prev)
 		r->begin_ns = r->since_ns;
 		r->end_ns = now;
 		r->is_in_kernel = is_in_kernel(ctx, prev);
+		r->tgid = is_watched ? 0 : prev->tgid;
 		bpf_probe_read_kernel(r->comm, COMM, prev->comm);
 	}
 	r->since_ns = now;
@@ -78,14 +79,14 @@ INLINE void runs_until_now(u64 *ctx, struct task_struct *prev)
 
 /* A kernel worker that was woken at `woken_ns` has its CPU. It waited behind the task that ran for most of that time, or
  * else behind the last one. */
-INLINE void worker_arrives(u64 *ctx, struct task_struct *before, struct task_struct *task, u64 woken_ns, u64 now,
-			   struct counts *c)
+INLINE void worker_arrives(u64 *ctx, struct task_struct *before, u32 is_watched, struct task_struct *task, u64 woken_ns,
+			   u64 now, struct counts *c)
 {
 	u64 wait_ns = now - woken_ns, begin_ns;
 	struct hog_counts *known, one = { .times = 1, .wait_ns = wait_ns };
 	struct runner *r;
 	struct hog pair;
-	u32 zero = 0;
+	u32 zero = 0, tgid;
 
 	__builtin_memset(&pair, 0, sizeof(pair));
 	bpf_probe_read_kernel(pair.worker, COMM, task->comm);
@@ -93,12 +94,14 @@ INLINE void worker_arrives(u64 *ctx, struct task_struct *before, struct task_str
 	begin_ns = r && r->begin_ns > woken_ns ? r->begin_ns : woken_ns;
 	if (r && r->end_ns > begin_ns && 2 * (r->end_ns - begin_ns) >= wait_ns) {
 		__builtin_memcpy(pair.hog, r->comm, COMM);
+		tgid = r->tgid;
 		one.in_kernel_ns = r->is_in_kernel ? wait_ns : 0;
 	} else {
 		bpf_probe_read_kernel(pair.hog, COMM, before->comm);
+		tgid = is_watched ? 0 : before->tgid;
 		one.in_kernel_ns = is_in_kernel(ctx, before) ? wait_ns : 0;
 	}
-	known = bpf_map_lookup_elem(&hogs, &pair);
+	known = find_named(&hogs, &pair, pair.hog, NAMED_HOGS, tgid);
 	if (likely(known)) {
 		__sync_fetch_and_add(&known->times, 1);
 		__sync_fetch_and_add(&known->wait_ns, wait_ns);

@@ -1,6 +1,6 @@
 //! Kernel threads that are bound to one CPU, and the tasks that kept them from it.
 
-use crate::kernel::layout::{Hog, HogCounts};
+use crate::kernel::layout::{Hog, HogCounts, NAMED_HOGS};
 use crate::kernel::{KernelCollector, Part, WindowCounts, task_name};
 use crate::reading::Produces;
 use holdup_model::{Collected, EvidenceItem, Meta};
@@ -44,7 +44,7 @@ const MOST_PAIRS: usize = 50;
 
 fn report(window: &WindowCounts, collected: &mut Collected) -> Result<u64, String> {
     let mut hogs: Vec<(String, HogCounts)> = window
-        .rows::<Hog, HogCounts>("hogs")?
+        .rows::<Hog, HogCounts>("hogs", NAMED_HOGS)?
         .iter()
         .map(|(pair, counts)| (format!("{} < {}", task_name(&pair.worker), task_name(&pair.hog)), *counts))
         .collect();

@@ -50,7 +50,7 @@ impl Programs {
         let mut notes = Vec::new();
         let (processes, kernel) = meter.spend(host, |reader| {
             let members = tasks::processes(reader, &context.subjects)?;
-            let mut processes = Processes::new(host, &members).by_task(context.options.by_task);
+            let mut processes = Processes::new(host, &members, &context.foreign).by_task(context.options.by_task);
             for subject in &context.subjects {
                 let _known_from_now_on = processes.space(subject.pid, &mut symbolizer);
             }

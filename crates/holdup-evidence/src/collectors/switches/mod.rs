@@ -1,7 +1,8 @@
 //! Every switch of the tasks under test: their state, the cause, the next task, the wait.
 
 use crate::kernel::layout::{
-    CAUSES, HISTOGRAM_OFF, HISTOGRAM_ON, HISTOGRAM_WAIT_PREEMPTED, HISTOGRAM_WAIT_WOKEN, OUT_STATES, Pair, PairCounts,
+    CAUSES, HISTOGRAM_OFF, HISTOGRAM_ON, HISTOGRAM_WAIT_PREEMPTED, HISTOGRAM_WAIT_WOKEN, NAMED_PAIRS, OUT_STATES, Pair,
+    PairCounts,
 };
 use crate::kernel::{KernelCollector, Part, WindowCounts, task_name};
 use crate::reading::{Produces, histogram};
@@ -104,7 +105,7 @@ fn report(window: &WindowCounts, collected: &mut Collected) -> Result<u64, Strin
         collected.coverage.notes.push(format!("{checked} {note}"));
     }
     let mut pairs: Vec<(String, PairCounts)> = window
-        .rows::<Pair, PairCounts>("preempted_by")?
+        .rows::<Pair, PairCounts>("preempted_by", NAMED_PAIRS)?
         .iter()
         .map(|(pair, counts)| (format!("{} < {}", task_name(&pair.victim), task_name(&pair.by)), *counts))
         .collect();

@@ -302,7 +302,7 @@ INLINE void count_pair(struct task_state *state, struct task_struct *task, u64 o
 	__builtin_memcpy(pair.by, state->by, COMM);
 	__builtin_memset(pair.victim, 0, COMM);
 	bpf_probe_read_kernel(pair.victim, COMM, task->comm);
-	known = bpf_map_lookup_elem(&preempted_by, &pair);
+	known = find_named(&preempted_by, &pair, pair.by, NAMED_PAIRS, state->by_tgid);
 	if (likely(known)) {
 		__sync_fetch_and_add(&known->times, 1);
 		__sync_fetch_and_add(&known->off_cpu_ns, off_ns);

@@ -103,7 +103,7 @@ fn report(window: &WindowCounts, collected: &mut Collected) -> Result<u64, Strin
         collected.coverage.lost += lost;
         collected.coverage.notes.push(format!("{lost} events came when the ring was full"));
     }
-    let timeline = holdup_model::Timeline { begin_ns, end_ns: None, tasks: tasks.all, events, lost };
+    let timeline = holdup_model::Timeline { begin_ns, end_ns: None, tasks: tasks.all, events, lost, left_out: 0 };
     collected.timeline = Some(timeline);
     Ok(count as u64)
 }

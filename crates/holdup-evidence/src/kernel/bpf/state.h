@@ -119,7 +119,9 @@ struct task_state {
 	u8 fault_held;
 	u8 fault_is_first;
 	u8 is_kernel_worker;
-	u8 unused[5];
+	u8 unused;
+	/* The task that took the CPU: its process and its name. */
+	u32 by_tgid;
 	char by[COMM];
 	/* The weight in a profile of the time off the CPU that just ended, and its length. */
 	u64 sample_weight_ns;
@@ -338,6 +340,89 @@ struct {
 	__type(key, u32);
 	__type(value, struct coarse_histogram);
 } cpu_waits SEC(".maps");
+
+/* Tables whose rows have names of tasks. Anybody can rename a process or fork without end, so each window bounds the rows
+ * with a name in a table, those of one process that is not under test, and those of it that have new names: the
+ * rest are one name, and each sum keeps its row. Tables have room for more, where the name is that one. At the edge of a window rows make
+ * room for those of the next one (counts.rs:named_since_last). */
+enum named_table { NAMED_PAIRS, NAMED_PREEMPTERS, NAMED_HOGS, NAMED_BEHIND, NAMED_WOKEN, NAMED_TABLES };
+SHARED(enum, named_table);
+enum named_limit { NAMED_ROWS = 3072, NAMED_ROWS_OF_A_PROCESS = 1024, NAMED_ROWS_WITH_NEW_NAMES = 256 };
+SHARED(enum, named_limit);
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, NAMED_TABLES);
+	__type(key, u32);
+	__type(value, u32);
+} named_rows SEC(".maps");
+
+/* A name of a process in a table; without one, all of them. */
+struct namer {
+	u32 table;
+	u32 tgid;
+	u64 name[2];
+};
+SHARED(struct, namer);
+
+/* Rows of this window by namer. Elements are allocated beforehand: programs at a switch run with the lock of a run queue. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__type(key, struct namer);
+	__type(value, u32);
+} namers SEC(".maps");
+
+/* Adds a row; 0 where there is no room for it. */
+INLINE u32 is_counted_for(struct namer *namer)
+{
+	u32 *known = bpf_map_lookup_elem(&namers, namer), one = 1;
+
+	if (!known)
+		return !bpf_map_update_elem(&namers, namer, &one, BPF_NOEXIST);
+	__sync_fetch_and_add(known, 1);
+	return 1;
+}
+
+/* Whether the table takes another row with this name of a process; process 0 stands for tasks under test and idle ones, which are no strangers. */
+CHECKED_ONCE u32 may_name(u32 table, u32 tgid, u64 first, u64 second)
+{
+	struct namer all = { .table = table, .tgid = tgid }, namer = { .table = table, .tgid = tgid, .name = { first, second } };
+	u32 *rows = bpf_map_lookup_elem(&named_rows, &table), *own, most = NAMED_ROWS_OF_A_PROCESS;
+
+	if (!rows || *rows >= NAMED_ROWS)
+		return 0;
+	if (tgid) {
+		own = bpf_map_lookup_elem(&namers, &all);
+		if (!bpf_map_lookup_elem(&namers, &namer))
+			most = NAMED_ROWS_WITH_NEW_NAMES;
+		if ((own && *own >= most) || !is_counted_for(&namer) || !is_counted_for(&all))
+			return 0;
+	}
+	__sync_fetch_and_add(rows, 1);
+	return 1;
+}
+
+/* The one name of the rest: no task has it, because it does not end within COMM. */
+const volatile char others[COMM + 1] = "(other programs)";
+
+/* Looks a row up whose key has the name of a task of this process in it. Where there is none, and the table takes none with that name, the
+ * key gets the name of the rest. */
+INLINE void *find_named(void *map, void *key, char *by, u32 table, u32 tgid)
+{
+	void *known = bpf_map_lookup_elem(map, key);
+	u64 name[2];
+
+	if (likely(known))
+		return known;
+	__builtin_memcpy(name, by, COMM);
+	if (may_name(table, tgid, name[0], name[1]))
+		return NULL;
+#pragma unroll
+	for (u32 i = 0; i < COMM; i++)
+		by[i] = others[i];
+	return bpf_map_lookup_elem(map, key);
+}
 
 /* Whether the task's group, or one above it, has used its CPU time up (sched/fair.c:throttled_hierarchy). */
 INLINE u32 is_throttled(struct task_struct *task)

@@ -31,7 +31,7 @@ INLINE u32 out_state_of(u64 preempt, u32 state, struct task_struct *prev)
 	return OUT_SLEEPING;
 }
 
-INLINE void leaves(u64 *ctx, struct task_struct *prev, struct task_struct *next, struct task_state *state,
+INLINE void leaves(u64 *ctx, struct task_struct *prev, struct task_struct *next, u32 is_watched, struct task_state *state,
 		   struct counts *c, u32 first_histogram, u64 now)
 {
 	u32 prev_state = switch_has_state ? (u32)ctx[3] : prev->__state;
@@ -59,6 +59,7 @@ INLINE void leaves(u64 *ctx, struct task_struct *prev, struct task_struct *next,
 		state->cause = cause_of(state, asked_of(bpf_get_smp_processor_id(), prev), prev, next, now, c);
 		add(one_of(c->cause[role], state->cause, CAUSES), 1);
 		bpf_probe_read_kernel(state->by, COMM, next->comm);
+		state->by_tgid = is_watched ? 0 : next->tgid;
 	}
 	if (want_sections)
 		section_leaves(state, prev, c);
@@ -79,7 +80,7 @@ INLINE u64 waited(struct task_state *state, u64 off_ns, u64 now, struct counts *
 	return now >= state->woken_ns ? now - state->woken_ns : 0;
 }
 
-INLINE void arrives(u64 *ctx, struct task_struct *prev, struct task_struct *next, struct task_state *state,
+INLINE void arrives(u64 *ctx, struct task_struct *prev, u32 is_watched, struct task_struct *next, struct task_state *state,
 		    struct counts *c, u32 first_histogram, u64 now)
 {
 	u32 out_state = state->out_state, cpu = bpf_get_smp_processor_id();
@@ -98,7 +99,7 @@ INLINE void arrives(u64 *ctx, struct task_struct *prev, struct task_struct *next
 				section_arrives(state, 0);
 		} else if (want_kworkers && state->is_kernel_worker) {
 			if (state->woken_ns && now > state->woken_ns)
-				worker_arrives(ctx, prev, next, state->woken_ns, now, c);
+				worker_arrives(ctx, prev, is_watched, next, state->woken_ns, now, c);
 		} else {
 			add(&c->off_cpu_ns[role], off_ns);
 			record(first_histogram + HISTOGRAM_OFF + out_state, off_ns, shared_shards);
@@ -166,7 +167,7 @@ int switched(u64 *ctx)
 	u64 now;
 
 	if (want_kworkers)
-		runs_until_now(ctx, prev);
+		runs_until_now(ctx, prev, !!from);
 	/* Most switches of a host are of tasks that are not watched: only the account needs their time. */
 	if (want_account) {
 		now = bpf_ktime_get_ns();
@@ -186,7 +187,7 @@ int switched(u64 *ctx)
 		now = bpf_ktime_get_ns();
 	add(&c->switches, 1);
 	if (from) {
-		leaves(ctx, prev, next, from, c, (here * roles + from->role) * HISTOGRAMS, now);
+		leaves(ctx, prev, next, !!to, from, c, (here * roles + from->role) * HISTOGRAMS, now);
 		if (want_account && !from->is_kernel_worker)
 			account_leaves(prev, from, now, c);
 	}
@@ -195,7 +196,7 @@ int switched(u64 *ctx)
 	if (to) {
 		if (want_account && !to->is_kernel_worker)
 			account_arrives(next, to, now, c);
-		arrives(ctx, prev, next, to, c, (here * roles + to->role) * HISTOGRAMS, now);
+		arrives(ctx, prev, !!from, next, to, c, (here * roles + to->role) * HISTOGRAMS, now);
 	}
 	return 0;
 }

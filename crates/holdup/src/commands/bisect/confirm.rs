@@ -4,7 +4,7 @@ use super::worker::Worker;
 use crate::commands::searching::{Endless, Planned};
 use holdup_model::guest::is_chosen_at_boot;
 use holdup_model::search::{Answer, Candidate, Entry};
-use holdup_model::{Arm, BundleData, Estimate, Observer, Problem, ProblemKind, Verdict};
+use holdup_model::{Arm, BundleData, Estimate, MemoryBudget, Observer, Problem, ProblemKind, Verdict};
 use holdup_search::{Log, Steps};
 use holdup_stats::bisection::Bisection;
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,7 +40,7 @@ pub(super) fn confirm(
     let rate = worker.followed()?.rate.clone();
     let bundle = worker.free_bundle("confirm");
     worker.run(&planned, &bundle, &mut Endless(observer))?;
-    let mut data = holdup_bundle::read(&bundle)?;
+    let mut data = holdup_bundle::read_numbers(&bundle, &MemoryBudget::default())?;
     if let (Some((rate, per)), Some(used)) = (&rate, planned.plan.workloads.first()) {
         rate.add_to(&mut data, &used.name, per);
     }

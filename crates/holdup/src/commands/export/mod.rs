@@ -2,7 +2,9 @@
 
 mod parts;
 
+use crate::cli::MemoryLimit;
 use crate::output;
+use holdup_bundle::{Reader, Rows};
 use holdup_host::Host;
 use holdup_model::{BundleData, Problem};
 use holdup_report::Choice;
@@ -45,6 +47,8 @@ pub(crate) struct Args {
     /// For SVG: the chart, or all into a folder [default: the first]
     #[arg(long, value_name = "ID")]
     chart: Option<String>,
+    #[command(flatten)]
+    memory: MemoryLimit,
     #[command(flatten)]
     out: Out,
 }
@@ -117,10 +121,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     check_parts(args)?;
     let out = args.out.out.as_deref();
     if let Format::Arrow | Format::Parquet = args.format {
-        parts::tables(path, args.table.as_deref().unwrap_or("trials"), args.format, out)?;
+        let wanted = args.table.as_deref().unwrap_or("trials");
+        parts::tables(Rows::open(path, &args.memory.budget())?, wanted, args.format, out)?;
         return Ok(0);
     }
-    let bundle = holdup_bundle::read(path)?;
+    let bundle = holdup_bundle::read_without_events(path, &args.memory.budget())?;
     if args.format == Format::Svg {
         parts::charts(&bundle, args.chart.as_deref(), out)?;
         return Ok(0);
@@ -132,7 +137,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
         return Ok(0);
     }
     let text = match args.format {
-        Format::Perfetto => perfetto(&bundle, &choice)?,
+        Format::Perfetto => perfetto(&bundle, &choice, &Reader::open(path, &args.memory.budget())?)?,
         Format::Folded => holdup_report::stacks::folded(&holdup_report::stack_profile(&bundle, &choice)?),
         Format::Speedscope => holdup_report::stacks::speedscope(&holdup_report::stack_profile(&bundle, &choice)?),
         Format::Csv => holdup_report::csv(&bundle, &holdup_analysis::analyse(&bundle)),
@@ -161,11 +166,13 @@ fn check_parts(args: &Args) -> Result<(), Problem> {
     Ok(())
 }
 
-fn perfetto(bundle: &BundleData, choice: &Choice) -> Result<String, Problem> {
+fn perfetto(bundle: &BundleData, choice: &Choice, reader: &Reader) -> Result<String, Problem> {
     if choice.profile.is_some() {
         return Err(Problem::usage("--profile", "it selects stacks, and perfetto shows a timeline"));
     }
-    let (trial, timeline) = holdup_report::timeline(bundle, choice)?;
+    let (trial, counted) = holdup_report::timeline(bundle, choice)?;
+    let whole = reader.trial(trial.seq)?;
+    let timeline = whole.evidence.iter().find_map(|collected| collected.timeline.as_ref()).unwrap_or(counted);
     let arm = bundle.schedule.arms.iter().find(|a| a.id == trial.arm).map_or("", |a| a.label.as_str());
     Ok(holdup_report::perfetto(timeline, &format!("trial {}, {arm}", trial.seq)))
 }

@@ -3,6 +3,7 @@
 use super::Format;
 use crate::commands::report::write_file;
 use crate::output;
+use holdup_bundle::Rows;
 use holdup_export::Computed;
 use holdup_model::table::{self, TableKind};
 use holdup_model::{Analysis, BundleData, Explanation, Problem, Table};
@@ -15,9 +16,9 @@ use std::path::Path;
 const ALL: &str = "all";
 
 /// Writes a table, or all of them, as Arrow or Parquet.
-pub(super) fn tables(bundle: &Path, wanted: &str, format: Format, out: Option<&Path>) -> Result<(), Problem> {
+pub(super) fn tables(rows: Rows, wanted: &str, format: Format, out: Option<&Path>) -> Result<(), Problem> {
     let kinds = table::kinds();
-    let source = Source { rows: holdup_bundle::Rows::open(bundle)?, analysed: OnceCell::new() };
+    let source = Source { rows, analysed: OnceCell::new() };
     let (encode, ending): (fn(&Table) -> Vec<u8>, _) = match format {
         Format::Arrow => (holdup_export::arrow, "arrow"),
         _ => (holdup_export::parquet, "parquet"),
@@ -56,7 +57,7 @@ pub(super) fn write(bytes: &[u8], format: &str, name: &str, out: Option<&Path>) 
 
 /// What tables are made of; analysed once, for those that need it.
 struct Source {
-    rows: holdup_bundle::Rows,
+    rows: Rows,
     analysed: OnceCell<(Analysis, Explanation)>,
 }
 
@@ -107,13 +108,11 @@ fn folder<'a>(out: Option<&'a Path>, option: &str) -> Result<&'a Path, Problem> 
     let out = out.filter(|out| *out != Path::new("-")).ok_or_else(|| {
         Problem::usage(format!("{option} {ALL}"), "writes several files").hint("name a folder with -o")
     })?;
-    match std::fs::create_dir(out) {
-        Err(e) if !out.is_dir() => {
-            let hint = "name a folder, or a new one in a folder that exists";
-            Err(Problem::host(format!("cannot make the folder {}", out.display()), e.to_string()).hint(hint))
-        }
-        _ => Ok(out),
-    }
+    holdup_files::Folder::make_to_fill(out).map_err(|e| {
+        let what = format!("cannot make the folder {}", out.display());
+        Problem::host(what, e.to_string()).hint("name another folder")
+    })?;
+    Ok(out)
 }
 
 fn write_bytes(out: &Path, bytes: &[u8]) -> Result<(), Problem> {

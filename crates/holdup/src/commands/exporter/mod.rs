@@ -30,7 +30,8 @@ looked for every second. Without root some collectors are missing; each is
 named with its reason. `holdup list metrics` has all names.
 
 With --flights DIR the last minutes are kept in memory, and a trigger, SIGUSR1
-or POST /-/flight writes them as a bundle. See docs/exporter.md.
+or POST /-/flight (with the token, or as the user of the exporter) writes them as
+a bundle. See docs/exporter.md.
 
 Examples:
   holdup exporter --pg auto
@@ -115,7 +116,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
         watched.iter().map(|one| target(args, one, watched.len())).collect::<Result<_, _>>()?;
     let exposed = Arc::new(Exposed::new(host.clone(), targets.clone()));
     let listener = listener(args)?;
-    let cancel = signals::cancel_on_signals()?;
+    let cancel = signals::cancel_on_signals_but(&[SIGUSR1])?;
     let asked = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(SIGUSR1, asked.clone())
         .map_err(|e| Problem::internal("signal handler", e.to_string()))?;
@@ -209,9 +210,9 @@ fn target(args: &Args, one: &targets::Target, all: usize) -> Result<Arc<Target>,
     Ok(Arc::new(Target::new(&one.name, memory, usize::try_from(args.series).unwrap_or(100), flights)))
 }
 
-/// One that is there may be anybody's; one that is made is closed to other users.
+/// One that is there must be ours, because old flights in it are removed; one that is made is closed to other users.
 fn folder_of_flights(path: &Path) -> std::io::Result<()> {
-    match holdup_files::Folder::open(path) {
+    match holdup_files::Folder::open_own(path) {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
             holdup_files::private_folder(&std::path::absolute(path)?).map(drop)
         }
@@ -237,4 +238,12 @@ fn say_where(args: &Args, listener: &Listener) {
     let scheme = if args.tls_cert.is_some() { "https" } else { "http" };
     let address = listener.address().unwrap_or(args.listen);
     output::say(&format!("metrics: {scheme}://{address}/metrics"));
+    if address.ip().is_loopback() {
+        return;
+    }
+    if args.token_file.is_none() {
+        output::say("warning: who can reach this port may read all of it: --token-file FILE asks for a token");
+    } else if args.tls_cert.is_none() {
+        output::say("warning: the token goes over the network in the clear: --tls-cert and --tls-key");
+    }
 }

@@ -8,11 +8,11 @@ use super::packets::{PICTURES, TOP, comparisons, input, options, summary, warn};
 use crate::{bundles, output};
 use holdup_model::captures::{CaptureComparison, CaptureRecord, CaptureTrace, Parts};
 use holdup_model::text::count;
-use holdup_model::{Collected, Coverage, Problem};
+use holdup_model::{BundleData, Collected, Coverage, Problem, ProblemKind};
 use holdup_packets::evidence;
 use holdup_target::{Imported, import};
 use input::{Given, Read};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The most connections that a bundle keeps of a capture.
 const MOST_FLOWS: usize = 10_000;
@@ -75,7 +75,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     };
     let out = out(wanted.as_ref())?;
     let options = options(captures);
-    let read = match input::read_all(captures)? {
+    let read = match input::read_all(captures, true)? {
         Given::Captures(read) => read,
         Given::Counts(counts) => {
             let name = counts.first().map_or("counts", |(name, _)| name.as_str());
@@ -92,7 +92,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     for ((one, traces), comparison) in read.iter().zip(traces).zip(comparisons) {
         imports.push(imported(one, comparison, traces));
     }
-    import(imports, &std::env::args().collect::<Vec<_>>(), &out)?;
+    import(imports, &std::env::args().collect::<Vec<_>>(), &out).map_err(refused)?;
     output::say(&format!("bundle: {} ({})", out.display(), count(read.len(), "capture")));
     Ok(0)
 }
@@ -105,10 +105,23 @@ fn out(wanted: Option<&PathBuf>) -> Result<PathBuf, Problem> {
             Problem::usage("--out -", "a bundle is a file and cannot be written to a stream").hint("name a file")
         );
     }
-    if out.exists() {
+    if bundles::is_taken(&out) {
         return Err(holdup_bundle::taken(&out));
     }
     Ok(out)
+}
+
+/// Writes the bundle of an import.
+fn write(bundle: &BundleData, out: &Path) -> Result<(), Problem> {
+    holdup_watch::write(bundle, out).map_err(refused)
+}
+
+/// Refused by the writer of bundles: all content of an import is of its files, so that they are at fault.
+fn refused(problem: Problem) -> Problem {
+    match problem.kind {
+        ProblemKind::Internal => problem.of_kind(ProblemKind::Usage).hint("the files have what no bundle can hold"),
+        _ => problem,
+    }
 }
 
 fn imported(read: &Read, comparison: Option<CaptureComparison>, traces: Option<Vec<CaptureTrace>>) -> Imported {

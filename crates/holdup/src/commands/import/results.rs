@@ -1,14 +1,15 @@
 //! Results of other benchmarks.
 
-use super::{input, out};
-use crate::output;
+use super::{input, out, write};
+use crate::{cli, output};
 use clap::builder::PossibleValuesParser;
 use holdup_files::Folder;
 use holdup_import::{Input, KINDS, Kind, Named};
-use holdup_model::Problem;
 use holdup_model::text::count;
+use holdup_model::{MemoryBudget, Problem};
 use rustix::fs::FileType;
 use std::collections::BTreeSet;
+use std::fmt;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
@@ -35,9 +36,20 @@ pub(super) struct Results {
     /// Write this bundle [default: import-N.holdup]
     #[arg(short, long, value_name = "FILE")]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    memory: cli::MemoryLimit,
     /// Print no progress
     #[arg(short, long)]
     quiet: bool,
+}
+
+/// All that was read, of which the identity of the bundle is made.
+struct ResultText<'a>(&'a [Named]);
+
+impl fmt::Display for ResultText<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|one| write!(f, "{} {:?}", one.name, one.results))
+    }
 }
 
 pub(super) fn run(args: &Results) -> anyhow::Result<u8> {
@@ -46,16 +58,18 @@ pub(super) fn run(args: &Results) -> anyhow::Result<u8> {
     };
     let out = out(args.out.as_ref())?;
     let files = files(&args.files)?;
-    let given = files.iter().map(|(name, path)| read(kind, *name, path, args)).collect::<Result<Vec<_>, _>>()?;
-    let samples = || given.iter().flat_map(|one| &one.results.samples);
-    let begin_unix_ns = samples().filter_map(|sample| sample.begin_unix_ns).min();
-    let words: String = given.iter().map(|one| format!("{} {:?}", one.name, one.results)).collect();
+    let budget = args.memory.budget();
+    let read = |(name, path): &(Option<&str>, &Path)| read(kind, *name, path, (args, &budget));
+    let given = files.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+    let samples = given.iter().flat_map(|one| &one.results.samples);
+    let begin_unix_ns = samples.filter_map(|sample| sample.begin_unix_ns).min();
     let command: Vec<String> = std::env::args().collect();
-    let head = holdup_target::head_of_import(&words, begin_unix_ns, &command);
-    let bundle = holdup_import::bundle(kind.meta.id, &given, head);
-    holdup_watch::write(&bundle, &out)?;
-    let void = samples().filter(|sample| sample.void.is_some()).count();
-    let runs = count(samples().count(), "run");
+    let head = holdup_target::head_of_import(&ResultText(&given), begin_unix_ns, &command);
+    let bundle = holdup_import::bundle(kind.meta.id, given, head, &budget);
+    let bundle = bundle.map_err(|refused| refused.of(kind.meta.id))?;
+    write(&bundle, &out)?;
+    let void = bundle.trials.iter().filter(|trial| !trial.is_done()).count();
+    let runs = count(bundle.trials.len(), "run");
     let (arms, void) =
         (count(bundle.schedule.arms.len(), "arm"), if void > 0 { format!(", {void} void") } else { String::new() });
     output::say(&format!("bundle: {} ({runs} of {arms}{void})", out.display()));
@@ -83,29 +97,32 @@ fn named(given: &str) -> (Option<&str>, &Path) {
 }
 
 /// A file without a name has its own as that of its arm.
-fn read(kind: &Kind, name: Option<&str>, path: &Path, args: &Results) -> Result<Named, Problem> {
+fn read(kind: &Kind, name: Option<&str>, path: &Path, how: ReadMode<'_>) -> Result<Named, Problem> {
     let name = match name {
         Some(name) => name.to_owned(),
-        None if args.by == By::Settings => kind.meta.id.to_owned(),
+        None if how.0.by == By::Settings => kind.meta.id.to_owned(),
         None => input::short(path),
     };
     let results = match path.is_dir() {
-        true => folder(kind, path, args)?,
-        false => holdup_import::read(kind, &mut file(path, args)?)?,
+        true => folder(kind, path, how)?,
+        false => holdup_import::read(kind, &mut file(path, how)?)?,
     };
     Ok(Named { name, results })
 }
 
+/// The options, and the memory of all files together.
+type ReadMode<'a> = (&'a Results, &'a MemoryBudget);
+
 /// A file, whose bytes are read as they are asked for.
-fn file(path: &Path, args: &Results) -> Result<Input<'static>, Problem> {
+fn file(path: &Path, (args, budget): ReadMode<'_>) -> Result<Input<'static>, Problem> {
     let shown = path.display().to_string();
     let source = holdup_kernels::decompressed(input::source(path, args.quiet)?)
         .map_err(|e| Problem::usage(&shown, e.to_string()))?;
-    Ok(Input::new(shown, BufReader::new(source)))
+    Ok(Input::new(shown, BufReader::new(source)).limited_to(budget))
 }
 
 /// The files of a folder that are of the kind, in the order of their paths.
-fn folder(kind: &Kind, path: &Path, args: &Results) -> Result<holdup_import::Results, Problem> {
+fn folder(kind: &Kind, path: &Path, how: ReadMode<'_>) -> Result<holdup_import::Results, Problem> {
     let shown = path.display().to_string();
     let mut files = Vec::new();
     list(path, &mut PathBuf::new(), &mut files).map_err(|e| Problem::usage(&shown, e.to_string()))?;
@@ -115,7 +132,7 @@ fn folder(kind: &Kind, path: &Path, args: &Results) -> Result<holdup_import::Res
             held.push(file);
         }
     }
-    let mut files = held.into_iter().map(|inner| Ok((inner.clone(), file(&path.join(inner), args)?)));
+    let mut files = held.into_iter().map(|inner| Ok((inner.clone(), file(&path.join(inner), how)?)));
     holdup_import::read_folder(kind, &shown, &mut files)
 }
 

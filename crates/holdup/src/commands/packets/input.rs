@@ -1,6 +1,7 @@
 //! The files that were named: captures, folders of rotated captures, standard input, or counts of tshark.
 
 use super::together;
+use crate::cli::MemoryLimit;
 use crate::progress::reading;
 use holdup_files::open_input;
 use holdup_model::Problem;
@@ -31,12 +32,16 @@ pub(in crate::commands) struct Captures {
     /// Judge as Wireshark, or add our judgement (rfc)
     #[arg(long, default_value = "wireshark", value_parser = ["wireshark", "rfc"])]
     engine: String,
-    /// Keep N connections; count the others' segments [default: 1000000]
+    /// Keep N connections; count the others' segments
+    ///
+    /// The default is what --max-memory has room for, at most 1000000.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), hide_short_help = true)]
     pub(super) max_flows: Option<u32>,
     /// Use N threads, at most 16 per capture [default: CPUs, at most 4]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), hide_short_help = true)]
     threads: Option<u32>,
+    #[command(flatten)]
+    memory: MemoryLimit,
     /// Print no progress
     #[arg(short, long)]
     quiet: bool,
@@ -48,9 +53,16 @@ impl Captures {
         self.engine == "rfc"
     }
 
-    /// The most connections that are kept.
-    fn most_flows(&self) -> u32 {
-        self.max_flows.unwrap_or(Options::default().flows)
+    /// Limits of each capture; `twice` where captures are read again to draw some connections.
+    fn limits(&self, twice: bool) -> Limits {
+        let times = 1 + u64::from(twice) + u64::from(self.with_own());
+        let quarter = self.memory.budget().bytes() / (4 * times * self.paths.len().max(1) as u64);
+        let room = |bytes: u64, most: u32| u32::try_from(bytes).unwrap_or(u32::MAX).clamp(1, most);
+        let most = Limits::default();
+        Limits {
+            flows: self.max_flows.unwrap_or(room(3 * quarter / FLOW_BYTES, most.flows)),
+            unacknowledged: room(quarter / SEGMENT_BYTES, most.unacknowledged),
+        }
     }
 }
 
@@ -62,6 +74,12 @@ fn margin(text: &str) -> Result<f64, String> {
         _ => Err("no share above 0, such as 5%".to_owned()),
     }
 }
+
+/// Memory of a connection with its marks, each time that a capture is read, and of our own judgement of it, bytes.
+const FLOW_BYTES: u64 = 384;
+
+/// Memory of an unacknowledged segment, bytes.
+const SEGMENT_BYTES: u64 = 32;
 
 /// What is read of a file to see whether it is text.
 const HEAD_BYTES: u64 = 64 << 10;
@@ -83,8 +101,8 @@ pub(in crate::commands) enum Given {
     Counts(Vec<(String, Expert)>),
 }
 
-/// Reads all that was named.
-pub(in crate::commands) fn read_all(captures: &Captures) -> Result<Given, Problem> {
+/// Reads all that was named; `twice` if [`traces`] will read captures again.
+pub(in crate::commands) fn read_all(captures: &Captures, twice: bool) -> Result<Given, Problem> {
     let paths = &captures.paths;
     refuse_the_same(paths)?;
     let texts = paths.iter().map(|path| counts(path)).collect::<Result<Vec<_>, Problem>>()?;
@@ -99,7 +117,7 @@ pub(in crate::commands) fn read_all(captures: &Captures) -> Result<Given, Proble
         }
         return Ok(Given::Counts(all));
     }
-    let mut read = each(captures, paths, |path, _, way| capture(path, way))?;
+    let mut read = each(captures, paths, |path, _, way| capture(path, way, twice))?;
     // Files with the same name in two folders get their paths.
     let is_unique = |name: &str| paths.iter().filter(|path| short(path) == name).count() < 2;
     for (one, path) in read.iter_mut().zip(paths).filter(|(one, _)| !is_unique(&one.name)) {
@@ -215,8 +233,9 @@ fn each<I: Sync, T: Send>(
 }
 
 /// Reads one capture, or a folder of rotated ones.
-fn capture(path: &Path, way: &Way<'_>) -> Result<Read, Problem> {
-    let options = Options { flows: way.captures.most_flows(), threads: way.threads, with_own: way.captures.with_own() };
+fn capture(path: &Path, way: &Way<'_>, twice: bool) -> Result<Read, Problem> {
+    let options =
+        Options { limits: way.captures.limits(twice), threads: way.threads, with_own: way.captures.with_own() };
     let mut warnings = Vec::new();
     let (mut frames, files) = open_all(path, way, &mut warnings)?;
     let analysed = analyse::analyse(&mut frames, &options).map_err(|problem| of(path, problem))?;
@@ -237,7 +256,7 @@ pub(in crate::commands) fn traces(
     read: &[Read],
     most: usize,
 ) -> Result<Vec<Option<Vec<CaptureTrace>>>, Problem> {
-    let limits = Limits { flows: captures.most_flows(), ..Limits::default() };
+    let limits = captures.limits(true);
     each(captures, read, |path, read, way| {
         if is_stdin(path) {
             return Ok(None);
@@ -293,4 +312,26 @@ fn rotated(folder: &Path, warnings: &mut Vec<String>) -> Result<Vec<PathBuf>, Pr
 fn first_ns(path: &Path) -> Result<Option<i64>, Problem> {
     let mut reader = open(path, true)?;
     Ok(reader.next()?.map(|frame| frame.at_ns))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct CommandLine {
+        #[command(flatten)]
+        captures: Captures,
+    }
+
+    /// Finding L9 of the attacks: segments took 256 MB beside the budget.
+    #[test]
+    fn connections_and_segments_of_all_captures_share_the_budget() {
+        for (words, budget) in [(vec!["", "a"], 384 << 20), (vec!["", "a", "b", "--max-memory", "64MB"], 32 << 20)] {
+            let Limits { flows, unacknowledged } = CommandLine::parse_from(words).captures.limits(false);
+            let bytes = u64::from(flows) * FLOW_BYTES + u64::from(unacknowledged) * SEGMENT_BYTES;
+            assert!(bytes <= budget && bytes > budget - 1000, "{bytes} of {budget}");
+        }
+    }
 }

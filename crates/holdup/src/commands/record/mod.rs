@@ -118,8 +118,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     if args.to_stdout {
         return Ok(over_ssh::send(&out).and_then(|()| end(&out, &outcome))?);
     }
-    if !quiet && outcome.windows_done > 0 {
-        explain::print(&holdup_analysis::explain(&holdup_bundle::read(&out)?), &out, args.json, args.details)?;
+    if !quiet
+        && outcome.windows_done > 0
+        && let Some(bundle) = super::read_result(&out)?
+    {
+        explain::print(&holdup_analysis::explain(&bundle), &out, args.json, args.details)?;
     }
     Ok(end(&out, &outcome)?)
 }

@@ -6,14 +6,22 @@ use crate::{bundles, output, signals};
 use holdup_host::state;
 use holdup_model::frame::{Decoder, Received, encode};
 use holdup_model::outcome::FindingVerdict;
-use holdup_model::{BundleData, Problem};
+use holdup_model::{MemoryBudget, Problem};
 use holdup_report::{HostRow, HostState};
-use holdup_ssh::{Address, Output};
-use std::io::{Read, Write};
+use holdup_ssh::{Address, CommandLimits, Output};
+use holdup_watch::DEFAULT_WINDOWS;
+use std::io::{Error, Read, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// What a frame carries of a bundle.
 const CHUNK: usize = 1 << 20;
+
+/// The most that a window adds to a bundle.
+const MOST_BYTES_OF_WINDOW: u64 = 256 << 20;
+
+/// How long a host may take to find the locks in large programs, and to have a slow kernel check the programs of collectors.
+const PREPARING: Duration = Duration::from_secs(1800);
 
 /// Where a bundle is kept until it is sent: in holdup's own folder, which no other user can change.
 pub(super) fn temporary() -> PathBuf {
@@ -43,22 +51,73 @@ fn send_file(bundle: &Path) -> std::io::Result<()> {
     out.flush()
 }
 
-/// The bundle in what a host sent; `None` when it is not whole.
-fn received(stdout: &[u8]) -> Option<Vec<u8>> {
-    let (mut decoder, mut bundle) = (Decoder::new(), Vec::new());
-    for part in stdout.chunks(CHUNK) {
-        decoder.feed(part);
-        while let Some(received) = decoder.next() {
+/// The bundle in what a host sends, which is written as it comes, and gets its name when it is whole.
+struct BundleReceiver {
+    path: PathBuf,
+    decoder: Decoder,
+    file: Option<holdup_files::Output>,
+    is_whole: bool,
+}
+
+impl BundleReceiver {
+    fn new(path: PathBuf) -> Self {
+        BundleReceiver { path, decoder: Decoder::new(), file: None, is_whole: false }
+    }
+
+    fn take(&mut self, payload: &[u8]) -> std::io::Result<()> {
+        self.is_whole = payload.is_empty();
+        let file = match &mut self.file {
+            Some(file) => Ok(file),
+            none => holdup_files::Output::create(&self.path).map(|file| none.insert(file)),
+        };
+        let written = file.and_then(|file| file.write_all(payload));
+        written.map_err(|e| Error::other(format!("bundle {}: {e}", self.path.display())))
+    }
+
+    /// Gives the bundle its name; `None` when it is not whole.
+    ///
+    /// # Errors
+    /// When something has the name, or the disk fails.
+    fn finish(self) -> Result<Option<PathBuf>, Problem> {
+        let Some(file) = self.file.filter(|_| self.is_whole) else { return Ok(None) };
+        let what = || format!("bundle {}", self.path.display());
+        if self.path.symlink_metadata().is_ok() {
+            return Err(Problem::usage(what(), "it exists").hint("name another one with --out"));
+        }
+        file.finish().map_err(|e| Problem::usage(what(), e.to_string()))?;
+        Ok(Some(self.path))
+    }
+}
+
+impl Write for BundleReceiver {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.decoder.feed(bytes);
+        while let Some(received) = self.decoder.next() {
             match received {
-                Received::Frame { payload, .. } if payload.is_empty() => return Some(bundle),
-                Received::Frame { payload, .. } => bundle.extend(payload),
-                // What the shell there prints.
-                Received::Noise(_) => {}
-                Received::Gap { .. } | Received::Damaged { .. } => return None,
+                Received::Frame { payload, .. } if !self.is_whole => self.take(&payload)?,
+                // The shell there may print something before and after.
+                Received::Frame { .. } | Received::Noise(_) => {}
+                Received::Gap { .. } | Received::Damaged { .. } => {
+                    return Err(Error::other("its bundle arrived damaged"));
+                }
             }
         }
+        // Stuffing may double a chunk.
+        if self.decoder.pending_bytes() > 3 * CHUNK {
+            return Err(Error::other("its bundle arrived in parts that holdup does not send"));
+        }
+        Ok(bytes.len())
     }
-    None
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A host sends no more than a trial of each window may have, after the time that it watches and that of preparing for it.
+fn limits(args: &Args) -> CommandLimits {
+    let time = args.duration.saturating_add(args.wait.longest()).saturating_add(PREPARING);
+    fleet::limits(time, u64::from(args.windows.unwrap_or(DEFAULT_WINDOWS)) * MOST_BYTES_OF_WINDOW)
 }
 
 /// The arguments for the holdup at the far end.
@@ -100,9 +159,13 @@ pub(super) fn run(args: &Args, target: &str) -> anyhow::Result<u8> {
         output::say(&format!("recording {:.0} s on {hosts}; nothing is changed", args.duration.as_secs_f64()));
     }
     let cancel = signals::cancel_on_signals()?;
-    let rows = fleet::ask(&addresses, &args.ssh, &cancel, &words(args), |address, answer| {
+    let into = |address: &Address| {
         let path = outs.iter().find(|(name, _)| *name == address.to_string()).map(|(_, path)| path.clone());
-        let row = answer.and_then(|answer| keep(address, &answer, &path.unwrap_or_default()));
+        BundleReceiver::new(path.unwrap_or_default())
+    };
+    let asked = (&words(args)[..], limits(args));
+    let rows = fleet::ask(&addresses, &args.ssh, &cancel, asked, into, |address, bundle, answer| {
+        let row = answer.and_then(|answer| keep(address, bundle, &answer));
         row.unwrap_or_else(|problem| fleet::failed(address, &problem))
     });
     if cancel.is_cancelled() {
@@ -119,17 +182,10 @@ pub(super) fn run(args: &Args, target: &str) -> anyhow::Result<u8> {
     Ok(if is_whole && !has_none { 0 } else { 3 })
 }
 
-/// Writes the bundle of a host, and reads its answer.
-fn keep(address: &Address, answer: &Output, path: &Path) -> Result<HostRow, Problem> {
-    let bytes = received(&answer.stdout).ok_or_else(|| fleet::refused(address, answer))?;
-    if path.symlink_metadata().is_ok() {
-        return Err(
-            Problem::usage(format!("bundle {}", path.display()), "it exists").hint("name another one with --out")
-        );
-    }
-    let failed = |e: std::io::Error| Problem::usage(format!("bundle {}", path.display()), e.to_string());
-    holdup_files::write_output(path, &bytes).map_err(failed)?;
-    let bundle: BundleData = holdup_bundle::read(path)?;
+/// Reads the answer of a host in its bundle.
+fn keep(address: &Address, bundle: BundleReceiver, answer: &Output) -> Result<HostRow, Problem> {
+    let path = bundle.finish()?.ok_or_else(|| fleet::refused(address, answer))?;
+    let bundle = holdup_bundle::read_without_events(&path, &MemoryBudget::default())?;
     let explanation = holdup_analysis::explain(&bundle);
     let (state, verdict) = match explanation.verdict() {
         FindingVerdict::Supported => (HostState::Found, "delayed"),
@@ -153,6 +209,17 @@ fn keep(address: &Address, answer: &Output, path: &Path) -> Result<HostRow, Prob
 mod tests {
     use super::*;
 
+    /// The bundle that is there when this was sent, and what was wrong with it.
+    fn received(sent: &[u8]) -> (Option<Vec<u8>>, Option<String>) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut bundle = BundleReceiver::new(folder.path().join("a.holdup"));
+        let wrong = bundle.write_all(sent).err().map(|e| e.to_string());
+        let path = bundle.finish().expect("it can be written");
+        let left = std::fs::read_dir(folder.path()).expect("a folder").count();
+        assert_eq!(left, usize::from(path.is_some()), "a part of it is left");
+        (path.map(|path| std::fs::read(path).expect("a bundle")), wrong)
+    }
+
     #[test]
     fn a_bundle_arrives_whole_behind_what_a_shell_prints_or_not_at_all() {
         let bundle: Vec<u8> = (0..3 * CHUNK / 2).map(|n| (n % 251) as u8).collect();
@@ -160,9 +227,18 @@ mod tests {
         for (sequence, part) in bundle.chunks(CHUNK).chain([&[][..]]).enumerate() {
             sent.extend(encode(sequence as u32, part));
         }
-        assert_eq!(received(&sent), Some(bundle));
+        assert_eq!(received(&sent), (Some(bundle), None));
         for cut in [1, 10, CHUNK, sent.len() - 5] {
-            assert_eq!(received(&sent[..sent.len() - cut]), None, "{cut} bytes are missing");
+            assert_eq!(received(&sent[..sent.len() - cut]), (None, None), "{cut} bytes are missing");
         }
+    }
+
+    #[test]
+    fn what_is_no_part_of_a_bundle_is_not_kept() {
+        let lost = [encode(0, b"a"), encode(2, b"c"), encode(3, b"")].concat();
+        assert!(received(&lost).1.is_some_and(|why| why == "its bundle arrived damaged"));
+        let large = encode(0, &vec![0; 8 << 20]);
+        let (bundle, wrong) = received(&large[..4 * CHUNK]);
+        assert!(bundle.is_none() && wrong.is_some_and(|why| why.contains("parts that holdup does not send")));
     }
 }

@@ -1,6 +1,6 @@
 //! `holdup run --on slurm`: the plan in parts on a cluster, and the parts as one bundle.
 
-use super::{Args, Run, end, target, verdicts};
+use super::{Args, Run, show, target};
 use crate::cluster::{
     Cluster, ClusterArgs, Earlier, LOOK, Work, again, attempt, continued, plan_of_node, removed, threads_of_task,
 };
@@ -145,16 +145,13 @@ fn follow(args: &Args, folder: RunFolder, job: &Job) -> anyhow::Result<u8> {
     let merged =
         merge(&folder, job, &cancel, &mut Progress::new(args.quiet)).map_err(|p| continued(p, &folder, job))?;
     drop(held);
-    if !args.quiet {
-        verdicts(&job.out, args.details)?;
-    }
     let (outcome, missing) = merged;
-    let code = end(&job.out, &outcome);
+    let code = show(args, &job.out, &outcome);
     match missing {
         Some(problem) => output::problem(&continued(problem, &folder, job)),
         None => removed(folder),
     }
-    Ok(code)
+    Ok(code?)
 }
 
 /// Follows the jobs and merges their parts as they come. With the bundle, why parts are missing in it, if any are.

@@ -4,7 +4,7 @@ use super::worker::{ALL, Measured, WINNER, Worker, arm_of, sets};
 use crate::commands::searching::{Endless, Planned};
 use holdup_model::bundle::BundleData;
 use holdup_model::tuning::{Answer, Begin, Confirmed, Entry};
-use holdup_model::{Comparison, Direction, Estimate, Event, Observer, Problem, Verdict};
+use holdup_model::{Comparison, Direction, Estimate, Event, MemoryBudget, Observer, Problem, Verdict};
 use holdup_search::{Log, beliefs, of_host};
 use holdup_stats::tuning::Tuning;
 use std::path::Path;
@@ -67,7 +67,7 @@ pub(super) fn prune(
             |o| fixed(o, blocks, false),
             &mut Endless(observer),
         )?;
-        let data = holdup_bundle::read(&bundle)?;
+        let data = holdup_bundle::read_numbers(&bundle, &MemoryBudget::default())?;
         for &at in &set {
             // The winner over the profile without it is what it adds.
             let all = comparisons(&data, &compared, &name_without(at), WINNER)?;
@@ -144,7 +144,7 @@ pub(super) fn confirm(
         |o| fixed(o, blocks, true),
         &mut Endless(observer),
     )?;
-    let data = holdup_bundle::read(&bundle)?;
+    let data = holdup_bundle::read_numbers(&bundle, &MemoryBudget::default())?;
     let found = Worker::name_of_found(begin);
     let mut winner = WINNER;
     if before != levels {

@@ -11,7 +11,9 @@ use holdup_load::Cancel;
 use holdup_model::bundle::{BundleData, Ending};
 use holdup_model::profile::{FACTOR, NONE};
 use holdup_model::tuning::{Begin, Entry, FORMAT, Guard, LeftOut, Seen, Tried, TriedLevel};
-use holdup_model::{Arm, Direction, Event, Metric, Observer, Plan, Problem, Trial, TrialStatus, WorkloadUse};
+use holdup_model::{
+    Arm, Direction, Event, MemoryBudget, Metric, Observer, Plan, Problem, Trial, TrialStatus, WorkloadUse,
+};
 use holdup_plan::Overrides;
 use holdup_postgres::External;
 use holdup_postgres::find::{Binaries, Need, SearchPath};
@@ -405,7 +407,7 @@ impl Blocks for Worker<'_> {
         if !out.exists() {
             return ran;
         }
-        let data = holdup_bundle::read(&out)?;
+        let data = holdup_bundle::read_numbers(&out, &MemoryBudget::default())?;
         let seen = self.seen(&data, &compared, &named, &begin);
         for failed in seen.iter().filter(|s| s.failed.is_some()) {
             let why = failed.failed.as_deref().unwrap_or_default();
