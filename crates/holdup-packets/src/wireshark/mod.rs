@@ -566,7 +566,7 @@ mod tests {
             judge(&mut table, 1, (99_998 - 4 * n, 5000), 1);
             judge(&mut table, 2, (5000, 50_000 + n), 0);
         }
-        let steps_most = 1024 * (20_480 + 2 * table.counters.segments);
+        let steps_most = state::STEPS * (u64::from(state::MOST_EFFORT) + 2 * table.counters.segments);
         assert!(table.unacked.steps < steps_most, "{} of {steps_most}", table.unacked.steps);
         assert!(table.counters.given_up.unacknowledged > 1000);
     }

@@ -252,10 +252,10 @@ pub(super) struct Connection {
 }
 
 /// Steps through lists that each segment may take, some 1 us.
-const STEPS: u64 = 256;
+pub(super) const STEPS: u64 = 256;
 
 /// Steps of one segment, in units of [`STEPS`]: those of a path with much in flight that loses some of it, some 80 ms.
-const MOST_EFFORT: u16 = 65_000;
+pub(super) const MOST_EFFORT: u16 = 65_000;
 
 const _: () = assert!(size_of::<Connection>() <= 248, "a connection and its slot have 256 bytes");
 
