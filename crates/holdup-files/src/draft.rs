@@ -1,6 +1,6 @@
 //! Files that a library writes by their name, SQLite a bundle: what it keeps beside them no other user may put there.
 
-use crate::private::{MOST_ENTRIES, is_young};
+use crate::private::{MOST_ENTRIES, sweep_private_folder};
 use crate::{Folder, check_ancestors, is_private, random_name, refused};
 use rustix::fs::{Mode, fchmod};
 use rustix::io::Errno;
@@ -93,10 +93,9 @@ impl DraftFile {
         for entry in shelf.list(MOST_ENTRIES).unwrap_or_default() {
             let Some(private) = entry.name.to_str() else { continue };
             found.extend(Self::take_up(&above, &shelf, private));
-            let copy = private.starts_with(UNLINKED).then(|| shelf.folder(private).ok()).flatten();
-            let is_held = |copy: &Folder| copy.open_to_write(FOR).is_ok_and(|lock| lock.try_lock().is_err());
-            if copy.is_some_and(|copy| is_private(&copy) && !is_young(&copy) && !is_held(&copy)) {
-                let _gone = shelf.remove_tree(private);
+            if private.starts_with(UNLINKED) {
+                let is_held = |copy: &Folder| copy.open_to_write(FOR).is_ok_and(|lock| lock.try_lock().is_err());
+                sweep_private_folder(&shelf, private, is_held);
             }
         }
         found
@@ -123,8 +122,12 @@ impl DraftFile {
 
     /// True if a link leads into the folder of a draft.
     pub fn is_at(link: &Path) -> bool {
-        let private =
-            link.read_link().ok().and_then(|target| target.parent()?.file_name()?.to_str().map(str::to_owned));
+        link.read_link().is_ok_and(|target| Self::has(&target))
+    }
+
+    /// True if a path lies in the folder of a draft that a link leads to.
+    pub fn has(path: &Path) -> bool {
+        let private = path.parent().and_then(Path::file_name).and_then(OsStr::to_str);
         private.is_some_and(|private| private.starts_with(LINKED))
     }
 
@@ -177,18 +180,11 @@ impl DraftFile {
             placed => return placed,
         }
         let mode = self.folder.stat(&self.name)?.st_mode & 0o777;
-        let (fresh, mut to) = self.above.create_fresh(&self.name, None)?;
-        // vfat has one mode for all files.
-        let _refused = fchmod(&to, Mode::from_raw_mode(mode));
-        let copied = self.folder.open_file(&self.name).and_then(|mut from| {
-            io::copy(&mut from, &mut to)?;
-            to.sync_all()?;
-            self.above.move_to(&fresh, &self.above, &self.name, replaces)
-        });
-        if copied.is_err() {
-            let _gone = self.above.remove(&fresh);
-        }
-        copied
+        self.above.write_fresh(&self.name, None, replaces, |to| {
+            // vfat has one mode for all files.
+            let _refused = fchmod(&*to, Mode::from_raw_mode(mode));
+            io::copy(&mut self.folder.open_file(&self.name)?, to).map(drop)
+        })
     }
 }
 

@@ -280,16 +280,27 @@ impl Folder {
     /// # Errors
     /// When a step fails; then the old file is as it was, and the new one is removed.
     pub fn replace_synced(&self, name: &str, bytes: &[u8], mode: u32) -> io::Result<()> {
-        let (fresh, mut file) = self.create_fresh(name, Some(mode))?;
-        let written = file.write_all(bytes).and_then(|()| {
-            file.sync_all()?;
-            self.rename(&fresh, name)
-        });
-        if let Err(e) = written {
-            let _gone = self.remove(&fresh);
-            return Err(e);
-        }
+        self.write_fresh(name, Some(mode), true, |file| file.write_all(bytes))?;
         self.sync()
+    }
+
+    /// Gives a name to a file with what `write` wrote, synced, or removes it; what has the name is replaced if `replaces`.
+    pub(crate) fn write_fresh(
+        &self,
+        name: &str,
+        mode: Option<u32>,
+        replaces: bool,
+        write: impl FnOnce(&mut File) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let (fresh, mut file) = self.create_fresh(name, mode)?;
+        let written = write(&mut file).and_then(|()| {
+            file.sync_all()?;
+            self.move_to(&fresh, self, name, replaces)
+        });
+        if written.is_err() {
+            let _gone = self.remove(&fresh);
+        }
+        written
     }
 
     /// Renames within this folder; what has the new name is replaced.

@@ -98,7 +98,7 @@ pub fn is_private(folder: &Folder) -> bool {
 }
 
 /// True if a folder changed a moment ago.
-pub(crate) fn is_young(folder: &Folder) -> bool {
+fn is_young(folder: &Folder) -> bool {
     let changed = std::fs::metadata(folder.path()).and_then(|found| found.modified());
     changed.is_ok_and(|then| then.elapsed().is_ok_and(|age| age < YOUNG))
 }
@@ -109,11 +109,16 @@ pub fn sweep_private_folders(parent: &Path, prefix: &str) {
     let Ok(parent) = Folder::open(parent) else { return };
     for entry in parent.list(MOST_ENTRIES).unwrap_or_default() {
         let Some(name) = entry.name.to_str().filter(|name| name.starts_with(prefix)) else { continue };
-        let Ok(folder) = parent.folder(name) else { continue };
-        let is_left = is_private(&folder) && !is_young(&folder);
-        if is_left && flock(folder.fd(), FlockOperation::NonBlockingLockExclusive).is_ok() {
-            let _stays = parent.remove_tree(name);
-        }
+        sweep_private_folder(&parent, name, |folder| {
+            flock(folder.fd(), FlockOperation::NonBlockingLockExclusive).is_err()
+        });
+    }
+}
+
+/// Removes a private folder of a process of this user that was killed, if it `is_held` by none that lives.
+pub(crate) fn sweep_private_folder(parent: &Folder, name: &str, is_held: impl Fn(&Folder) -> bool) {
+    if parent.folder(name).is_ok_and(|folder| is_private(&folder) && !is_young(&folder) && !is_held(&folder)) {
+        let _stays = parent.remove_tree(name);
     }
 }
 

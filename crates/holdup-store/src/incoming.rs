@@ -1,5 +1,6 @@
 //! A bundle on its way into a store.
 
+use holdup_files::DraftFile;
 use holdup_history::{keep, trials};
 use holdup_model::kept::{Kept, KeptRun, KeptTrial};
 use holdup_model::{MemoryBudget, Problem};
@@ -11,9 +12,6 @@ use std::path::Path;
 
 /// The largest bundle that is kept, bytes.
 pub(crate) const MOST: u64 = 2 << 30;
-
-/// How the names of folders begin in which bundles lie while they are written (`holdup_files::DraftFile`).
-const DRAFTS: &str = ".holdup-draft-";
 
 /// A whole bundle with what is kept beside it.
 #[derive(Debug, Clone)]
@@ -48,8 +46,7 @@ impl Incoming {
         let bytes = holdup_files::read_input(path, MOST).map_err(|e| wrong(e.to_string()))?;
         // While it is written, a link of its name leads to it.
         let real = path.canonicalize().map_err(|e| wrong(e.to_string()))?;
-        let folder = real.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
-        if state().ok() != Some(before) || folder.starts_with(DRAFTS) && data.ending.is_none() {
+        if state().ok() != Some(before) || DraftFile::has(&real) && data.ending.is_none() {
             return Err(wrong("it is being written".to_owned()).hint("push it when its run has ended"));
         }
         let mut kept = keep(&data);
