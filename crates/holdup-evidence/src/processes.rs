@@ -304,10 +304,7 @@ impl Processes {
             Err(why) => Err(format!("{path}: {why}")),
             Ok((file, _)) => {
                 self.bytes += file.len() as u64;
-                match is_foreign {
-                    true => Module::parse_within(name, &file, &self.foreign),
-                    false => Module::parse(name, &file),
-                }
+                Module::parse_within(name, &file, &budget(is_foreign, &self.foreign))
             }
         };
         if let Some(why) = self.left_out(is_foreign) {
@@ -362,10 +359,9 @@ impl Processes {
             let read = places.iter().find_map(|place| self.host.read_head_bytes(place, LARGEST_FILE + 1).ok());
             let Some(file) = read else { continue };
             self.bytes += file.len() as u64;
-            let added = match (file.len() > LARGEST_FILE, is_foreign) {
-                (true, _) => Err(format!("{path}: {}", too_long())),
-                (false, true) => module.add_debug_file_within(&file, &self.foreign),
-                (false, false) => module.add_debug_file(&file),
+            let added = match file.len() > LARGEST_FILE {
+                true => Err(format!("{path}: {}", too_long())),
+                false => module.add_debug_file_within(&file, &budget(*is_foreign, &self.foreign)),
             };
             let why = added.err().or_else(|| self.left_out(*is_foreign).map(|why| format!("{path}: {why}")));
             self.unreadable.files.extend(why);
@@ -415,6 +411,11 @@ pub(crate) fn mapped(
 pub(crate) fn is_foreign(found: Option<FileIdentity>) -> bool {
     static OWN: LazyLock<Option<FileIdentity>> = LazyLock::new(|| Host::real().identity("/proc/self/exe").ok());
     found.is_some_and(|found| found.is_foreign() && Some(found) != *OWN)
+}
+
+/// The memory for what is made of a file: `foreign` if other users can write it.
+pub(crate) fn budget(is_foreign: bool, foreign: &MemoryBudget) -> MemoryBudget {
+    if is_foreign { foreign.clone() } else { MemoryBudget::for_trusted_program() }
 }
 
 /// All of a mapped file, and which file that is.

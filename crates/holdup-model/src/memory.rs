@@ -42,6 +42,11 @@ impl MemoryBudget {
         MemoryBudget { most: bytes, left: Arc::new(AtomicU64::new(bytes)), is_exceeded: Arc::default() }
     }
 
+    /// A budget for a program that no other user can write: enough for every one that a linker makes.
+    pub fn for_trusted_program() -> Self {
+        Self::new(8 << 30)
+    }
+
     /// All of it, bytes, what was taken included.
     pub fn bytes(&self) -> u64 {
         self.most

@@ -53,7 +53,7 @@ pub struct NamedFunction {
 /// # Errors
 /// When the bytes are no ELF file for a known architecture, or one without code or functions.
 pub fn map(elf: &[u8], wanted: &Wanted) -> Result<SectionMap, Problem> {
-    map_within(elf, wanted, &trusted())
+    map_within(elf, wanted, &MemoryBudget::for_trusted_program())
 }
 
 /// As [`map`], of a file that may be made to do harm.
@@ -64,11 +64,6 @@ pub fn map(elf: &[u8], wanted: &Wanted) -> Result<SectionMap, Problem> {
 pub fn map_within(elf: &[u8], wanted: &Wanted, budget: &MemoryBudget) -> Result<SectionMap, Problem> {
     let program = Program::scan(Image::read(elf, budget)?);
     Ok(map::of(program, wanted))
-}
-
-/// Enough for every program that a linker makes.
-fn trusted() -> MemoryBudget {
-    MemoryBudget::new(8 << 30)
 }
 
 /// What of a library runs inside sections of others that call it.
@@ -86,7 +81,7 @@ pub struct Callees {
 
 /// The code of functions that a library defines, and of what they call there; those that take a spin lock are sections.
 pub fn library(elf: &[u8], names: &[&str]) -> Result<(SectionMap, Callees), Problem> {
-    library_within(elf, names, &trusted())
+    library_within(elf, names, &MemoryBudget::for_trusted_program())
 }
 
 /// As [`library`], of a file that may be made to do harm; see [`map_within`].

@@ -53,7 +53,7 @@ impl Module {
     /// # Errors
     /// When it is no ELF file for x86-64 or arm64, or cut so that its headers or sections lie outside of it.
     pub fn parse(name: &str, file: &[u8]) -> Result<Self, String> {
-        Self::parse_within(name, file, &trusted())
+        Self::parse_within(name, file, &MemoryBudget::for_trusted_program())
     }
 
     /// As [`Module::parse`], of a file that may be made to do harm: names, unwind and debug information for which the budget has no
@@ -116,7 +116,7 @@ impl Module {
     /// # Errors
     /// When it is no such file, or belongs to another build: nothing is taken then.
     pub fn add_debug_file(&mut self, file: &[u8]) -> Result<(), String> {
-        self.add_debug_file_within(file, &trusted())
+        self.add_debug_file_within(file, &MemoryBudget::for_trusted_program())
     }
 
     /// As [`Module::add_debug_file`], of a file that may be made to do harm; see [`Module::parse_within`].
@@ -260,11 +260,6 @@ fn parse_elf<'a>(name: &str, file: &'a [u8]) -> Result<(ElfFile64<'a, LittleEndi
 
 fn symbols(elf: &ElfFile64<'_, LittleEndian>, functions: &Functions, budget: &MemoryBudget) -> Symbols {
     Symbols::of(elf, |address| functions.find(address).filter(|f| f.begin == address).map(|f| f.end), budget)
-}
-
-/// Enough for every program that a linker makes.
-fn trusted() -> MemoryBudget {
-    MemoryBudget::new(8 << 30)
 }
 
 fn signal_return(elf: &ElfFile64<'_, LittleEndian>, machine: Machine) -> Option<u64> {

@@ -281,9 +281,10 @@ fn by_build_id(
         (whole, _) => Ok(whole),
     };
     // Who writes a program also writes its build id, and could take that of another user's program.
-    let foreign = is_foreign(*found).then_some(&context.foreign.0);
-    let Some(build_id) = build_id(head).filter(|_| foreign.is_none()) else {
-        return analysed_here(&whole()?, question, foreign).map_err(of_file);
+    let is_foreign = is_foreign(*found);
+    let budget = processes::budget(is_foreign, &context.foreign.0);
+    let Some(build_id) = build_id(head).filter(|_| !is_foreign) else {
+        return analysed_here(&whole()?, question, &budget).map_err(of_file);
     };
     let key = (build_id, question.clone());
     let known = lock(&BY_BUILD_ID).get(&key).cloned();
@@ -300,7 +301,7 @@ fn by_build_id(
             if self::build_id(&whole).as_ref() != Some(build_id) {
                 return Err(of_file("it changed while it was read".to_owned()));
             }
-            let result = analysed_here(&whole, question, None).map_err(of_file);
+            let result = analysed_here(&whole, question, &budget).map_err(of_file);
             if let (Ok(known), Some(maps)) = (&result, &maps) {
                 maps.put(&known.to_cached(build_id, question));
             }
@@ -336,7 +337,9 @@ pub fn keep_map(
     if maps.get(&build_id, true, sections).is_none() {
         begins();
         let elf = object::File::parse(bytes.as_slice()).map_err(|e| e.to_string())?;
-        maps.put(&analyse(&elf, &bytes, &question, None)?.to_cached(&build_id, &question));
+        maps.put(
+            &analyse(&elf, &bytes, &question, &MemoryBudget::for_trusted_program())?.to_cached(&build_id, &question),
+        );
     }
     Ok(maps.get(&build_id, true, sections).and_then(|_| file_name(&build_id, true, sections)))
 }
@@ -356,8 +359,8 @@ fn build_id(head: &[u8]) -> Option<String> {
     None
 }
 
-/// The analysis of a program that runs here; `foreign` is the memory for one that other users can write.
-fn analysed_here(bytes: &[u8], question: &Question, foreign: Option<&MemoryBudget>) -> Result<Analysis, String> {
+/// The analysis of a program that runs here.
+fn analysed_here(bytes: &[u8], question: &Question, budget: &MemoryBudget) -> Result<Analysis, String> {
     let elf = object::File::parse(bytes).map_err(|e| e.to_string())?;
     let here = match arch::PROGRAMS.map(|known| known.machine) {
         Some(Machine::X86_64) => Architecture::X86_64,
@@ -367,31 +370,23 @@ fn analysed_here(bytes: &[u8], question: &Question, foreign: Option<&MemoryBudge
     if elf.architecture() != here {
         return Err(format!("it is for {:?}, and the BPF programs read the registers of {here:?}", elf.architecture()));
     }
-    analyse(&elf, bytes, question, foreign)
+    analyse(&elf, bytes, question, budget)
 }
 
 fn analyse(
     elf: &object::File<'_>,
     bytes: &[u8],
     (is_program, functions): &Question,
-    foreign: Option<&MemoryBudget>,
+    budget: &MemoryBudget,
 ) -> Result<Analysis, String> {
     let segments = segments(elf);
     let (map, callees) = if *is_program {
         let named = functions.iter().map(|name| NamedFunction { name: name.clone(), lock: None }).collect();
         let wanted = Wanted { shipped: true, functions: named };
-        let map = match foreign {
-            Some(budget) => holdup_sections::map_within(bytes, &wanted, budget),
-            None => holdup_sections::map(bytes, &wanted),
-        };
-        (map.map_err(|p| p.why)?, Callees::default())
+        (holdup_sections::map_within(bytes, &wanted, budget).map_err(|p| p.why)?, Callees::default())
     } else {
         let names: Vec<&str> = functions.iter().map(String::as_str).collect();
-        let library = match foreign {
-            Some(budget) => holdup_sections::library_within(bytes, &names, budget),
-            None => holdup_sections::library(bytes, &names),
-        };
-        library.map_err(|p| p.why)?
+        holdup_sections::library_within(bytes, &names, budget).map_err(|p| p.why)?
     };
     Ok(Analysis { map: Arc::new(map), callees: Arc::new(callees), segments: Arc::new(segments) })
 }
@@ -416,10 +411,10 @@ mod tests {
     fn a_file_for_another_architecture_is_refused() {
         let mut bytes = std::fs::read("/bin/cat").expect("cat is there");
         let question = (true, Vec::new());
-        assert!(analysed_here(&bytes, &question, None).is_ok());
+        assert!(analysed_here(&bytes, &question, &MemoryBudget::default()).is_ok());
         // The machine in the head of the file (elf(5)): EM_X86_64 or EM_AARCH64.
         bytes[18] = if bytes[18] == 183 { 62 } else { 183 };
-        let why = analysed_here(&bytes, &question, None).err().expect("its registers are others");
+        let why = analysed_here(&bytes, &question, &MemoryBudget::default()).err().expect("its registers are others");
         assert!(why.contains("Aarch64") && why.contains("X86_64"), "{why}");
     }
 
