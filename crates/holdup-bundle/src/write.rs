@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 /// One open bundle.
 ///
-/// It is written in a folder of its own ([`DraftFile`]), to which a link of the bundle's name leads until it is whole. Dropping
+/// It is written in a private folder ([`DraftFile`]), to which a link of the bundle's name leads until it is whole. Dropping
 /// it without [`Writer::finish`] leaves a bundle without an ending, as a crash does.
 pub struct Writer {
     path: PathBuf,

@@ -137,7 +137,7 @@ mod tests {
         assert_eq!(fs::read_to_string(&secret).expect("readable"), "secret");
         fs::write(state.join(".journal.json.abcdefghabcdefgh"), "left").expect("ours");
         assert_eq!(host.read_own(name).expect("ours"), b"1");
-        assert!(!state.join(".journal.json.abcdefghabcdefgh").exists(), "nobody writes it");
+        assert!(!state.join(".journal.json.abcdefghabcdefgh").exists(), "no process writes it");
         host.remove_synced(name).expect("ours");
         host.remove_synced(name).expect("a missing one is no error");
         assert_eq!(host.read_own(name).expect_err("it is gone").kind, io::ErrorKind::NotFound);

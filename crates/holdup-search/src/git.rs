@@ -22,7 +22,7 @@ pub struct Repository {
     dir: PathBuf,
     /// The folder of the search.
     folder: PathBuf,
-    /// Options that put away the commands of its own configuration.
+    /// Options that replace the commands of the repository's configuration.
     quiet: Vec<OsString>,
 }
 
