@@ -545,7 +545,14 @@ pub(crate) mod tests {
         }
         // It is busy while a process that another test begins has the file open (ETXTBSY).
         let begin = || (0..1_000).find_map(|_| Command::new(&program).arg("600").spawn().ok()).expect("it runs");
-        (0..count).map(|_| begin()).collect()
+        let children: Vec<Child> = (0..count).map(|_| begin()).collect();
+        // The kernel lets the parent of a vfork go on before it maps the new program (fs/exec.c, exec_mmap).
+        let maps = |child: &Child| std::fs::read_to_string(format!("/proc/{}/maps", child.id())).expect("it runs");
+        let is_mapped = |child| maps(child).lines().any(|line| line.contains("r-xp") && line.ends_with("/sleep"));
+        while !children.iter().all(is_mapped) {
+            std::thread::yield_now();
+        }
+        children
     }
 
     #[test]
