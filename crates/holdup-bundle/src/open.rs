@@ -80,10 +80,16 @@ pub(crate) fn settle_folder_of(path: &Path) {
     DraftFile::all_abandoned(folder).into_iter().for_each(settle);
 }
 
-/// Rolls back what a killed writer left half written, and gives its bundle the name. What cannot be is read where it lies.
+/// Rolls back what a killed writer left half written, and gives its bundle the name; one that holds nothing is removed. What cannot be
+/// rolled back is read where it lies.
 fn settle(draft: DraftFile) {
     let rolled_back = begin(&draft.path(), Trust::Ours, false).map(drop);
-    if rolled_back.is_ok() {
+    if rolled_back.is_err() {
+        return;
+    }
+    if std::fs::metadata(draft.path()).is_ok_and(|file| file.len() == 0) {
+        draft.discard();
+    } else {
         let _stays = draft.finish(false);
     }
 }
@@ -95,7 +101,7 @@ pub(crate) fn to_read(path: &Path, tolerant: bool) -> Result<Opened, Problem> {
     let was_link = path.is_symlink();
     match to_read_now(path, tolerant) {
         // The writer gave the draft its name meanwhile.
-        Err(_) if was_link && !path.is_symlink() => to_read_now(path, tolerant),
+        Err(_) if was_link && path.exists() && !path.is_symlink() => to_read_now(path, tolerant),
         opened => opened,
     }
 }
@@ -103,6 +109,9 @@ pub(crate) fn to_read(path: &Path, tolerant: bool) -> Result<Opened, Problem> {
 fn to_read_now(path: &Path, tolerant: bool) -> Result<Opened, Problem> {
     if let Some(draft) = DraftFile::abandoned(path) {
         settle(draft);
+        if !path.exists() {
+            return Err(trouble::never_begun(path));
+        }
     }
     // SQLite's files lie beside the file that a link leads to.
     let led = path.is_symlink().then(|| path.canonicalize().ok()).flatten();

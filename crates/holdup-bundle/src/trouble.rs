@@ -49,7 +49,7 @@ pub(crate) fn not_a_bundle(path: &Path, why: impl Into<String>) -> Problem {
 /// A bundle whose run ended before its first commit.
 pub(crate) fn never_begun(path: &Path) -> Problem {
     Problem::usage(bundle(path), "holds nothing: the run ended before its first write was complete")
-        .hint("remove the file and run again")
+        .hint("run again, after `rm` if the file is still there")
 }
 
 /// A bundle of which something is damaged. `found` says what.

@@ -175,7 +175,22 @@ fn the_copy_of_a_reader_that_was_killed_is_removed_by_the_next() {
     assert!(!left.path().exists() && young.path().exists());
 }
 
+fn the_bundle_of_a_writer_that_was_killed_before_it_wrote_is_removed_by_the_next_reader() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.holdup");
+    let draft = holdup_files::DraftFile::create(&path, true).expect("is made");
+    let journal = draft.path().with_file_name("a.holdup-journal");
+    std::fs::write(&journal, "").expect("is written");
+    drop(draft);
+    std::fs::remove_file(journal).expect("it kept the draft");
+    assert!(path.is_symlink());
+    let problem = holdup_bundle::read(&path).expect_err("it holds nothing");
+    assert!(problem.why.starts_with("holds nothing"), "{problem}");
+    assert_eq!(names(folder.path()), Vec::<String>::new());
+}
+
 holdup_testkit::tests!(
+    the_bundle_of_a_writer_that_was_killed_before_it_wrote_is_removed_by_the_next_reader,
     what_is_no_file_beside_a_bundle_is_refused_and_not_waited_for,
     a_journal_that_its_owner_did_not_make_is_no_journal,
     a_journal_beside_a_bundle_that_is_written_changes_nothing,
