@@ -392,9 +392,9 @@ fn resealed(seed: &[u8], place: &Sandbox, dice: &mut Dice) -> Option<Vec<u8>> {
 pub(crate) fn broken(output: &Output, taken: TakenResources, writes_text: bool) -> Option<String> {
     let (out, err) = texts(output);
     let errors = err.lines().filter(|line| line.starts_with("error: ")).count();
-    // A plan's error that names the rule says what to do.
-    let is_hint =
-        |line: &str| line.starts_with("hint: ") || line.contains(": it must be ") || line.contains("was expected");
+    // A plan's error that names the rule or the limit says what to do.
+    let rules = [": it must be ", ": it has more than ", "was expected"];
+    let is_hint = |line: &str| line.starts_with("hint: ") || rules.iter().any(|rule| line.contains(rule));
     let has_hint = err.lines().any(|line| is_hint(line.trim_start()));
     let says_why = err.lines().all(|line| line.strip_prefix("error: ").is_none_or(|said| said.contains(": ")));
     let wrong = [
