@@ -131,6 +131,7 @@ fn words(args: &Args) -> Vec<String> {
     words.push(format!("--duration={}ns", args.duration.as_nanos()));
     words.extend(args.windows.map(|n| format!("--windows={n}")));
     words.extend(args.collect.iter().map(|ids| format!("--collect={}", ids.join(","))));
+    words.extend(args.sampling.words());
     words.push(format!("--wait={}ns", args.wait.longest().as_nanos()));
     words
 }
