@@ -151,9 +151,8 @@ fn the_queries_of_the_page_find_rows_in_recorded_bundles() {
     assert!(queries.len() >= 4);
     for sql in queries {
         let rows = |db: &Connection| {
-            let rows = db
-                .prepare(sql)
-                .and_then(|mut s| s.query_map([], |_| Ok(()))?.collect::<rusqlite::Result<Vec<()>>>());
+            let rows =
+                db.prepare(sql).and_then(|mut s| s.query_map([], |_| Ok(()))?.collect::<rusqlite::Result<Vec<()>>>());
             rows.unwrap_or_else(|e| panic!("{sql}: {e}")).len()
         };
         let is_of_fixture = OF_THE_FIXTURE.iter().any(|part| sql.contains(part));
