@@ -22,8 +22,8 @@ const NS_AS_S: Scale = |ns| ns / 1e9;
 const PER_S: Scale = |ns| 1e9 / ns;
 const PERCENT: Scale = |share| share * 100.0;
 
-/// Below `crates/` unless it is a file of the top folder; a folder is the number of its files but `mod.rs`. The constant: of Rust, C or
-/// TOML, or an option with a default. Its scale; the page; its words.
+/// Sources, those of crates below `crates/`, a folder for the number of its files but `mod.rs`; constants of Rust, C, TOML or a unit, or
+/// options with a default; their scales; pages; words.
 #[rustfmt::skip]
 const TABLE: &[(&str, &str, Scale, &str, &str)] = &[
     ("holdup-sql/src/lib.rs", "CONNECT", ONE, "docs/security.md", "| a PostgreSQL server | {} s to connect"),
@@ -128,6 +128,8 @@ const TABLE: &[(&str, &str, Scale, &str, &str)] = &[
     ("holdup-target/src/sim/timeline.rs", "MOST", ONE, "docs/simulator.md", "There is room for {} events"),
     ("holdup-calibration/src/bench.rs", "LONGEST_NS", NS_AS_S, "docs/simulator.md", "with at most {} s for each of"),
     ("holdup-knobs/src/knobs/", "", ONE, "README.md", "{} [knobs]"),
+    ("packaging/systemd/holdup-exporter.service", "MemoryMax", ONE, "docs/exporter.md", "limits memory to {} MB"),
+    ("packaging/systemd/holdup-exporter.service", "CPUQuota", ONE, "docs/exporter.md", "CPU time to {} % of one CPU"),
     ("budgets.toml", "release_bytes", MEGABYTES, "docs/performance.md", "| release binary | {} MB;"),
     ("budgets.toml", "release_bytes", MEGABYTES, "docs/install.md", "the program alone ({} MB,"),
 ];
@@ -137,10 +139,11 @@ const CAUSES: &str = "crates/holdup-analysis/src/explanations";
 /// The page with their table.
 const EXPLAIN: &str = "docs/explain.md";
 
-/// What is wrong: a constant that is not found, a sentence that says another number.
+/// Finds constants that are not there, and sentences that say another number.
 pub fn check(repo: &Repo) -> Vec<String> {
     let rows = TABLE.iter().filter_map(|(source, name, scale, page, words)| {
-        let path = if source.contains('/') { format!("crates/{source}") } else { (*source).to_owned() };
+        let is_of_crate = source.starts_with("holdup");
+        let path = if is_of_crate { format!("crates/{source}") } else { (*source).to_owned() };
         let found =
             if path.ends_with('/') { files_in(repo, &path) } else { repo.text(&path).and_then(|t| constant(t, name)) };
         let Some(value) = found else {
@@ -164,7 +167,7 @@ fn thresholds(repo: &Repo) -> impl Iterator<Item = String> {
     })
 }
 
-/// Whether a page has these words, on one line or over several.
+/// True if a page has these words, on one line or over several.
 fn says(repo: &Repo, page: &str, words: &str) -> bool {
     let text = repo.text(page).unwrap_or_default();
     text.split_whitespace().collect::<Vec<_>>().join(" ").contains(words)
@@ -181,7 +184,7 @@ fn constant(source: &str, name: &str) -> Option<f64> {
     let patterns = [
         format!(r"\bconst {name}: [^=]+= ([^;]+);"),
         format!(r"#define {name} (\S+)"),
-        format!(r"(?m)^{name} = (\S+)$"),
+        format!(r"(?m)^{name} ?= ?([\d_]+)[M%]?$"),
         format!(r"\b{name}: ([\d.]+) \}}"),
         format!(r#"default_value(?:_t)? = "?(\d+)[^\]]*\]\s*(?:pub(?:\([a-z]+\))? )?{name}:"#),
     ];
@@ -207,7 +210,7 @@ fn value(text: &str) -> Option<f64> {
     text.trim_end_matches("ull").replace('_', "").parse().ok()
 }
 
-/// As pages write it: thousands have commas.
+/// A number as pages write it: thousands have commas.
 fn shown(value: f64) -> String {
     let text = format!("{value:.3}");
     let text = text.trim_end_matches('0').trim_end_matches('.');
