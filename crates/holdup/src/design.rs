@@ -243,7 +243,7 @@ impl Sampling {
         CollectOptions { sections, frequency_hz: self.frequency, without_breakpoints, ..CollectOptions::default() }
     }
 
-    /// The same options, for the holdup on another host.
+    /// These options as words for the holdup on another host.
     pub(crate) fn words(&self) -> impl Iterator<Item = String> {
         let sections = self.section.iter().map(|name| format!("--section={name}"));
         let frequency = self.frequency.map(|hz| format!("--frequency={hz}"));
