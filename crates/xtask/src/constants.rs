@@ -7,25 +7,25 @@ use crate::Repo;
 use regex::Regex;
 
 /// The constant's value as a page counts it.
-type Scale = fn(f64) -> f64;
+type PageScale = fn(f64) -> f64;
 
-const ONE: Scale = |value| value;
-const KB: Scale = |bytes| bytes / 1024.0;
-const MB: Scale = |bytes| bytes / f64::from(1 << 20);
-const GB: Scale = |bytes| bytes / f64::from(1 << 30);
-const MEGABYTES: Scale = |bytes| (bytes / 1e6).round();
-const MILLIONS: Scale = |value| value / 1e6;
-const MS: Scale = |seconds| seconds * 1e3;
-const MINUTES: Scale = |seconds| seconds / 60.0;
-const NS_AS_MS: Scale = |ns| ns / 1e6;
-const NS_AS_S: Scale = |ns| ns / 1e9;
-const PER_S: Scale = |ns| 1e9 / ns;
-const PERCENT: Scale = |share| share * 100.0;
+const ONE: PageScale = |value| value;
+const KB: PageScale = |bytes| bytes / 1024.0;
+const MB: PageScale = |bytes| bytes / f64::from(1 << 20);
+const GB: PageScale = |bytes| bytes / f64::from(1 << 30);
+const MEGABYTES: PageScale = |bytes| (bytes / 1e6).round();
+const MILLIONS: PageScale = |value| value / 1e6;
+const MS: PageScale = |seconds| seconds * 1e3;
+const MINUTES: PageScale = |seconds| seconds / 60.0;
+const NS_AS_MS: PageScale = |ns| ns / 1e6;
+const NS_AS_S: PageScale = |ns| ns / 1e9;
+const PER_S: PageScale = |ns| 1e9 / ns;
+const PERCENT: PageScale = |share| share * 100.0;
 
 /// Sources, those of crates below `crates/`, a folder for the number of its files but `mod.rs`; constants of Rust, C, TOML or a unit, or
 /// options with a default; their scales; pages; words.
 #[rustfmt::skip]
-const TABLE: &[(&str, &str, Scale, &str, &str)] = &[
+const TABLE: &[(&str, &str, PageScale, &str, &str)] = &[
     ("holdup-sql/src/lib.rs", "CONNECT", ONE, "docs/security.md", "| a PostgreSQL server | {} s to connect"),
     ("holdup-sql/src/lib.rs", "GREETING_BYTES", MB, "docs/security.md", "{} MB before the first statement"),
     ("holdup-sql/src/lib.rs", "STATEMENT", ONE, "docs/security.md", "first statement; {} s, "),
