@@ -3,8 +3,8 @@
 use anyhow::{Context as _, Result};
 use std::process::ExitCode;
 use xtask::{
-    Repo, against_guests, budgets, calibrate, catalogues, constants, curve, ignored, inside, invariants, layers, opens, platforms,
-    purity, site, texts, truth, validation, web,
+    Repo, against_guests, budgets, calibrate, catalogues, constants, curve, ignored, inside, invariants, layers, opens,
+    platforms, purity, site, texts, truth, validation, web,
 };
 
 const USAGE: &str = "\

@@ -242,4 +242,18 @@ mod tests {
         let (bundle, wrong) = received(&large[..4 * CHUNK]);
         assert!(bundle.is_none() && wrong.is_some_and(|why| why.contains("parts that holdup does not send")));
     }
+
+    #[derive(clap::Parser)]
+    struct RecordLine {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    #[test]
+    fn what_collectors_are_set_to_goes_along() {
+        let options = ["--section=a", "--section=b", "--frequency=9", "--no-breakpoints"];
+        let line: RecordLine = clap::Parser::parse_from(["record", "--pid=1"].into_iter().chain(options));
+        let words = words(&line.args);
+        assert!(options.iter().all(|option| words.contains(&(*option).to_owned())), "{words:?}");
+    }
 }
