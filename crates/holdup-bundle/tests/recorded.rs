@@ -39,7 +39,7 @@ fn below(path: &str) -> std::path::PathBuf {
 }
 
 /// The files of the archive by name.
-fn archive() -> BTreeMap<String, Vec<u8>> {
+pub(crate) fn archive() -> BTreeMap<String, Vec<u8>> {
     let path = below("tests/recorded.tar");
     assert!(path.metadata().expect("it is there").len() <= LARGEST_ARCHIVE, "the archive is too large");
     let mut archive = tar::Archive::new(std::fs::File::open(path).expect("it opens"));
@@ -53,6 +53,13 @@ fn archive() -> BTreeMap<String, Vec<u8>> {
     entries.collect()
 }
 
+/// Writes one of its bundles to a path.
+pub(crate) fn unpack(packed: &[u8], path: &Path) {
+    let mut bytes = Vec::new();
+    lzma_rust2::XzReader::new(Cursor::new(packed), false).read_to_end(&mut bytes).expect("it is whole");
+    std::fs::write(path, bytes).expect("it is written");
+}
+
 /// Each bundle's name, what is said of it, and what its test demands.
 fn recorded() -> Vec<(String, Explanation, Demand)> {
     let folder = tempfile::tempdir().expect("a folder");
@@ -61,9 +68,7 @@ fn recorded() -> Vec<(String, Explanation, Demand)> {
     let read = bundles.map(|(name, packed)| {
         assert!(packed.len() <= LARGEST, "{name}: {} bytes", packed.len());
         let path = folder.path().join(name);
-        let mut bytes = Vec::new();
-        lzma_rust2::XzReader::new(Cursor::new(packed), false).read_to_end(&mut bytes).expect("it is whole");
-        std::fs::write(&path, bytes).expect("it is written");
+        unpack(packed, &path);
         let bundle = holdup_bundle::read(&path).unwrap_or_else(|problem| panic!("{name}: {problem}"));
         let demand = serde_json::from_slice(&files[&format!("{name}.json")]).expect("demands");
         (name.to_owned(), explain(&bundle), demand)

@@ -84,6 +84,9 @@ pub struct CollectOptions {
     /// True if page faults are timed in a part of the time only, and counted as of the whole.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub samples_faults: bool,
+    /// True if no breakpoint is set in a thread under test: the residual times of preempted holders are not known then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub without_breakpoints: bool,
 }
 
 impl CollectOptions {

@@ -8,7 +8,7 @@ use crate::values::unexpected;
 use crate::words::{did_you_mean, shown};
 use holdup_model::plan::CollectOptions;
 
-const KEYS: [&str; 3] = ["collectors", "sections", "frequency"];
+const KEYS: [&str; 4] = ["collectors", "sections", "frequency", "breakpoints"];
 
 impl Checker<'_> {
     /// The collectors' ids, and what is asked of them.
@@ -38,7 +38,9 @@ impl Checker<'_> {
         let given = find(&draft.collect, "frequency").is_some();
         let frequency = self.count(&draft.collect, "frequency", 1, 1, CollectOptions::MOST_HZ.into());
         let frequency_hz = u32::try_from(frequency).ok().filter(|_| given);
-        (ids, CollectOptions { sections: sections.unwrap_or_default(), frequency_hz, ..CollectOptions::default() })
+        let (sections, default) = (sections.unwrap_or_default(), CollectOptions::default());
+        let without_breakpoints = !self.truth_of(&draft.collect, "breakpoints", true);
+        (ids, CollectOptions { sections, frequency_hz, without_breakpoints, ..default })
     }
 
     /// A list of names, each once; complains about those that are wrong.

@@ -96,6 +96,8 @@ pub struct Overrides {
     pub sections: Option<Vec<String>>,
     /// `--frequency`: how often CPUs are sampled, Hz.
     pub frequency: Option<u32>,
+    /// `--no-breakpoints`: no thread under test gets one.
+    pub no_breakpoints: bool,
     /// `--target`
     pub target: Option<String>,
     /// `--accel`: `auto`, `kvm` or `tcg`.

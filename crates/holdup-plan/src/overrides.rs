@@ -263,6 +263,7 @@ impl<'a> Apply<'a> {
             collect,
             sections,
             frequency,
+            no_breakpoints,
             target,
             accel,
         } = overrides;
@@ -301,6 +302,10 @@ impl<'a> Apply<'a> {
         if let Some(hz) = frequency {
             let place = Location::flag(format!("--frequency {hz}"));
             put(&mut self.draft.collect, "frequency", Node::new(place, Data::Integer((*hz).into())));
+        }
+        if *no_breakpoints {
+            let node = Node::new(Location::flag("--no-breakpoints"), Data::Bool(false));
+            put(&mut self.draft.collect, "breakpoints", node);
         }
     }
 }

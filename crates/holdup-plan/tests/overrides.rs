@@ -89,10 +89,12 @@ fn the_design_can_be_set() {
         duration: Some("3s".to_owned()),
         budget: Some("1m".to_owned()),
         collect: Some(Vec::new()),
+        no_breakpoints: true,
         target: Some("local".to_owned()),
         ..Overrides::default()
     };
-    let design = check_with("valid", "p.toml", PLAN, &overrides).unwrap().design;
+    let Plan { design, collect, .. } = check_with("valid", "p.toml", PLAN, &overrides).unwrap();
+    assert!(collect.without_breakpoints && !changed(&[], &[]).unwrap().collect.without_breakpoints);
     assert_eq!((design.blocks, design.sessions, design.seed), (2, 3, u64::MAX));
     assert_eq!(
         (design.warmup_ns, design.duration_ns, design.budget_ns),
@@ -261,6 +263,7 @@ fn lines() -> Vec<Line<'static>> {
                 collect: Some(vec!["cpu".to_owned()]),
                 sections: Some(vec!["my_lock".to_owned()]),
                 frequency: Some(499),
+                no_breakpoints: true,
                 target: Some("local".to_owned()),
                 accel: None,
             },

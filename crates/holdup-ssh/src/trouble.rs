@@ -64,7 +64,7 @@ pub(crate) fn problem(host: &Address, code: Option<i32>, stderr: &str) -> Proble
     }
     if stderr.contains("No space left on device") || stderr.contains("Disk quota exceeded") {
         return Problem::host(what, "its disk has no room for the copy of holdup").hint(format!(
-            "free 20 MB below ~/.cache there, or name another folder: XDG_CACHE_HOME for {host} in its shell's files"
+            "free 30 MB below ~/.cache there, or name another folder: XDG_CACHE_HOME for {host} in its shell's files"
         ));
     }
     if let Some(line) = stderr.lines().find_map(|line| line.strip_prefix(MARK)) {

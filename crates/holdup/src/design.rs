@@ -232,11 +232,22 @@ pub(crate) struct Sampling {
     #[arg(long, value_name = "HZ", value_parser = clap::value_parser!(u32).range(1..=i64::from(CollectOptions::MOST_HZ)),
         global = true, hide_short_help = true)]
     frequency: Option<u32>,
+    /// Set no breakpoints, which stop 20 preempted lock holders a second once each; no section has a length then
+    #[arg(long, global = true, hide_short_help = true)]
+    no_breakpoints: bool,
 }
 
 impl Sampling {
     pub(crate) fn options(&self) -> CollectOptions {
-        CollectOptions { sections: self.section.clone(), frequency_hz: self.frequency, ..CollectOptions::default() }
+        let (sections, without_breakpoints) = (self.section.clone(), self.no_breakpoints);
+        CollectOptions { sections, frequency_hz: self.frequency, without_breakpoints, ..CollectOptions::default() }
+    }
+
+    /// These options as words for the holdup on another host.
+    pub(crate) fn words(&self) -> impl Iterator<Item = String> {
+        let sections = self.section.iter().map(|name| format!("--section={name}"));
+        let frequency = self.frequency.map(|hz| format!("--frequency={hz}"));
+        sections.chain(frequency).chain(self.no_breakpoints.then(|| "--no-breakpoints".to_owned()))
     }
 }
 
@@ -280,6 +291,7 @@ impl Design {
             collect: self.collect.as_deref().map(collectors),
             sections: Some(self.sampling.section.clone()).filter(|names| !names.is_empty()),
             frequency: self.sampling.frequency,
+            no_breakpoints: self.sampling.no_breakpoints,
             ..changes
         }
     }

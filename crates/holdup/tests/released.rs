@@ -1,4 +1,4 @@
-//! The bundle of every release (`script/keep-release`) is read by every command that reads bundles, for ever.
+//! The bundle of every release (`script/keep-release`) is read by `verify`, `report`, `compare`, `explain` and `export`.
 
 use crate::common;
 use common::{Sandbox, texts};

@@ -1,4 +1,4 @@
-//! Every invariant of ARCHITECTURE.md names a test that exists.
+//! Every invariant of ARCHITECTURE.md names a test that exists, and so does a page that names one.
 
 use crate::Repo;
 use regex::Regex;
@@ -27,7 +27,23 @@ pub fn check(repo: &Repo) -> Vec<String> {
     if found == 0 {
         wrong.push("ARCHITECTURE.md: names no invariant".to_owned());
     }
+    wrong.extend(of_pages(repo));
     wrong
+}
+
+/// Tests that a page names, as `Test: NAME` or `Tests: NAME, NAME`, and that are not there.
+fn of_pages(repo: &Repo) -> Vec<String> {
+    let form = Regex::new(r"\bTests?:\s+((?:`[a-z0-9_]+`(?:,\s+|\s+and\s+)?)+)").expect("the pattern is valid");
+    let named = |text: &str| -> Vec<String> {
+        let lists = form
+            .captures_iter(text)
+            .flat_map(|found| found[1].split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>());
+        lists.collect()
+    };
+    let pages = repo.under("docs").filter(|(name, _)| name.ends_with(".md") && !name.starts_with("journal/"));
+    let missing = pages.flat_map(|(page, text)| named(text).into_iter().map(move |name| (page, name)));
+    let missing = missing.filter(|(_, name)| !exists(repo, name));
+    missing.map(|(page, name)| format!("docs/{page}: there is no test `{name}`")).collect()
 }
 
 /// True if a test of this name is in the sources and runs with the others: a function below `#[test]` without
@@ -69,5 +85,11 @@ mod tests {
         assert_eq!(wrong(good, "#[test]\nfn it_is_not() {}"), 1, "another test");
         assert_eq!(wrong("**Invariant:** Down.\n", ""), 1, "no test named");
         assert_eq!(wrong("# A\n", ""), 1, "no invariants");
+        let page = ("docs/a.md", "Never. Tests: `it_is`,\n`it_is_gone`.");
+        let source = ("crates/a/src/lib.rs", "#[test]\nfn it_is() {}");
+        assert_eq!(
+            check(&Repo::of(&[("ARCHITECTURE.md", good), source, page])),
+            ["docs/a.md: there is no test `it_is_gone`"]
+        );
     }
 }

@@ -9,6 +9,7 @@ pub mod against_guests;
 pub mod budgets;
 pub mod calibrate;
 pub mod catalogues;
+pub mod constants;
 pub mod curve;
 pub mod ignored;
 pub mod inside;

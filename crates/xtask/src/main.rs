@@ -3,8 +3,8 @@
 use anyhow::{Context as _, Result};
 use std::process::ExitCode;
 use xtask::{
-    Repo, against_guests, budgets, calibrate, catalogues, curve, ignored, inside, invariants, layers, opens, platforms,
-    purity, site, texts, truth, validation, web,
+    Repo, against_guests, budgets, calibrate, catalogues, constants, curve, ignored, inside, invariants, layers, opens,
+    platforms, purity, site, texts, truth, validation, web,
 };
 
 const USAGE: &str = "\
@@ -136,6 +136,7 @@ fn tidy(options: &budgets::TidyOptions) -> Result<Vec<String>> {
         purity::check(repo),
         opens::check(repo),
         opens::own_reads(repo),
+        constants::check(repo),
         catalogues::check(repo),
         platforms::check(repo),
         texts::check(repo),

@@ -1,6 +1,6 @@
 //! The checks of the repository that no compiler makes. `cargo xtask tidy` prints the same.
 
-use xtask::{Repo, budgets, catalogues, invariants, layers, opens, platforms, purity, site, texts, web};
+use xtask::{Repo, budgets, catalogues, constants, invariants, layers, opens, platforms, purity, site, texts, web};
 
 fn repo() -> Repo {
     let repo = Repo::here().expect("the repository can be read");
@@ -55,6 +55,10 @@ fn files_that_are_acted_upon_stand_in_the_page_on_security() {
     nothing(&opens::own_reads(&repo()));
 }
 
+fn numbers_of_the_pages_are_those_of_the_code() {
+    nothing(&constants::check(&repo()));
+}
+
 fn links_of_the_documentation_lead_somewhere() {
     nothing(&site::links::check(&repo()));
 }
@@ -74,6 +78,7 @@ holdup_testkit::tests!(
     web_bundle_is_current,
     files_of_others_are_opened_in_one_place,
     files_that_are_acted_upon_stand_in_the_page_on_security,
+    numbers_of_the_pages_are_those_of_the_code,
     links_of_the_documentation_lead_somewhere,
     commands_of_tutorials_are_run_or_say_why_not
 );

@@ -106,6 +106,8 @@ pub(crate) struct Purpose<'a> {
     pub(crate) off_cpu: OffCpu,
     /// True if page faults are timed in slices of the time only.
     pub(crate) samples_faults: bool,
+    /// True if preempted holders are followed by breakpoints to the release of their lock.
+    pub(crate) follows_holders: bool,
     /// See [`AskedAt::ways`].
     pub(crate) asked_at: &'static [AskedAt],
 }
@@ -213,15 +215,14 @@ fn long_constants<'a>(purpose: &'a Purpose<'_>, machine: &'a arch::Programs) -> 
 }
 
 fn create(purpose: &Purpose<'_>, btf: &Btf, switch_has_state: bool, asked_at: AskedAt) -> Result<Loaded, String> {
-    let &Purpose { parts, roles, images, cpus, addresses, off_cpu, samples_faults, .. } = purpose;
+    let &Purpose { parts, roles, images, cpus, addresses, off_cpu, samples_faults, follows_holders, .. } = purpose;
     let shards = cpus.clamp(1, MOST_SHARDS);
     let (mut programs, present) = programs(purpose, btf, asked_at);
-    let has_residuals = parts.has("want_sections") && images.has_releases();
     let mut values = vec![
         ("roles", roles.max(1)),
         ("shards", shards),
         ("shared_shards", u32::from(shards < cpus)),
-        ("want_residuals", u32::from(has_residuals)),
+        ("want_residuals", u32::from(follows_holders)),
         ("switch_has_state", u32::from(switch_has_state)),
         ("samples_faults", u32::from(samples_faults)),
         ("counts_transparent", u32::from(cpus <= MOST_CPUS_OF_A_BATCH)),
@@ -274,7 +275,7 @@ fn create(purpose: &Purpose<'_>, btf: &Btf, switch_has_state: bool, asked_at: As
         let tasks: &mut Iter = found(&mut object, walk)?;
         tasks.load("task", btf).map_err(|e| format!("iter/task: {}", message(&e)))?;
     }
-    if has_residuals {
+    if follows_holders {
         load_event(&mut object, "residual_ends")?;
     }
     let mut notes = Vec::new();

@@ -126,6 +126,7 @@ impl Watch {
         let versions = Versions::read(context, &roles, |role| wait_event_at[role] != 0);
         let mut off_cpu = OffCpu { period_ns: OFF_CPU_PERIOD_NS, wait_event_at, has_sched_exit: true };
         let samples_faults = parts.has("want_faults") && context.options.samples_faults;
+        let follows_holders = images.has_releases() && !context.options.without_breakpoints;
         let purpose = Purpose {
             parts,
             roles: roles.len() as u32,
@@ -134,6 +135,7 @@ impl Watch {
             addresses,
             off_cpu,
             samples_faults,
+            follows_holders,
             asked_at: AskedAt::ways(&context.host),
         };
         let (mut loaded, parts, no_account) = load_most(&purpose)?;
@@ -149,8 +151,7 @@ impl Watch {
         };
         lookup.catch_up(&mut loaded.object, found)?;
         let releases = images.take_releases();
-        let following =
-            if releases.values().all(Vec::is_empty) { None } else { follow(context, &mut loaded, releases) };
+        let following = if follows_holders { follow(context, &mut loaded, releases) } else { None };
         let Loaded { mut object, shards, notes, .. } = loaded;
         if parts.has("want_account") {
             // What was charged while the programs were attached is before the first window.

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 /// Measure the costs of this host, or of a guest, for simulations
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
-Takes up to 30 s of two CPUs and changes nothing. Run it on an idle host:
+Takes about a minute and changes nothing. Run it on an idle host:
 other load widens the ranges. `--target sim` and `holdup predict` read the
 file. With --kernel it measures in a guest that boots this kernel; with an
 emulated CPU that takes some minutes.")]

@@ -23,10 +23,11 @@ static META: Meta = Meta {
            store that releases it (holder), and those that wait for it (waiter). Inside a page fault or a system call \
            the pointer is that of the user code that caused it. Between the atomic operation and the branch on its \
            result, the register or flag with the result decides. A function that is called from a section is recognised \
-           by its return address. Nothing is put into the program's code, and nothing runs when a lock is taken or \
-           released.\n\n\
+           by its return address. Nothing is put into the program's code. Of at most 20 holders a second that lost \
+           the CPU the release of the lock is timed by a hardware breakpoint, a stop of some 50 us; `--no-breakpoints` sets \
+           none.\n\n\
            The map is made once for a build (by build id) from the binary itself, stripped or not. Spinlocks of \
-           PostgreSQL 15 to 18 are known; of other programs functions that wait in a loop with the instruction `pause`, \
+           PostgreSQL 15 to 19 are known; of other programs functions that wait in a loop with the instruction `pause`, \
            and callers of pthread_spin_lock. `holdup record --section FUNCTION` adds functions; a binary may declare its \
            sections in a note, as `lock-contention` does.\n\n\
            `waiter_s` is sampled: samples times their period. `waiter_behind_off_cpu_holder_s` are those of them at which \

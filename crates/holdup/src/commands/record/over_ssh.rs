@@ -131,6 +131,7 @@ fn words(args: &Args) -> Vec<String> {
     words.push(format!("--duration={}ns", args.duration.as_nanos()));
     words.extend(args.windows.map(|n| format!("--windows={n}")));
     words.extend(args.collect.iter().map(|ids| format!("--collect={}", ids.join(","))));
+    words.extend(args.sampling.words());
     words.push(format!("--wait={}ns", args.wait.longest().as_nanos()));
     words
 }
@@ -240,5 +241,19 @@ mod tests {
         let large = encode(0, &vec![0; 8 << 20]);
         let (bundle, wrong) = received(&large[..4 * CHUNK]);
         assert!(bundle.is_none() && wrong.is_some_and(|why| why.contains("parts that holdup does not send")));
+    }
+
+    #[derive(clap::Parser)]
+    struct RecordLine {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    #[test]
+    fn what_collectors_are_set_to_goes_along() {
+        let options = ["--section=a", "--section=b", "--frequency=9", "--no-breakpoints"];
+        let line: RecordLine = clap::Parser::parse_from(["record", "--pid=1"].into_iter().chain(options));
+        let words = words(&line.args);
+        assert!(options.iter().all(|option| words.contains(&(*option).to_owned())), "{words:?}");
     }
 }
