@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod parameters;
+pub mod reports;
 mod shared;
 pub mod workloads;
 

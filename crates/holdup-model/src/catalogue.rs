@@ -254,6 +254,8 @@ pub struct Vocabulary {
     pub simulated_targets: Vec<&'static str>,
     /// Factors that only simulated machines have.
     pub simulated_factors: Vec<KnobWords>,
+    /// Names of published reports that have a record.
+    pub reports: Vec<&'static str>,
 }
 
 /// A workload as the plan checker sees it.

@@ -29,6 +29,7 @@ pub mod preempt;
 pub mod problem;
 pub mod profile;
 pub mod progress;
+pub mod published;
 pub mod replay;
 pub mod search;
 pub mod sections;

@@ -51,22 +51,9 @@ pub struct Plan {
     /// Combinations of levels that are not run.
     #[serde(default)]
     pub exclude: Vec<Exclusion>,
-    /// Ratios that others published, which a prediction is held against.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub published: Vec<Published>,
-}
-
-/// A ratio that somebody published, of the primary metric.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Published {
-    /// The factors and axes that it is of, each with the level that took the place of the first one, as shown.
-    pub levels: Vec<(String, String)>,
-    /// The levels of others at which it was found.
-    pub at: Vec<(String, String)>,
-    /// The metric with the levels over the metric with the first ones.
-    pub ratio: f64,
-    /// Who published it, where and when.
-    pub source: String,
+    /// The report that it is about; a prediction is held against the ratios in its record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub report: Option<String>,
 }
 
 /// What a user may ask of collectors.
@@ -323,7 +310,7 @@ impl Plan {
             hosts: None,
             nodes: None,
             exclude: Vec::new(),
-            published: Vec::new(),
+            report: None,
         }
     }
 

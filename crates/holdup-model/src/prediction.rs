@@ -1,7 +1,7 @@
 //! What the simulator says of a plan, with what is not known of the machine carried into it.
 
 use crate::metric::Metric;
-use crate::plan::Published;
+use crate::published::PublishedRatio;
 use serde::{Deserialize, Serialize};
 
 /// A number with the range that the machine's parameters leave it.
@@ -161,18 +161,18 @@ pub struct ReachedTogether {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PublishedBeside {
     /// What was published.
-    pub published: Published,
+    pub published: PublishedRatio,
     /// The first level of each factor that it is of, in the order of its levels; empty where the plan has none of them.
     pub baseline: Vec<String>,
-    /// The least and the greatest ratio over all machines that were simulated, drawn or with one parameter at an end of its
-    /// range; `None` where no two arms differ by what was published.
-    pub extremes: Option<(f64, f64)>,
+    /// The ratio over the machines that were drawn: more of them make this more exact and not wider. `None` where no two arms
+    /// differ by what was published.
+    pub range: Option<Predicted>,
 }
 
 impl PublishedBeside {
-    /// True if the published ratio lies within what is simulated.
+    /// True if the published ratio lies between the 5th and the 95th percentile.
     pub fn is_within(&self) -> bool {
-        self.extremes.is_some_and(|(low, high)| (low..=high).contains(&self.published.ratio))
+        self.range.is_some_and(|range| (range.low..=range.high).contains(&self.published.value))
     }
 }
 

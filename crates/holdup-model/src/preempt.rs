@@ -1,10 +1,10 @@
 //! The preemption models of Linux: their names, which kernels offer them, and what the kernel's files and log say of them.
 
 use crate::KernelVersion;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Where a task can lose its CPU inside the kernel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PreemptModel {
     /// Only where it calls `cond_resched()` or sleeps.

@@ -94,12 +94,11 @@ impl<'a> Checker<'a> {
             hosts,
             nodes,
             exclude: Vec::new(),
-            published: Vec::new(),
+            report: self.report(draft),
         };
         plan.question = question.unwrap_or_else(|| generated_question(&plan));
         if self.complaints.is_empty() && arms::most(&plan).is_ok() {
             plan.exclude = self.exclude(draft, &plan);
-            plan.published = self.published(draft, &plan);
         }
         if self.complaints.is_empty() {
             self.size(draft, &plan);
@@ -143,6 +142,18 @@ impl<'a> Checker<'a> {
             if draft.exclude.is_empty() || arms::most(plan).is_ok() { "" } else { "; what is excluded counts too" };
         let hint = problem.hint.map(|hint| hint + counted);
         self.complain(&place, problem.what, Wrong { why: problem.why, hint });
+    }
+
+    /// The report that the plan is about; only one that is known.
+    fn report(&mut self, draft: &Draft) -> Option<String> {
+        let name = self.head_text(draft, "report", 100)?;
+        if self.words.all.reports.contains(&name.as_str()) {
+            return Some(name);
+        }
+        let wrong = Wrong::new("there is no record of it").hint(did_you_mean(&name, &self.words.all.reports));
+        let place = find(&draft.head, "report").map_or_else(|| self.begin(draft), |entry| entry.node.place.clone());
+        self.complain(&place, format!("report `{}`", shown(&name)), wrong);
+        None
     }
 
     fn head_text(&mut self, draft: &Draft, key: &str, most: usize) -> Option<String> {

@@ -10,21 +10,8 @@ use crate::words::{did_you_mean, shown};
 
 /// The keys of a plan.
 pub(crate) const KEYS: &[&str] = &[
-    "name",
-    "question",
-    "target",
-    "include",
-    "workload",
-    "factors",
-    "set",
-    "exclude",
-    "design",
-    "guest",
-    "hosts",
-    "nodes",
-    "metric",
-    "collect",
-    "published",
+    "name", "question", "target", "include", "workload", "factors", "set", "exclude", "design", "guest", "hosts",
+    "nodes", "metric", "collect", "report",
 ];
 
 /// How deep includes may nest.
@@ -37,7 +24,7 @@ pub(crate) const MOST_BYTES: usize = 1 << 20;
 /// The parts of a plan.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Draft {
-    /// `name`, `question`, `target`.
+    /// `name`, `question`, `target`, `report`.
     pub(crate) head: Vec<Entry>,
     /// Each is a table.
     pub(crate) workloads: Vec<Node>,
@@ -53,28 +40,14 @@ pub(crate) struct Draft {
     pub(crate) exclude: Vec<Node>,
     /// Each is a table.
     pub(crate) metrics: Vec<Node>,
-    /// Each is a table.
-    pub(crate) published: Vec<Node>,
     pub(crate) collect: Vec<Entry>,
 }
 
 impl Draft {
     /// Puts another draft under this one: what this one says wins, lists of tables are appended.
     fn merge_under(&mut self, other: Draft) {
-        let Draft {
-            head,
-            workloads,
-            factors,
-            settings,
-            design,
-            guest,
-            hosts,
-            nodes,
-            exclude,
-            metrics,
-            published,
-            collect,
-        } = other;
+        let Draft { head, workloads, factors, settings, design, guest, hosts, nodes, exclude, metrics, collect } =
+            other;
         for (mine, others) in [
             (&mut self.head, head),
             (&mut self.factors, factors),
@@ -106,7 +79,6 @@ impl Draft {
         self.workloads.extend(workloads);
         self.metrics.extend(metrics);
         self.exclude.extend(exclude);
-        self.published.extend(published);
     }
 }
 
@@ -178,11 +150,15 @@ impl Files<'_> {
             return;
         }
         match key.as_str() {
-            "name" | "question" | "target" => draft.head.push(Entry { key, place, node }),
+            "name" | "question" | "target" | "report" => draft.head.push(Entry { key, place, node }),
             "include" => includes.extend(node.levels().iter().cloned()),
             "workload" => draft.workloads.extend(self.tables(&key, &place, node)),
             "exclude" => draft.exclude.extend(self.tables(&key, &place, node)),
-            "published" => draft.published.extend(self.tables(&key, &place, node)),
+            "published" => {
+                let wrong = Wrong::new("what was published stands in the record of a report")
+                    .hint("report = \"NAME\", of those that `holdup list reports` lists");
+                self.complaints.add(&place, "key `published`", wrong);
+            }
             "metric" => draft.metrics.extend(self.tables(&key, &place, node)),
             "factors" => draft.factors = Tables(self.complaints).flat(&key, node, Some("levels")),
             "set" => draft.settings = Tables(self.complaints).flat(&key, node, None),
@@ -198,7 +174,7 @@ impl Files<'_> {
         }
     }
 
-    /// The members of `[[workload]]`, `[[exclude]]`, `[[metric]]` or `[[published]]`.
+    /// The members of `[[workload]]`, `[[exclude]]` or `[[metric]]`.
     fn tables(&mut self, key: &str, place: &Location, node: Node) -> Vec<Node> {
         let Data::List(nodes) = node.data else {
             let wrong = unexpected(&node, "a list of tables").hint(format!("write [[{key}]] with two brackets"));

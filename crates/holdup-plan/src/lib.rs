@@ -28,7 +28,6 @@ mod order;
 mod overrides;
 mod profile;
 mod profiles;
-mod published;
 mod schedule;
 mod source;
 mod tables;

@@ -11,7 +11,7 @@ use toml_edit::{Array, ArrayOfTables, DocumentMut, InlineTable, Item, Table, Val
 /// When the text is no TOML.
 pub fn comparing_profiles(source: &str, profiles: &[String]) -> Result<String, String> {
     let mut document: DocumentMut = source.parse().map_err(|e: toml_edit::TomlError| e.message().to_owned())?;
-    for key in ["factors", "exclude", "published"] {
+    for key in ["factors", "exclude", "report"] {
         document.remove(key);
     }
     if !profiles.is_empty() {
@@ -36,13 +36,12 @@ pub fn profile_toml(name: &str, summary: &str, knobs: &[(String, String)]) -> St
 
 /// The TOML that reads back as the draft in any environment.
 pub(crate) fn write(draft: &Draft) -> String {
-    let Draft { head, workloads, factors, settings, design, guest, hosts, nodes, exclude, metrics, published, collect } =
-        draft;
+    let Draft { head, workloads, factors, settings, design, guest, hosts, nodes, exclude, metrics, collect } = draft;
     let mut document = DocumentMut::new();
     for entry in head {
         document.insert(&entry.key, Item::Value(value(&entry.node)));
     }
-    for (key, nodes) in [("workload", workloads), ("exclude", exclude), ("metric", metrics), ("published", published)] {
+    for (key, nodes) in [("workload", workloads), ("exclude", exclude), ("metric", metrics)] {
         let mut tables = ArrayOfTables::new();
         for node in nodes {
             if let Data::Table(entries) = &node.data {

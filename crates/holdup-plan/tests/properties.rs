@@ -69,7 +69,7 @@ prop_compose! {
             hosts: None,
             nodes: None,
             exclude: Vec::new(),
-            published: Vec::new(),
+            report: None,
         }
     }
 }

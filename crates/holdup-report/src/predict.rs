@@ -6,9 +6,10 @@ use crate::formats::terminal::TerminalOptions;
 use crate::screen::cut;
 use crate::text::{align, capital, clean, count, number, percent, wrap};
 use holdup_model::Direction;
-use holdup_model::plan::Published;
 use holdup_model::prediction::{HangsOn, Predicted, PredictedRatio, Prediction, PublishedBeside, ScalingBeside};
+use holdup_model::published::PublishedRatio;
 use serde_json::json;
+use std::collections::BTreeMap;
 
 /// The law is said to differ from the simulation from this share on.
 const DIFFERS: f64 = 0.1;
@@ -27,7 +28,7 @@ pub fn predict_terminal(prediction: &Prediction, options: &TerminalOptions) -> S
     );
     out.push_str(&wrap(&format!("{}, {} ({})", p.plan, p.metric.id, p.metric.unit), width, "", ""));
     for one in &p.published {
-        out.push_str(&wrap(&published(one), width, "", "  "));
+        out.push_str(&wrap(&published(one, p.draws), width, "", "  "));
     }
     for ratio in &p.ratios {
         out.push('\n');
@@ -89,9 +90,9 @@ fn sentence(p: &Prediction, ratio: &PredictedRatio) -> String {
 }
 
 /// What others found, and whether the machines within the ranges can give it.
-fn published(one: &PublishedBeside) -> String {
-    let Published { levels, at, ratio, source } = &one.published;
-    let joined = |levels: &[(String, String)]| {
+fn published(one: &PublishedBeside, draws: u32) -> String {
+    let PublishedRatio { levels, at, value, source } = &one.published;
+    let joined = |levels: &BTreeMap<String, String>| {
         let each: Vec<String> =
             levels.iter().map(|(name, label)| format!("{}={}", clean(name), clean(label))).collect();
         each.join(" ")
@@ -101,16 +102,20 @@ fn published(one: &PublishedBeside) -> String {
         false => format!(" instead of {}", one.baseline.iter().map(|label| clean(label)).collect::<Vec<_>>().join(" ")),
     };
     let at = if at.is_empty() { String::new() } else { format!(" at {}", joined(at)) };
-    let what = format!("Published: {}{instead}{at} ×{} ({})", joined(levels), shown(*ratio), clean(source));
-    match one.extremes {
+    let what = format!("Published: {}{instead}{at} ×{} ({})", joined(levels), shown(*value), clean(source));
+    match one.range {
         None => format!("{what}; no two arms of this plan differ so."),
-        Some((low, high)) => {
+        Some(Predicted { low, high, .. }) => {
             let verdict = match one.is_within() {
-                true => "does not exclude it".to_owned(),
-                false => format!("excludes it: ×{} is outside", shown(*ratio)),
+                true => "it lies within",
+                false => "it lies outside, so these costs do not give it; what the simulation leaves out may",
             };
-            let predicted = format!("×{} to ×{}", shown(low), shown(high));
-            format!("{what}; the prediction over the ranges of the costs is {predicted} and {verdict}.")
+            let machines = count(draws as usize, "drawn machine");
+            format!(
+                "{what}; the 5th and 95th percentile of {machines} are ×{} and ×{}: {verdict}.",
+                shown(low),
+                shown(high)
+            )
         }
     }
 }

@@ -137,7 +137,7 @@ fn plan() -> Plan {
         hosts: None,
         nodes: None,
         exclude: Vec::new(),
-        published: Vec::new(),
+        report: None,
     }
 }
 

@@ -32,7 +32,7 @@ mod vocabulary;
 use holdup_model::{Machine, Problem};
 use holdup_sim::machine::catalogue;
 
-pub use holdup_sim::machine::{Described, Provenance};
+pub use holdup_sim::machine::{Described, OMISSIONS, Provenance};
 pub use holdup_ssh::SshOptions;
 
 pub use import::{Imported, head_of_import, import};

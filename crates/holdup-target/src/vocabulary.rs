@@ -39,6 +39,7 @@ pub fn vocabulary() -> Vocabulary {
         boot_factors: boot_factors(),
         simulated_targets: crate::targets::ALL.iter().filter(|t| t.is_simulated()).map(|t| t.meta().id).collect(),
         simulated_factors: simulated_factors(),
+        reports: holdup_catalogue::reports::all().iter().map(|report| report.name.as_str()).collect(),
     }
 }
 

@@ -19,6 +19,7 @@ fn each_list_of_a_catalogue_fits_one_screen() {
         "collectors",
         "knobs",
         "cases",
+        "reports",
         "analyses",
         "explanations",
         "targets",

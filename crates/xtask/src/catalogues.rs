@@ -22,8 +22,9 @@ pub const CATALOGUES: [(&str, usize); 14] = [
 ];
 
 /// Catalogues of files that are no Rust: the folder, the ending of their names, the list, and what names one there.
-const FILES: [(&str, &str, &str, &str); 2] = [
+const FILES: [(&str, &str, &str, &str); 3] = [
     ("crates/holdup-sim/machines", ".toml", "crates/holdup-sim/src/machine/catalogue.rs", "(\"NAME\", include_str!("),
+    ("reports", ".toml", "crates/holdup-catalogue/src/reports.rs", "(\"NAME\", include_str!("),
     ("docs/scenarios", ".md", "docs/scenarios/README.md", "](NAME.md)"),
 ];
 

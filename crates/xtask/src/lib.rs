@@ -19,6 +19,7 @@ pub mod opens;
 pub mod platforms;
 pub mod purity;
 pub mod repo;
+pub mod reports;
 pub mod site;
 pub mod texts;
 pub mod truth;

@@ -4,7 +4,7 @@ use anyhow::{Context as _, Result};
 use std::process::ExitCode;
 use xtask::{
     Repo, against_guests, budgets, calibrate, catalogues, constants, curve, ignored, inside, invariants, layers, opens,
-    platforms, purity, site, texts, truth, validation, web,
+    platforms, purity, reports, site, texts, truth, validation, web,
 };
 
 const USAGE: &str = "\
@@ -18,6 +18,7 @@ usage: cargo xtask NAME
   inside FOLDER TARGET TIMESTAMP
                writes the licences of what is in the release for a target, and its bill of materials; prints the licence of
                the whole (script/packages)
+  reports      the pages of published reports and the table in README.md, from reports/*.toml
   site FOLDER HOLDUP
                what mdBook builds the site from, with the reference that the program HOLDUP lists (script/site)
   site-check FOLDER
@@ -87,6 +88,10 @@ fn main() -> Result<ExitCode> {
             say(&inside::write(folder.as_ref(), &target, &timestamp)?);
             Vec::new()
         }
+        "reports" => {
+            reports::write(&xtask::repo::root())?;
+            Vec::new()
+        }
         "site" | "site-check" | "site-commands" => site_task(&name)?,
         "web-stale" => web::check(&Repo::here()?),
         "web-hash" => {
@@ -142,6 +147,7 @@ fn tidy(options: &budgets::TidyOptions) -> Result<Vec<String>> {
         texts::check(repo),
         budgets::check(repo, &counts),
         invariants::check(repo),
+        reports::check(repo),
         web::check(repo),
         site::links::check(repo),
         site::commands::check(repo),

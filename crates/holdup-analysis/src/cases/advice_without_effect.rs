@@ -20,7 +20,8 @@ static META: Meta = Meta {
     ],
 };
 
-pub static CASE: Case = Case { meta: &META, weight: Weight::None, about: About::Host { conditions, advice } };
+pub static CASE: Case =
+    Case { meta: &META, weight: Weight::None, report: None, about: About::Host { conditions, advice } };
 
 fn conditions(survey: &Survey) -> Vec<Condition> {
     let preempt = &survey.preempt;

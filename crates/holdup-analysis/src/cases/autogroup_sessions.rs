@@ -19,7 +19,12 @@ static META: Meta = Meta {
     ],
 };
 
-pub static CASE: Case = Case { meta: &META, weight: Weight::High, about: About::Server { conditions, advice } };
+pub static CASE: Case = Case {
+    meta: &META,
+    weight: Weight::High,
+    report: Some("tweaks-2013"),
+    about: About::Server { conditions, advice },
+};
 
 fn conditions(survey: &Survey, server: &Server) -> Vec<Condition> {
     let setting = survey.settings.iter().find(|s| s.name == "autogroup");

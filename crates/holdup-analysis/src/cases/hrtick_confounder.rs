@@ -14,7 +14,8 @@ static META: Meta = Meta {
     references: &["kernel/sched/features.h (v7.1), commits 9213aa4784cf, 5d88e424ec1b, d360053c95"],
 };
 
-pub static CASE: Case = Case { meta: &META, weight: Weight::None, about: About::Host { conditions, advice } };
+pub static CASE: Case =
+    Case { meta: &META, weight: Weight::None, report: None, about: About::Host { conditions, advice } };
 
 fn conditions(survey: &Survey) -> Vec<Condition> {
     let Some(setting) = survey.settings.iter().find(|s| s.name == "hrtick") else {

@@ -20,7 +20,12 @@ static META: Meta = Meta {
     ],
 };
 
-pub static CASE: Case = Case { meta: &META, weight: Weight::High, about: About::Host { conditions, advice } };
+pub static CASE: Case = Case {
+    meta: &META,
+    weight: Weight::High,
+    report: Some("uperf-lazy-2026"),
+    about: About::Host { conditions, advice },
+};
 
 fn conditions(survey: &Survey) -> Vec<Condition> {
     vec![model(survey), switch(survey), way_through_workers(survey)]

@@ -13,13 +13,14 @@ static META: Meta = Meta {
     docs: "Up to PostgreSQL 18 a backend that needs a buffer takes it from a freelist under one spinlock, as long as \
            the freelist is not empty: from the start of the server until the pool is full. Under that lock it touches \
            the descriptors of the buffers, and each backend's first touch of each 4 KiB page of them is a page fault. \
-           Where kernel code can be preempted (lazy, full) the holder can lose its CPU inside that fault, and all \
-           others spin and then sleep for at least 1 ms.\n\n\
+           That is counted on real servers. The hypothesis is that under lazy a request to reschedule sends no interrupt and \
+           comes due at the next return to user mode, which with such a fault lies inside the section; all others then spin, \
+           and sleep for at least 1 ms. It rests on a simulation; real kernels gave too few events to decide it.\n\n\
            Reported in April 2026 for 96 CPUs of arm64, PostgreSQL 17, 1024 clients, pgbench simple-update: 98,565 tps \
            with PREEMPT_NONE, 50,751 tps on 7.0 with the lazy model, 55 % of the CPU time in s_lock below \
            StrategyGetBuffer. A second lab with 96 CPUs of x86 could not reproduce it, and with huge pages found the \
            contention not measurable. Whether preemption of the holder or the faults themselves weigh more is not \
-           settled. With the full model the same can happen; no measurement is published.",
+           settled. Of the full model no measurement is published.",
     references: &[
         "src/backend/storage/buffer/freelist.c:StrategyGetBuffer (PostgreSQL 15.18, 17.11, 18.6)",
         "kernel/Kconfig.preempt, kernel/sched/core.c:sched_dynamic_mode (v7.0)",
@@ -30,7 +31,12 @@ static META: Meta = Meta {
 /// The last major version with a freelist.
 const LAST_WITH_FREELIST: u32 = 18;
 
-pub static CASE: Case = Case { meta: &META, weight: Weight::High, about: About::Server { conditions, advice } };
+pub static CASE: Case = Case {
+    meta: &META,
+    weight: Weight::High,
+    report: Some("postgres-lazy-2026"),
+    about: About::Server { conditions, advice },
+};
 
 fn conditions(survey: &Survey, server: &Server) -> Vec<Condition> {
     vec![model(survey), freelist(server), small_pages(survey, server), cold(server), clients(survey, server)]
@@ -47,7 +53,10 @@ fn model(survey: &Survey) -> Condition {
         Err(unknown) => unknown,
         Ok((PreemptModel::Lazy, source)) => Condition::new(
             Some(true),
-            format!("The preemption model is {source}: a backend can lose its CPU inside a page fault."),
+            format!(
+                "The preemption model is {source}: a request to leave the CPU sends no interrupt and waits for the next \
+                 return to user mode."
+            ),
             match other_word(survey) {
                 Some(word) => format!("the {word} model, which this kernel still offers"),
                 None => String::new(),
@@ -55,14 +64,17 @@ fn model(survey: &Survey) -> Condition {
         ),
         Ok((PreemptModel::None | PreemptModel::Voluntary, source)) => Condition::new(
             Some(false),
-            format!("The preemption model is {source}: a backend keeps its CPU through a page fault."),
+            format!(
+                "The preemption model is {source}: a request to leave the CPU interrupts it, so that few wait for the return \
+                 from a page fault."
+            ),
             "the lazy or full model, which is all that kernels from 7.0 on offer",
         ),
         Ok((PreemptModel::Full | PreemptModel::Rt, source)) => Condition::new(
             None,
             format!(
-                "The preemption model is {source}: a backend can lose its CPU inside a page fault, but no measurement \
-                 of this case under that model is known."
+                "The preemption model is {source}: a backend can lose its CPU inside a page fault, but the few events that \
+                 were counted under that model do not decide this case."
             ),
             "measure it: holdup run pgbench --vary postgres.huge_pages=off,on",
         ),

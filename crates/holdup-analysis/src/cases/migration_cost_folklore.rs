@@ -19,7 +19,8 @@ static META: Meta = Meta {
     ],
 };
 
-pub static CASE: Case = Case { meta: &META, weight: Weight::Low, about: About::Host { conditions, advice } };
+pub static CASE: Case =
+    Case { meta: &META, weight: Weight::Low, report: Some("tweaks-2013"), about: About::Host { conditions, advice } };
 
 fn conditions(survey: &Survey) -> Vec<Condition> {
     let Some(setting) = survey.settings.iter().find(|s| s.name == "migration-cost") else {

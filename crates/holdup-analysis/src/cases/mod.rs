@@ -31,6 +31,8 @@ pub struct Case {
     pub meta: &'static Meta,
     /// How much it counts for the verdict.
     pub weight: Weight,
+    /// The published report that it comes from, by the name of its record.
+    pub report: Option<&'static str>,
     /// What it looks at.
     pub about: About,
 }

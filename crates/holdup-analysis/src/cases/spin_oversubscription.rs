@@ -24,7 +24,8 @@ static META: Meta = Meta {
 /// Fewer looks than this at running clients say nothing about a wait that takes a few per cent of the time.
 const ENOUGH_LOOKS: u64 = 50;
 
-pub static CASE: Case = Case { meta: &META, weight: Weight::High, about: About::Server { conditions, advice } };
+pub static CASE: Case =
+    Case { meta: &META, weight: Weight::High, report: None, about: About::Server { conditions, advice } };
 
 fn conditions(survey: &Survey, server: &Server) -> Vec<Condition> {
     vec![oversubscribed(survey, server), waits(server)]

@@ -159,7 +159,7 @@ impl Maker {
             hosts: None,
             nodes: None,
             exclude: Vec::new(),
-            published: Vec::new(),
+            report: None,
         }
     }
 

@@ -167,7 +167,7 @@ fn plan(blocks: u32) -> Plan {
         hosts: None,
         nodes: None,
         exclude: Vec::new(),
-        published: Vec::new(),
+        report: None,
     }
 }
 

@@ -133,6 +133,7 @@ pub(crate) fn vocabulary() -> Vocabulary {
             knob("postgres-server", None, ParameterKind::Text),
             knob("boot", Some("boot."), ParameterKind::Text),
         ],
+        reports: vec!["tweaks-2013"],
     }
 }
 

@@ -159,7 +159,7 @@ fn plan(seed: u64) -> Plan {
         hosts: None,
         nodes: None,
         exclude: Vec::new(),
-        published: Vec::new(),
+        report: None,
     }
 }
 

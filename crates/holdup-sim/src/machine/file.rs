@@ -4,8 +4,8 @@
 //! `source` of that; `[kernel]` with `arch` (`x86_64` where it is not named), `version`, `preempt`, `hz`; `[costs]` with a
 //! line for each cost:
 //! `switch_ns = { value = 1500, range = [1200, 2500], source = "measured: …" }`. A source begins with `measured: `,
-//! `published: ` or `assumed: `; the range says within what the value lies, and `holdup predict` draws from it. A cost
-//! that the file does not name has the value of the same cost in the default machine and is assumed.
+//! `published: ` or `assumed: `; the range says within what the value lies, and `holdup predict` draws from it; `chosen_for`
+//! names the report for which a value was chosen so that its number comes out. A cost that the file does not name has the value of the same cost in the default machine and is assumed.
 
 use super::{Arch, Costs, Kernel, Machine, Topology};
 use crate::preempt;
@@ -37,6 +37,8 @@ pub struct Parameter {
     pub provenance: Provenance,
     /// In words.
     pub source: String,
+    /// The report for which the value was chosen, if it was.
+    pub chosen_for: Option<String>,
 }
 
 impl Parameter {
@@ -51,6 +53,7 @@ impl Parameter {
             range_ns: (value_ns / 2, value_ns * 2),
             provenance: Provenance::Assumed,
             source: why.map_or_else(|| source.to_owned(), |why| format!("{source}; {why}")),
+            chosen_for: None,
         }
     }
 }
@@ -154,12 +157,13 @@ impl Described {
         for p in &self.parameters {
             let _infallible = writeln!(
                 out,
-                "{} = {{ value = {}, range = [{}, {}], source = {} }}",
+                "{} = {{ value = {}, range = [{}, {}], source = {}{} }}",
                 p.name,
                 p.value_ns,
                 p.range_ns.0,
                 p.range_ns.1,
-                quoted(&p.source)
+                quoted(&p.source),
+                p.chosen_for.as_ref().map_or_else(String::new, |report| format!(", chosen_for = {}", quoted(report)))
             );
         }
         out
@@ -331,7 +335,7 @@ impl<'a> Reader<'a> {
         let table = item
             .as_table_like()
             .ok_or_else(|| self.wrong(Some(item), &what, "a table with value, range and source was expected"))?;
-        self.known(table, &["value", "range", "source"], &of)?;
+        self.known(table, &["value", "range", "source", "chosen_for"], &of)?;
         let value_ns = self.number(table, &of, "value", (0, MOST_COST_NS))?;
         let source = self.text(table, &of, "source")?;
         let provenance = match source.split_once(": ").map(|(known, _)| known) {
@@ -349,7 +353,8 @@ impl<'a> Reader<'a> {
             None => (value_ns, value_ns),
             Some(item) => self.range(item, &format!("{of}range"), value_ns)?,
         };
-        Ok(Parameter { name, value_ns, range_ns, provenance, source })
+        let chosen_for = table.get("chosen_for").map(|_| self.text(table, &of, "chosen_for")).transpose()?;
+        Ok(Parameter { name, value_ns, range_ns, provenance, source, chosen_for })
     }
 
     fn range(&self, item: &Item, what: &str, value_ns: u64) -> Result<(u64, u64), Problem> {

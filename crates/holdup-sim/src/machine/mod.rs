@@ -4,10 +4,12 @@ pub mod catalogue;
 pub mod draws;
 mod file;
 pub mod kernel;
+mod omissions;
 mod topology;
 
 pub use file::{Described, MOST_CPUS, Parameter, Provenance};
 pub use kernel::{Arch, Kernel};
+pub use omissions::{ModelOmission, OMISSIONS};
 pub use topology::{Distance, Topology};
 
 /// Declares the costs: what each is, its name in machine files, and its value in the default machine. Those of the second

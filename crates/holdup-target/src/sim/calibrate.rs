@@ -226,6 +226,7 @@ fn parameters(outcomes: &[Outcome]) -> Vec<Parameter> {
                 range_ns: (whole(low), whole(high)),
                 provenance: Provenance::Measured,
                 source: short(&format!("measured: {} repeats: {}", samples.count(), cost.docs)),
+                chosen_for: None,
             };
         }
         let why = match outcome.map(|o| &o.result) {
@@ -254,6 +255,7 @@ mod tests {
             range_ns: (1, 1),
             provenance,
             source: source.to_owned(),
+            chosen_for: None,
         };
         let mut all = [of(Provenance::Measured, "measured: 21 repeats"), of(Provenance::Assumed, "assumed: as before")];
         mark_emulated(&mut all);

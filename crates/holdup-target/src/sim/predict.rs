@@ -6,12 +6,13 @@ use super::session::{Job, simulate};
 use super::{Traces, described, parameters_of, simulated};
 use crate::local;
 use crate::run::trial_seed;
+use holdup_catalogue::reports;
 use holdup_host::Host;
 use holdup_load::Cancel;
-use holdup_model::plan::Published;
 use holdup_model::prediction::{
     HangsOn, Predicted, PredictedArm, PredictedRatio, Prediction, PublishedBeside, ScalingBeside, Wanted,
 };
+use holdup_model::published::{PublishedRatio, PublishedReport};
 use holdup_model::{Arm, Event, Metric, Observer, Plan, Problem, Schedule, Trial, TrialStatus, Value};
 use holdup_sim::machine::{Described, Provenance, draws};
 use holdup_stats::geometric_mean;
@@ -207,9 +208,12 @@ impl<'a> Sweep<'a> {
                 })
                 .collect(),
             published: plan
-                .published
-                .iter()
-                .map(|published| beside_published(plan, arms, &values, published))
+                .report
+                .as_deref()
+                .and_then(reports::find)
+                .into_iter()
+                .flat_map(PublishedReport::ratios)
+                .map(|published| beside_published(plan, arms, &values[1..=draws], published))
                 .collect(),
             ratios: ratios(plan, arms, &values, (draws, &self.ends), machine),
             scaling: scaling(arms, &values[1..=draws]),
@@ -303,12 +307,12 @@ fn pairs_of(arms: &[&Arm], changes: &[Change<'_>]) -> Vec<(usize, usize)> {
     found
 }
 
-/// A published ratio beside what all machines give.
-fn beside_published(plan: &Plan, arms: &[&Arm], values: &[Vec<f64>], published: &Published) -> PublishedBeside {
+/// A published ratio beside that of the machines that were drawn.
+fn beside_published(plan: &Plan, arms: &[&Arm], of_draws: &[Vec<f64>], published: &PublishedRatio) -> PublishedBeside {
     let axes = plan.workloads.iter().flat_map(|w| &w.axes);
     let first = |name: &String| plan.factors.iter().chain(axes.clone()).find(|f| f.name == *name)?.levels.first();
     let baseline: Option<Vec<String>> =
-        published.levels.iter().map(|(name, _)| first(name).map(|level| level.label.clone())).collect();
+        published.levels.keys().map(|name| first(name).map(|level| level.label.clone())).collect();
     let baseline = baseline.unwrap_or_default();
     let changes: Vec<Change<'_>> = published
         .levels
@@ -324,11 +328,8 @@ fn beside_published(plan: &Plan, arms: &[&Arm], values: &[Vec<f64>], published: 
     };
     let mut pairs = if changes.is_empty() { Vec::new() } else { pairs_of(arms, &changes) };
     pairs.retain(|(_, arm)| is_there(arms[*arm]));
-    let ratios = values.iter().map(|of_arms| ratio_of(&pairs, of_arms)).filter(|ratio| ratio.is_finite());
-    let extremes = ratios.fold(None, |known: Option<(f64, f64)>, ratio| {
-        Some(known.map_or((ratio, ratio), |(low, high)| (low.min(ratio), high.max(ratio))))
-    });
-    PublishedBeside { published: published.clone(), baseline, extremes: extremes.filter(|_| !pairs.is_empty()) }
+    let range = spread(of_draws.iter().map(|of_arms| ratio_of(&pairs, of_arms)));
+    PublishedBeside { published: published.clone(), baseline, range: range.median.is_finite().then_some(range) }
 }
 
 /// True if a factor or a parameter has this level in all arms.

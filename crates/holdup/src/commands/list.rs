@@ -8,6 +8,7 @@ use holdup_host::Host;
 use holdup_knobs::KnobContext;
 use holdup_load::PostgresOptions;
 use holdup_model::foreign::line;
+use holdup_model::published::PublishedReport;
 use holdup_model::{Availability, BundleData, Meta, Parameter, ParameterKind, Problem, TrialStatus};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -22,6 +23,8 @@ enum Kind {
     /// What `holdup tune` tries
     Tunables,
     Cases,
+    /// Published reports, and what is known of their claims
+    Reports,
     Analyses,
     Explanations,
     Targets,
@@ -84,6 +87,8 @@ struct Row {
     summary: &'static str,
     docs: &'static str,
     references: &'static [&'static str],
+    /// The published report of a case.
+    report: Option<&'static str>,
     /// Whether it can be used here; `None` where that does not apply.
     here: Option<Availability>,
     parameters: Vec<&'static Parameter>,
@@ -113,6 +118,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
         }
         Kind::Schemas => schemas(what, json)?,
         Kind::Machines => machines(what, json)?,
+        Kind::Reports => reports(what, json)?,
         Kind::Formats => formats(json),
         Kind::Metrics => metrics(what, json)?,
         _ => catalogue(kind, what, json)?,
@@ -132,7 +138,9 @@ fn rows(kind: Kind) -> Vec<Row> {
         Kind::Analyses => holdup_analysis::analyses::ALL.iter().map(|a| Row::of(a.meta, None)).collect(),
         Kind::Explanations => holdup_analysis::explanations::ALL.iter().map(|e| Row::of(e.meta, None)).collect(),
         Kind::Importers => holdup_import::KINDS.iter().map(|kind| Row::of(&kind.meta, None)).collect(),
-        Kind::Cases => holdup_analysis::cases::ALL.iter().map(|c| Row::of(c.meta, None)).collect(),
+        Kind::Cases => {
+            holdup_analysis::cases::ALL.iter().map(|c| Row { report: c.report, ..Row::of(c.meta, None) }).collect()
+        }
         Kind::Targets => holdup_target::targets::ALL.iter().map(|t| Row::of(t.meta(), Some(t.probe(&host)))).collect(),
         _ => Vec::new(),
     }
@@ -289,6 +297,9 @@ fn in_full(row: &Row) -> String {
     for reference in row.references {
         let _infallible = writeln!(text, "\nsource: {reference}");
     }
+    if let Some(report) = row.report {
+        let _infallible = writeln!(text, "\nclaims: holdup list reports {report}");
+    }
     text
 }
 
@@ -298,6 +309,7 @@ fn row_json(row: &Row) -> Value {
         "summary": row.summary,
         "docs": row.docs,
         "references": row.references,
+        "report": row.report,
         "here": row.here,
         "parameters": row.parameters,
         "brings": row.produces.iter().map(|(name, unit, summary)| json!({"name": name, "unit": unit, "summary": summary})).collect::<Vec<_>>(),
@@ -366,10 +378,41 @@ fn schemas(id: Option<&str>, as_json: bool) -> Result<String, Problem> {
     Ok(all.iter().map(|(name, _)| format!("{name}\n")).collect())
 }
 
+/// Published reports; with a name, the claims of that one.
+fn reports(name: Option<&str>, as_json: bool) -> Result<String, Problem> {
+    let all = holdup_catalogue::reports::all();
+    let chosen: Vec<_> = all.iter().filter(|report| name.is_none_or(|name| report.name == name)).collect();
+    if let (Some(name), true) = (name, chosen.is_empty()) {
+        return Err(unknown(Kind::Reports, name, all.iter().map(|report| report.name.as_str())));
+    }
+    if as_json {
+        return Ok(document(Kind::Reports, chosen.iter().map(|report| {
+            let claims = report.claims.iter();
+            let claims = claims.map(|c| json!({"id": c.id, "sentence": c.sentence, "verdict": c.verdict.words(), "why": c.why}));
+            json!({"id": report.name, "summary": report.summary, "verdicts": report.verdicts(), "claims": claims.collect::<Vec<_>>()})
+        })));
+    }
+    let (Some(_), [report]) = (name, chosen.as_slice()) else {
+        let width = all.iter().map(|report| report.name.len()).max().unwrap_or(0);
+        let row = |r: &&PublishedReport| one_line(&r.name, &format!("{}: {}", r.verdicts(), r.summary), "", width);
+        return Ok(chosen.iter().map(row).collect());
+    };
+    let mut text = format!("{}: {}\n\n{}.\n", report.name, report.title, report.summary);
+    for claim in &report.claims {
+        let _infallible =
+            writeln!(text, "\n{}: {}\n  {}: {}.", claim.id, claim.sentence, claim.verdict.words(), claim.why);
+    }
+    let _infallible = writeln!(text, "\nevidence: docs/cases/{}.md", report.name);
+    Ok(text)
+}
+
 /// The machines of the simulator; with a name, the file of that machine.
 fn machines(name: Option<&str>, as_json: bool) -> Result<String, Problem> {
     if let Some(name) = name {
-        return Ok(holdup_target::known_machine(name)?.to_toml());
+        let mut text = holdup_target::known_machine(name)?.to_toml();
+        text.push_str("\n# Every simulated machine leaves out:\n");
+        text.extend(holdup_target::OMISSIONS.iter().map(|omission| format!("# {}: {}\n", omission.id, omission.what)));
+        return Ok(text);
     }
     let all = holdup_target::known_machines();
     if as_json {

@@ -6,13 +6,14 @@ use serde_json::Value;
 use std::path::Path;
 
 /// The catalogues, with the titles of their pages.
-const CATALOGUES: [(&str, &str); 13] = [
+const CATALOGUES: [(&str, &str); 14] = [
     ("workloads", "Catalogue of workloads"),
     ("algorithms", "Catalogue of lock algorithms"),
     ("collectors", "Catalogue of collectors"),
     ("knobs", "Catalogue of knobs"),
     ("tunables", "Catalogue of tunables"),
     ("cases", "Catalogue of cases"),
+    ("reports", "Catalogue of published reports"),
     ("analyses", "Catalogue of analyses"),
     ("explanations", "Catalogue of explanations"),
     ("targets", "Catalogue of targets"),
@@ -48,6 +49,7 @@ pub fn pages(holdup: &Path) -> Result<Vec<Made>> {
         match kind {
             "schemas" => schemas(holdup, &members, &mut text)?,
             "metrics" => table(&mut text, &["name", "kind", "unit", "labels", "help"], &members),
+            "reports" => table(&mut text, &["id", "verdicts", "summary"], &members),
             "machines" => table(&mut text, &["id", "cpus", "memory_bytes", "summary"], &members),
             _ => members.iter().for_each(|member| entry(&mut text, member)),
         }
