@@ -478,13 +478,9 @@ fn area(line: &str) -> Option<Area> {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
     use holdup_host::fake::MemoryFs;
-    use std::fs::Permissions;
-    use std::os::unix::fs::PermissionsExt as _;
-    use std::path::Path;
-    use std::process::{Child, Command};
 
     const MAPS: &str = "55d0a0000000-55d0a00e0000 r--p 00000000 fe:00 1234    /usr/lib/postgresql/15/bin/postgres\n\
                         55d0a00e0000-55d0a0500000 r-xp 000e0000 fe:00 1234    /usr/lib/postgresql/15/bin/postgres\n\
@@ -535,30 +531,10 @@ pub(crate) mod tests {
         assert!(why(&area).ends_with("it is a character device, not a regular file"), "{}", why(&area));
     }
 
-    /// Processes of a program in this folder that other users can write.
-    pub(crate) fn sleeping(folder: &Path, count: usize, length: Option<u64>) -> Vec<Child> {
-        let program = folder.join("sleep");
-        std::fs::copy("/bin/sleep", &program).expect("it is there");
-        std::fs::set_permissions(&program, Permissions::from_mode(0o777)).expect("ours");
-        if let Some(length) = length {
-            std::fs::OpenOptions::new().write(true).open(&program).and_then(|f| f.set_len(length)).expect("ours");
-        }
-        // It is busy while a process that another test begins has the file open (ETXTBSY).
-        let begin = || (0..1_000).find_map(|_| Command::new(&program).arg("600").spawn().ok()).expect("it runs");
-        let children: Vec<Child> = (0..count).map(|_| begin()).collect();
-        // The kernel lets the parent of a vfork go on before it maps the new program (fs/exec.c, exec_mmap).
-        let maps = |child: &Child| std::fs::read_to_string(format!("/proc/{}/maps", child.id())).expect("it runs");
-        let is_mapped = |child| maps(child).lines().any(|line| line.contains("r-xp") && line.ends_with("/sleep"));
-        while !children.iter().all(is_mapped) {
-            std::thread::yield_now();
-        }
-        children
-    }
-
     #[test]
     fn what_is_left_out_of_a_program_is_said() {
         let top = tempfile::tempdir().expect("a folder");
-        let mut children = sleeping(top.path(), 1, Some((72 << 20) - 8192));
+        let mut children = crate::kernel::analysed::tests::sleeping(top.path(), 1, Some((72 << 20) - 8192));
         let (pid, budget) = (children[0].id(), MemoryBudget::new(9 << 20));
         let mut processes = Processes::new(&Host::real(), &[member(pid)], &ForeignPrograms(budget));
         assert!(processes.space(pid, &mut Symbolizer::new()).is_some());

@@ -392,8 +392,12 @@ fn analyse(
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::path::Path;
+    use std::process::{Child, Command};
 
     #[test]
     fn a_segment_that_begins_inside_a_page_is_mapped_from_that_page_on() {
@@ -418,11 +422,31 @@ mod tests {
         assert!(why.contains("Aarch64") && why.contains("X86_64"), "{why}");
     }
 
+    /// Processes of a program in this folder that other users can write.
+    pub(crate) fn sleeping(folder: &Path, count: usize, length: Option<u64>) -> Vec<Child> {
+        let program = folder.join("sleep");
+        std::fs::copy("/bin/sleep", &program).expect("it is there");
+        std::fs::set_permissions(&program, Permissions::from_mode(0o777)).expect("ours");
+        if let Some(length) = length {
+            std::fs::OpenOptions::new().write(true).open(&program).and_then(|f| f.set_len(length)).expect("ours");
+        }
+        // It is busy while a process that another test begins has the file open (ETXTBSY).
+        let begin = || (0..1_000).find_map(|_| Command::new(&program).arg("600").spawn().ok()).expect("it runs");
+        let children: Vec<Child> = (0..count).map(|_| begin()).collect();
+        // The kernel lets the parent of a vfork go on before it maps the new program (fs/exec.c, exec_mmap).
+        let maps = |child: &Child| std::fs::read_to_string(format!("/proc/{}/maps", child.id())).expect("it runs");
+        let is_mapped = |child| maps(child).lines().any(|line| line.contains("r-xp") && line.ends_with("/sleep"));
+        while !children.iter().all(is_mapped) {
+            std::thread::yield_now();
+        }
+        children
+    }
+
     #[test]
     fn a_program_of_many_processes_is_read_once_and_a_refusal_holds_for_its_window() {
         use crate::Subject;
         let top = tempfile::tempdir().expect("a folder");
-        let mut children = processes::tests::sleeping(top.path(), 4, None);
+        let mut children = sleeping(top.path(), 4, None);
         let part = std::fs::metadata(top.path().join("sleep")).expect("there").len() / 8;
         let subject = |child: &std::process::Child| Subject { role: "a".to_owned(), pid: child.id() };
         let subjects: Vec<Subject> = children.iter().map(subject).collect();
