@@ -306,3 +306,49 @@ has_count() {
         index($0, item) && is_label && mean > 0 { found = 1 } END { exit !found }' "$1" ||
         die "$1: $2 of $3: nothing was counted"
 }
+
+# Unpacks a package of a newer Debian suite with all that it needs into "$new/root", beside the folder that it is for:
+# fetch_debian WHAT SUITE PACKAGE FOLDER OTHERWISE. Nothing is installed: packages come through apt with their own lists and
+# state, and their programs run by their own loader "$loader" and libraries of "$triple".
+fetch_debian() {
+    case $(uname -m) in
+        x86_64) triple=x86_64-linux-gnu loader=usr/lib64/ld-linux-x86-64.so.2 ;;
+        aarch64) triple=aarch64-linux-gnu loader=usr/lib/ld-linux-aarch64.so.1 ;;
+        *) die "there is no $1 for $(uname -m) here: only for x86_64 and aarch64" ;;
+    esac
+    keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+    for tool in apt-get dpkg-deb; do
+        command -v "$tool" >/dev/null 2>&1 || die "$1 is fetched by $tool, which is not here; $5"
+    done
+    site=$(debian_site)
+    [ -n "$site" ] || die "apt is configured for no archive of Debian, which $1 is fetched from; $5"
+    [ -r "$keyring" ] || die "$keyring is not here: apt-get install debian-archive-keyring"
+
+    # Made beside its place and renamed, so that an end in the middle leaves nothing that looks whole.
+    mkdir -p "$(dirname "$4")"
+    new=$(mktemp -d "$4.XXXXXX")
+    trap 'rm -rf "$new"' EXIT INT TERM
+    mkdir -p "$new/apt/lists/partial" "$new/apt/archives/partial" "$new/root"
+    printf 'deb [signed-by=%s] %s %s main\n' "$keyring" "$site" "$2" >"$new/apt/sources.list"
+    : >"$new/apt/status"
+    say "fetching $1 from Debian $2 into $4"
+    fetch_apt update
+    fetch_apt install --download-only -y "$3"
+    for package in "$new"/apt/archives/*.deb; do
+        dpkg-deb -x "$package" "$new/root"
+    done
+}
+
+# The system's own settings hold too, its proxy among them.
+fetch_apt() {
+    apt-get -q -o Dir::Etc::sourcelist="$new/apt/sources.list" -o Dir::Etc::sourceparts=- \
+        -o Dir::State="$new/apt" -o Dir::State::lists="$new/apt/lists" -o Dir::State::status="$new/apt/status" \
+        -o Dir::Cache="$new/apt" -o Dir::Cache::archives="$new/apt/archives" \
+        -o APT::Sandbox::User="$(id -un)" -o APT::Install-Recommends=false -o Debug::NoLocking=true "$@" >&2
+}
+
+# Gives what was fetched its name: keep_fetched FOLDER.
+keep_fetched() {
+    rm -rf "$new/apt" "$1"
+    mv "$new" "$1"
+}
