@@ -11,6 +11,7 @@
 
 use crate::lock::Sharing;
 use crate::region::{Head, SEGMENTS};
+use crate::setup::Setup;
 use holdup_model::Problem;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -31,6 +32,8 @@ pub(crate) struct Pages {
     count: usize,
     /// How many are touched in each section.
     per_section: usize,
+    /// True if they are touched before it too.
+    is_touched_before: bool,
 }
 
 // SAFETY: the pages are only written through atomics, and the mapping lives as long as `Pages`.
@@ -39,8 +42,9 @@ unsafe impl Send for Pages {}
 unsafe impl Sync for Pages {}
 
 impl Pages {
-    /// Pages for `workers` that touch `per_section` each time, in the page cache but not in any page table.
-    pub(crate) fn new(per_section: usize, workers: usize, huge: bool) -> Result<Self, Problem> {
+    /// Pages for workers that touch `per_section` each time, in the page cache but not in any page table.
+    pub(crate) fn new(per_section: usize, setup: &Setup) -> Result<Self, Problem> {
+        let &Setup { workers, huge, touches_before: is_touched_before, .. } = setup;
         // While one worker is on its way to the lock all others may go through it once: a segment is never
         // used up before a worker has seen that the next one must be dropped.
         let segment = (per_section * (workers + 1)).next_multiple_of(SMALLEST_SEGMENT).max(SMALLEST_SEGMENT);
@@ -52,7 +56,7 @@ impl Pages {
             return Err(Problem::usage(format!("faults {per_section}"), why).hint("take fewer faults or fewer threads"));
         }
         let base = map(bytes, huge).map_err(|e| unmappable(e, bytes, huge))?;
-        let pages = Pages { base, count, per_section };
+        let pages = Pages { base, count, per_section, is_touched_before };
         if !huge {
             // Pages of 4 KB, even where tmpfs would use larger ones.
             pages.advise(0, count, rustix::mm::Advice::LinuxNoHugepage);
@@ -127,11 +131,18 @@ impl<'a> Toucher<'a> {
     pub(crate) fn new(pages: &'a Pages, head: &'a Head, sharing: Sharing) -> Self {
         Toucher { pages, head, sharing, own: 0 }
     }
+
+    #[inline(always)]
+    fn touch_own(&self) {
+        for page in self.own..self.own + self.pages.per_section {
+            self.pages.touch(page);
+        }
+    }
 }
 
 /// What a worker does about pages around and inside the lock.
 pub(crate) trait Touch {
-    /// Outside the lock: sees to it that the pages of the next section are untouched.
+    /// Outside the lock: sees to it that the pages of the next section are untouched, or touched right now.
     fn prepare(&mut self);
     /// Inside the lock: touches the pages of this section.
     fn touch(&mut self);
@@ -172,6 +183,9 @@ impl Touch for Toucher<'_> {
                     pages.forget(0, pages.count);
                     self.own = 0;
                 }
+                if pages.is_touched_before {
+                    self.touch_own();
+                }
             }
             Sharing::Threads => {
                 let length = pages.count / SEGMENTS;
@@ -193,9 +207,7 @@ impl Touch for Toucher<'_> {
         let pages = self.pages;
         match self.sharing {
             Sharing::Processes => {
-                for page in self.own..self.own + pages.per_section {
-                    pages.touch(page);
-                }
+                self.touch_own();
                 self.own += pages.per_section;
             }
             Sharing::Threads => {

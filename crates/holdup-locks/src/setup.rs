@@ -2,7 +2,7 @@
 
 use crate::algorithms;
 use crate::lock::{Algorithm, Reach, Sharing};
-use holdup_catalogue::lock_contention::{self, Pages, TruthRecord};
+use holdup_catalogue::lock_contention::{self, FirstTouch, Pages, TruthRecord};
 use holdup_model::{Availability, Parameters, Problem};
 use std::path::PathBuf;
 
@@ -18,8 +18,10 @@ pub struct Setup {
     pub think_ns: u64,
     /// Threads or processes.
     pub sharing: Sharing,
-    /// First touches inside the lock.
+    /// First touches for each section.
     pub faults: usize,
+    /// True if they come before the lock.
+    pub touches_before: bool,
     /// True if they touch huge pages.
     pub huge: bool,
     /// One of n acquisitions is timed; 0: see [`Setup::sampling`].
@@ -46,6 +48,7 @@ impl Setup {
             think_ns: p.think,
             sharing: p.sharing,
             faults: p.faults as usize,
+            touches_before: p.first_touch == FirstTouch::Before,
             huge: p.pages == Pages::Huge,
             sample_every: p.sample_every,
             pin: p.pin,
@@ -56,8 +59,12 @@ impl Setup {
     /// Whether the lock works on this machine.
     ///
     /// # Errors
-    /// Of kind `Host` when it does not, with what would make it work.
+    /// Of kind `Host` when it does not, with what would make it work; of kind `Usage` when the parameters exclude each other.
     pub fn available(&self) -> Result<(), Problem> {
+        if self.touches_before && self.sharing == Sharing::Threads {
+            let why = "which pages threads touch is decided inside the lock";
+            return Err(Problem::usage("first_touch = before", why).hint("sharing = \"processes\""));
+        }
         let what = format!("algorithm {}", self.algorithm.meta.id);
         if (self.algorithm.reach, self.sharing) == (Reach::OneProcess, Sharing::Processes) {
             let why = "its waiters meet inside one process alone";

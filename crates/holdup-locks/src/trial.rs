@@ -39,7 +39,7 @@ pub fn run(setup: &Setup, calibration: &Calibration, trial: TrialContext<'_>) ->
     let region = Arc::new(region);
     let pages = match setup.faults {
         0 => None,
-        faults => Some(Arc::new(Pages::new(faults, setup.workers, setup.huge)?)),
+        faults => Some(Arc::new(Pages::new(faults, setup)?)),
     };
     setup
         .algorithm

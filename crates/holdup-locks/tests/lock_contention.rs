@@ -168,9 +168,10 @@ fn what_was_not_sampled_is_absent() {
 }
 
 fn each_section_faults_as_often_as_asked() {
-    for sharing in ["threads", "processes"] {
+    for (sharing, first_touch) in [("threads", "inside"), ("processes", "inside"), ("processes", "before")] {
         for faults in [1, 7] {
-            let changes: [(&str, Value); 2] = [("faults", faults.into()), ("sharing", sharing.into())];
+            let changes: [(&str, Value); 3] =
+                [("faults", faults.into()), ("sharing", sharing.into()), ("first_touch", first_touch.into())];
             let result = run(&parameters(3, &changes), &SHORT).expect("runs");
             let measured = metric(&result, "minor_faults_per_operation");
             let asked = faults as f64;
@@ -179,6 +180,9 @@ fn each_section_faults_as_often_as_asked() {
     }
     let without = run(&parameters(2, &[("sharing", "processes".into())]), &SHORT).expect("runs");
     assert!(metric(&without, "minor_faults_per_operation") < 0.01);
+    let changes: [(&str, Value); 2] = [("faults", 1.into()), ("first_touch", "before".into())];
+    let problem = run(&parameters(2, &changes), &SHORT).map(|_| ()).expect_err("threads take the next page inside the lock");
+    assert_eq!(problem.kind, ProblemKind::Usage);
 }
 
 fn huge_pages_fault_512_times_less_or_say_what_is_missing() {

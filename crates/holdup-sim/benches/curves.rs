@@ -45,6 +45,7 @@ fn main() {
                     think_ns: outside,
                     processes: false,
                     faults: 0,
+                    touches_before: false,
                     huge: false,
                     pin: false,
                 };

@@ -70,6 +70,7 @@ fn contention_of(algorithm: &'static str, spread: bool, cpus: u32, workers: u32)
         think_ns: if spread { SECTION_NS * u64::from(cpus) * 4 / 3 } else { SECTION_NS },
         processes: true,
         faults: 0,
+        touches_before: false,
         huge: false,
         pin: false,
     };

@@ -17,6 +17,7 @@ fn run(machine: &Machine, algorithm: &'static str, threads: u32, (inside, outsid
         think_ns: outside,
         processes: false,
         faults: 0,
+        touches_before: false,
         huge: false,
         pin: true,
     };

@@ -176,6 +176,7 @@ fn contended(algorithm: &'static str, model: &str, most: Option<usize>) -> (Worl
         think_ns: 2_000,
         processes: true,
         faults: 1,
+        touches_before: false,
         huge: false,
         pin: false,
     };

@@ -25,6 +25,7 @@ fn every_lock_works_under_every_model() {
                     think_ns: 1000,
                     processes: true,
                     faults: 1,
+                    touches_before: false,
                     huge: false,
                     pin: false,
                 };

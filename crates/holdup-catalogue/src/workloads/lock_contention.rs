@@ -19,6 +19,16 @@ words! {
 }
 
 words! {
+    /// Where workers touch their pages for the first time.
+    FirstTouch {
+        /// Inside the lock.
+        Inside,
+        /// Right before they ask for it; inside they touch them again.
+        Before,
+    }
+}
+
+words! {
     /// What the workers' record is exact about.
     TruthRecord {
         /// The lock's word names its holder where an algorithm can be had so.
@@ -42,8 +52,10 @@ parameters! {
     think: Nanoseconds = "100ns",
     /// whether workers share page tables (threads) or not (processes)
     sharing: Sharing = "threads",
-    /// first touches of 4 KB steps of memory inside the lock
+    /// first touches of 4 KB steps of memory for each section
     faults: u32 [0..=4096] = "0",
+    /// whether these are inside the lock or right before it
+    first_touch: FirstTouch = "inside",
     /// the pages that `faults` touches: 4 KB, or reserved 2 MB ones
     pages: Pages = "4k",
     /// one of n acquisitions is timed; 0: as often as costs 2 %

@@ -102,6 +102,7 @@ fn simulated(host: &Host, cell: &Cell, window_ms: u64, seeds: u64) -> f64 {
         think_ns: THINK_NS + LOOP_NS,
         processes: false,
         faults: cell.faults,
+        touches_before: false,
         huge: false,
         pin: false,
     };

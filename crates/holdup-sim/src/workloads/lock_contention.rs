@@ -8,7 +8,7 @@ use crate::random::Span;
 use crate::stats::{SwitchOut, WindowStats};
 use crate::world::{Load, RegionSpec, TaskSpec};
 use holdup_catalogue::Sharing;
-use holdup_catalogue::lock_contention::{self, Pages};
+use holdup_catalogue::lock_contention::{self, FirstTouch, Pages};
 use holdup_model::trial::NamedHistogram;
 use holdup_model::{Measurement, Parameters, Problem};
 
@@ -20,8 +20,10 @@ pub struct Setup {
     pub section_ns: u64,
     pub think_ns: u64,
     pub processes: bool,
-    /// First touches inside the lock.
+    /// First touches for each section.
     pub faults: u32,
+    /// True if they come before the lock.
+    pub touches_before: bool,
     pub huge: bool,
     /// True if worker i stays on CPU i, round and round.
     pub pin: bool,
@@ -38,7 +40,8 @@ pub fn load(setup: &Setup, cpus: u32) -> Load {
     let lines = if setup.faults > 0 && !setup.processes { 2 + FAULT_LINES * setup.faults } else { 1 };
     let mut ops = vec![Op::Lock(0), Op::Data { lock: 0, lines }];
     if setup.faults > 0 {
-        ops.push(Op::Touch { region: 0, pages: setup.faults });
+        let at = if setup.touches_before { 0 } else { ops.len() };
+        ops.insert(at, Op::Touch { region: 0, pages: setup.faults });
     }
     ops.extend([
         Op::Compute(nearly(setup.section_ns)),
@@ -109,6 +112,7 @@ impl Workload for LockContention {
             think_ns: p.think,
             processes: p.sharing == Sharing::Processes,
             faults: p.faults,
+            touches_before: p.first_touch == FirstTouch::Before,
             huge: p.pages == Pages::Huge,
             pin: p.pin,
         };
@@ -172,6 +176,10 @@ mod tests {
     use crate::world::World;
 
     fn seen(model: &str, faults: u32, processes: bool) -> ProgramStats {
+        seen_with(model, faults, processes, false)
+    }
+
+    fn seen_with(model: &str, faults: u32, processes: bool, touches_before: bool) -> ProgramStats {
         let topology = Topology { smt: 1, cores: 2, llcs: 1, nodes: 1 };
         let kernel = Kernel::of("6.18", preempt::find(model).expect("a model"), 250, 2).expect("a kernel");
         // Long enough that ticks meet it.
@@ -184,6 +192,7 @@ mod tests {
             think_ns: 1_000,
             processes,
             faults,
+            touches_before,
             huge: false,
             pin: false,
         };
@@ -215,5 +224,7 @@ mod tests {
             let seen = seen("full", 16, processes);
             assert!(seen.faults > 100_000 && seen.faults == seen.faults_holding, "{seen:?}");
         }
+        let before = seen_with("full", 16, true, true);
+        assert!(before.faults > 100_000 && before.faults_holding == 0, "{before:?}");
     }
 }

@@ -30,7 +30,8 @@ const META: Meta = Meta {
            `faults` makes each section touch as many 4 KB steps of memory that the worker's page tables do not hold \
            yet, so that the holder faults inside the lock; the pages are in the page cache, so only the page table \
            entry is missing. Threads share page tables, processes have their own, as backends of PostgreSQL do. \
-           `pages = huge` touches the same steps of 2 MB pages, which must be reserved: one fault for 512 steps.\n\n\
+           With `first_touch = before` processes touch the pages of a section right before they ask for the lock, and inside again: \
+           the same faults outside the lock. `pages = huge` touches the same steps of 2 MB pages, which must be reserved: one fault for 512 steps.\n\n\
            `truth` is for tests of what watches a session from outside: a path at which the workers' own record of who \
            holds the lock is published. Without it nothing is recorded and the loop is another one.\n\n\
            Limits: the work is arithmetic, so it does not compete for caches or memory. Switches and faults \
