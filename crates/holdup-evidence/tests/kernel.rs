@@ -113,6 +113,29 @@ fn wake_ups_and_ends_of_slices_are_different_causes() {
     assert!(!seen.coverage.notes.iter().any(|note| note.contains("looked at twice")), "{:?}", seen.coverage);
 }
 
+/// Two that compute are asked to leave by the tick and by a timer, and do so where these interrupts return.
+fn requests_come_due_where_the_kernel_is_left() {
+    need("resched-requests");
+    let busy: Vec<Shell> = (0..2).map(|_| Shell::run("exec taskset -c 1 sh -c 'while :; do :; done'")).collect();
+    let often = Shell::run("exec taskset -c 1 perl -e 'while (1) { select undef, undef, undef, 0.002 }'");
+    std::thread::sleep(Duration::from_millis(200));
+    let subjects = [("busy", &busy[0]), ("busy", &busy[1]), ("often", &often)];
+    let seen = watch(&["switches", "resched-requests"], &subjects, Duration::from_secs(1));
+    seen.iter().for_each(show);
+    let of_cause = |cause: &str| value(&seen[0], "preempted_by_cause", &format!("busy: {cause}"));
+    let seen_due = |what: &str| -> f64 {
+        let requests = seen[1].items.iter().filter(|i| i.name == "resched_requests");
+        let of_busy = requests.filter(|i| i.label.as_deref().is_some_and(|l| l.starts_with("busy: ") && l.contains(what)));
+        of_busy.filter_map(|i| i.value.value()).sum()
+    };
+    let asked = of_cause("wake-up") + of_cause("slice end") + of_cause("promoted lazy request");
+    let all = seen_due("");
+    assert!(asked >= 1.0 && (asked..=asked + of_cause("higher class")).contains(&all), "{asked} {all}");
+    assert!(seen_due("user boundary after timer interrupt < slice end") >= 1.0);
+    assert!(seen_due("user boundary after timer interrupt < timer interrupt here") >= 1.0);
+    assert_eq!(seen_due("something else"), 0.0);
+}
+
 /// Finding M5 of the attacks: a neighbour that renames itself takes no room of what is asked for, and that room for one window only.
 fn a_process_that_renames_itself_has_a_bounded_number_of_names() {
     const OTHERS: &str = "(other programs)";
@@ -410,6 +433,7 @@ fn single_tasks_add_up_to_the_account() {
 
 holdup_testkit::tests!(
     alone:
+    requests_come_due_where_the_kernel_is_left,
     single_tasks_add_up_to_the_account,
     a_process_that_renames_itself_has_a_bounded_number_of_names,
     waits_are_of_their_cpu_where_cpus_share_shards,

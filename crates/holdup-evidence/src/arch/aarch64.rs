@@ -1,6 +1,7 @@
 //! AArch64.
 
 use super::Programs;
+use crate::kernel::layout::{ENTRY_FAULT, ENTRY_INTERRUPT, ENTRY_SYSCALL};
 use crate::kernel::{At, Program};
 use aya::programs::perf_event::SoftwareEvent;
 use holdup_model::sections::Machine;
@@ -34,6 +35,16 @@ pub(super) const PROGRAMS: Option<Programs> = Some(Programs {
     // No tracepoint is there; do_page_fault (arch/arm64/mm/fault.c) counts the fault before it handles it.
     fault_begins: &[Program { name: "counted_fault_begins", at: At::Event(SoftwareEvent::PageFaults, 1) }],
     knows_first_touch: false,
+    // Kinds of interrupts meet in one function.
+    entries: &[
+        ("el0_da", ENTRY_FAULT),
+        ("el0_ia", ENTRY_FAULT),
+        ("el1_abort", ENTRY_FAULT),
+        ("el0_svc", ENTRY_SYSCALL),
+        ("el0_svc_compat", ENTRY_SYSCALL),
+        ("el0_interrupt", ENTRY_INTERRUPT),
+        ("el1_interrupt", ENTRY_INTERRUPT),
+    ],
 });
 
 /// x0 to x30, sp, PSTATE.

@@ -32,6 +32,8 @@ pub(crate) struct Programs {
     pub(crate) fault_begins: &'static [Program],
     /// True if that shows if a page table entry was there.
     pub(crate) knows_first_touch: bool,
+    /// Functions that the kernel is entered by, and what for (state.h:kernel_entry).
+    pub(crate) entries: &'static [(&'static str, usize)],
 }
 
 /// `None` where neither the BPF programs nor call stacks were tried.

@@ -1,6 +1,9 @@
 //! x86-64.
 
 use super::Programs;
+use crate::kernel::layout::{
+    ENTRY_CALL, ENTRY_FAULT, ENTRY_INTERRUPT, ENTRY_RESCHEDULE, ENTRY_SYSCALL, ENTRY_TIMER,
+};
 use crate::kernel::{At, Program};
 use holdup_model::sections::Machine;
 
@@ -34,6 +37,23 @@ pub(super) const PROGRAMS: Option<Programs> = Some(Programs {
         Program { name: "kernel_fault_begins", at: At::Tracepoint("page_fault_kernel") },
     ],
     knows_first_touch: true,
+    // In assembly: those in C may jump to the way back, and are then not on the stack.
+    entries: &[
+        ("asm_exc_page_fault", ENTRY_FAULT),
+        ("do_syscall_64", ENTRY_SYSCALL),
+        ("__do_fast_syscall_32", ENTRY_SYSCALL),
+        ("do_int80_emulation", ENTRY_SYSCALL),
+        ("asm_sysvec_apic_timer_interrupt", ENTRY_TIMER),
+        ("asm_sysvec_hyperv_stimer0", ENTRY_TIMER),
+        ("asm_sysvec_reschedule_ipi", ENTRY_RESCHEDULE),
+        ("asm_sysvec_call_function_single", ENTRY_CALL),
+        ("asm_sysvec_call_function", ENTRY_CALL),
+        ("asm_common_interrupt", ENTRY_INTERRUPT),
+        ("asm_sysvec_irq_work", ENTRY_INTERRUPT),
+        ("asm_sysvec_kvm_asyncpf_interrupt", ENTRY_INTERRUPT),
+        ("asm_sysvec_hyperv_callback", ENTRY_INTERRUPT),
+        ("asm_sysvec_xen_hvm_callback", ENTRY_INTERRUPT),
+    ],
 });
 
 pub(super) fn syscall_name(number: u32) -> Option<&'static str> {

@@ -17,6 +17,7 @@ mod off_cpu;
 mod postgres_statistics;
 mod pressure;
 mod queries;
+mod resched_requests;
 mod run_queue;
 mod softirqs;
 mod switch_counters;
@@ -35,6 +36,7 @@ pub const ALL: &[&dyn Collector] = &[
     &switch_counters::SWITCH_COUNTERS,
     &switch_outs::SwitchOuts,
     &switches::SWITCHES,
+    &resched_requests::RESCHED_REQUESTS,
     &account::ACCOUNT,
     &tasks::TASKS,
     &critical_sections::CRITICAL_SECTIONS,

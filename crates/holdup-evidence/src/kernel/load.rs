@@ -2,7 +2,9 @@
 
 use crate::arch;
 use crate::kernel::fault_slices::is_in_slices;
-use crate::kernel::layout::{HISTOGRAMS, SECTION_HISTOGRAMS, TaskRecord, read};
+use crate::kernel::layout::{
+    ENTRY_FUNCTIONS, ENTRY_UNKNOWN, EntryFunction, HISTOGRAMS, SECTION_HISTOGRAMS, TaskRecord, read,
+};
 use crate::kernel::table::Images;
 use crate::kernel::watch::OffCpu;
 use crate::kernel::{At, Parts, Program};
@@ -238,6 +240,8 @@ fn create(purpose: &Purpose<'_>, btf: &Btf, switch_has_state: bool, asked_at: As
     for (name, value) in long_constants(purpose, &machine) {
         loader.override_global(name, value, true);
     }
+    let entry_functions = addresses.entry_functions();
+    loader.override_global("entry_functions", &entry_functions[..], true);
     loader.override_global("wait_event_at", &off_cpu.wait_event_at, true);
     let at_least_one = |length: usize| u32::try_from(length).unwrap_or(u32::MAX).max(1);
     let (sections, of_images) = (at_least_one(images.names().len()), at_least_one(images.images().len()));
@@ -281,6 +285,10 @@ fn create(purpose: &Purpose<'_>, btf: &Btf, switch_has_state: bool, asked_at: As
     let mut notes = Vec::new();
     if present.contains(&HAS_RESCHED) && addresses.tick == 0 {
         let why = "the end of a slice is derived from the slice alone, because the tick's function is not known";
+        notes.push(why.to_owned());
+    }
+    if parts.has("want_requests") && addresses.entries == Addresses::default().entries {
+        let why = "what the kernel was entered for is not known, because the addresses of its functions are hidden";
         notes.push(why.to_owned());
     }
     let has_sched_exit = present.contains(&HAS_SCHED_EXIT);
@@ -328,6 +336,8 @@ pub(crate) struct Addresses {
     tick: u64,
     /// The function that charges a task for its time, and its length.
     charge: (u64, u64),
+    /// Begins and ends of the functions that the kernel is entered by, in the order of the architecture's list.
+    entries: [(u64, u64); ENTRY_FUNCTIONS],
 }
 
 impl Addresses {
@@ -345,19 +355,30 @@ impl Addresses {
             Some((address, words.nth(1)?))
         };
         let symbols = || kallsyms.lines().filter_map(symbol);
+        let mut sorted: Vec<u64> = symbols().map(|(address, _)| address).collect();
+        sorted.sort_unstable();
+        let behind = |begin: u64| sorted.get(sorted.partition_point(|address| *address <= begin)).copied();
+        let entries = arch::PROGRAMS.map_or(&[][..], |machine| machine.entries);
         let mut addresses = Addresses::default();
-        for (address, name) in symbols() {
+        for (begin, name) in symbols().filter(|(begin, _)| *begin != 0) {
             if TICKS.contains(&name) {
-                addresses.tick = address;
+                addresses.tick = begin;
             } else if name == "update_curr" {
-                addresses.charge.0 = address;
+                addresses.charge = (begin, behind(begin).map_or(0, |behind| behind - begin));
+            } else if let Some(index) = entries.iter().position(|(entry, _)| *entry == name) {
+                addresses.entries[index] = (begin, behind(begin).unwrap_or(begin));
             }
         }
-        let behind = symbols().map(|(address, _)| address).filter(|address| *address > addresses.charge.0).min();
-        if let Some(behind) = behind.filter(|_| addresses.charge.0 != 0) {
-            addresses.charge.1 = behind - addresses.charge.0;
-        }
         addresses
+    }
+
+    /// As the programs have them.
+    fn entry_functions(&self) -> [EntryFunction; ENTRY_FUNCTIONS] {
+        let entries = arch::PROGRAMS.map_or(&[][..], |machine| machine.entries);
+        std::array::from_fn(|index| {
+            let ((begin, end), entry) = (self.entries[index], entries.get(index).map_or(ENTRY_UNKNOWN, |known| known.1));
+            EntryFunction { begin, end, entry: entry as u64 }
+        })
     }
 }
 

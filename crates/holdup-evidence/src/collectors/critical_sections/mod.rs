@@ -1,5 +1,6 @@
 //! Holders and waiters of locks at every switch-out, every fault and every sample.
 
+use crate::collectors::resched_requests::ENTRY_NAMES;
 use crate::collectors::switches::CAUSE_NAMES;
 use crate::kernel::layout::{CONTEXTS, HELD, HOLDER, NEITHER, SECTION_OFF, SectionCounts, WAITER};
 use crate::kernel::{At, KernelCollector, OTHERS, Part, Program, SAMPLE_PERIOD_NS, SectionStats, WindowCounts};
@@ -45,6 +46,11 @@ const PRODUCES: Produces = &[
     ("sections_mapped", "1", "critical sections that are known of the programs under test"),
     ("switch_outs_classified", "1", "switch-outs of processes with a map: holder, waiter, neither"),
     ("holder_switched_out", "1", "times that a holder left the CPU, by section and what it was doing"),
+    (
+        "holder_left_after",
+        "1",
+        "times that a holder left at the user boundary, by section and what the kernel was entered for",
+    ),
     ("waiter_switched_out", "1", "times that a waiter left the CPU, by section and what it was doing"),
     ("holder_off_cpu_s", "s", "time that holders were off the CPU, by section and what they were doing"),
     ("holder_preempted_by_cause", "1", "times that a runnable holder lost the CPU, by section and cause"),
@@ -86,6 +92,9 @@ fn of_section(section: &SectionStats, into: &mut Collected) {
         item("holder_switched_out", Some(name), "1", c.left[HOLDER][context] as f64);
         item("waiter_switched_out", Some(name), "1", c.left[WAITER][context] as f64);
         item("holder_off_cpu_s", Some(name), "s", c.off_cpu_ns[context] as f64 / 1e9);
+    }
+    for (entry, count) in ENTRY_NAMES.iter().zip(c.left_after) {
+        item("holder_left_after", Some(entry), "1", count as f64);
     }
     for (cause, count) in CAUSE_NAMES.iter().zip(c.cause) {
         item("holder_preempted_by_cause", Some(cause), "1", count as f64);

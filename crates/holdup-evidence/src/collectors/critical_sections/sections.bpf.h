@@ -2,6 +2,7 @@
 /* Holder, waiter or neither: from the user instruction pointer and the section table of the task's image. */
 #pragma once
 #include "state.h"
+#include "entries.h"
 
 #define DEPTH 6
 
@@ -365,11 +366,6 @@ INLINE u32 image_of(struct task_state *state, struct task_struct *task)
 	return state->image;
 }
 
-INLINE u64 *one_of(u64 *counts, u32 index, u32 limit)
-{
-	return &counts[index < limit ? index : limit - 1];
-}
-
 /* What is declared as a section is one lock in all programs that have it. */
 INLINE struct lock lock_known_by(u64 word, u32 image)
 {
@@ -418,7 +414,7 @@ INLINE void section_arrives(struct task_state *state, u64 off_ns)
 }
 
 /* A watched task leaves the CPU: what did it hold? Only the current task's registers are at hand. */
-INLINE void section_leaves(struct task_state *state, struct task_struct *task, struct counts *c)
+INLINE void section_leaves(u64 *ctx, struct task_state *state, struct task_struct *task, struct counts *c)
 {
 	void *regs;
 	struct found found;
@@ -456,6 +452,8 @@ INLINE void section_leaves(struct task_state *state, struct task_struct *task, s
 	__sync_fetch_and_add(one_of(s->left[found.held == HOLDER ? 0 : 1], state->context, CONTEXTS), 1);
 	if (found.held != HOLDER)
 		return;
+	if (state->context == IN_USER)
+		__sync_fetch_and_add(one_of(s->left_after, entered_for(ctx), ENTRIES), 1);
 	state->held_word = found.word;
 	state->held_image = state->image;
 	holder_moves(state, 1);

@@ -2,6 +2,7 @@
 /* Why a runnable task left the CPU, and which task took it. */
 #pragma once
 #include "state.h"
+#include "entries.h"
 
 struct pair {
 	char victim[COMM];
@@ -176,7 +177,9 @@ struct asked {
 	u8 cause;
 	u8 flag;
 	u8 is_promoted;
-	u8 unused;
+	/* With want_requests: where, see enum request, and when. */
+	u8 made;
+	u64 since_ns;
 };
 
 struct {
@@ -221,6 +224,12 @@ INLINE int asks(u64 *ctx, struct task_struct *task, u32 cpu, u8 flag)
 	asked->cause = (tick && *tick) || is_charged(ctx, task) ? CAUSE_SLICE : CAUSE_WAKEUP;
 	asked->flag = flag;
 	asked->is_promoted = 0;
+	if (want_requests) {
+		asked->since_ns = bpf_ktime_get_ns();
+		asked->made = cpu != bpf_get_smp_processor_id() ? MADE_ELSEWHERE :
+			      asked->cause == CAUSE_SLICE	? MADE_AT_SLICE_END :
+								  MADE_HERE + entered_for(ctx);
+	}
 	return 0;
 }
 
@@ -291,6 +300,17 @@ INLINE u32 cause_of(struct task_state *state, struct asked *asked, struct task_s
 		return began_slice(prev) || (state->on_since_ns && now - state->on_since_ns >= prev->se.slice) ?
 			       CAUSE_SLICE : CAUSE_WAKEUP;
 	return state->on_since_ns && now - state->on_since_ns >= 3000000 ? CAUSE_SLICE : CAUSE_WAKEUP;
+}
+
+/* The request that a task leaves for came due. */
+INLINE void count_request(u64 *ctx, struct task_state *state, struct asked *asked, u64 now, struct counts *c)
+{
+	u32 due = entered_for(ctx) + (state->out_state == OUT_KERNEL ? ENTRIES : 0);
+	u64 role = role_of(state);
+
+	add(one_of(c->requests[role], asked->made * DUES + due, REQUESTS), 1);
+	if (now > asked->since_ns)
+		add(one_of(c->request_ns[role], due, DUES), now - asked->since_ns);
 }
 
 /* A preempted task is back after `off_ns`. */

@@ -25,6 +25,13 @@ SHARED(enum, cause);
 /* What it was doing in the kernel when it left, for a task in a section. */
 enum context { IN_USER, IN_SYSCALL, IN_FAULT, IN_SLEEP, CONTEXTS };
 SHARED(enum, context);
+/* What the kernel was entered for. A call is one that another CPU has this one make, such as for wake-ups that it queued. */
+enum kernel_entry { ENTRY_FAULT, ENTRY_SYSCALL, ENTRY_TIMER, ENTRY_RESCHEDULE, ENTRY_CALL, ENTRY_INTERRUPT, ENTRY_UNKNOWN, ENTRIES };
+SHARED(enum, kernel_entry);
+/* Where a request to reschedule was made: by another CPU, because the time of the task is used up, or here, in what the kernel was
+ * entered for. And where it came due: on the way back from that to user mode, or inside the kernel. */
+enum request { MADE_ELSEWHERE, MADE_AT_SLICE_END, MADE_HERE, MADES = MADE_HERE + ENTRIES, DUES = 2 * ENTRIES, REQUESTS = MADES * DUES };
+SHARED(enum, request);
 /* Kinds of page faults: without and with waiting for a disk, of small pages; of huge ones. */
 enum fault_kind { FAULT_MINOR, FAULT_MAJOR, FAULT_HUGE, FAULTS };
 SHARED(enum, fault_kind);
@@ -172,6 +179,9 @@ struct counts {
 	u64 left[ROLES][OUT_STATES];
 	u64 cause[ROLES][CAUSES];
 	u64 preempted_off_ns[ROLES][CAUSES];
+	u64 requests[ROLES][REQUESTS];
+	/* The time from there until the task left. */
+	u64 request_ns[ROLES][DUES];
 	u64 on_cpu_ns[ROLES];
 	u64 wait_ns[ROLES];
 	u64 off_cpu_ns[ROLES];
@@ -204,6 +214,8 @@ SHARED(struct, counts);
 /* Counts of one section. */
 struct section_counts {
 	u64 left[2][CONTEXTS];
+	/* Of holders that left at the user boundary: what the kernel was entered for. */
+	u64 left_after[ENTRIES];
 	u64 off_cpu_ns[CONTEXTS];
 	u64 cause[CAUSES];
 	u64 samples[2];
@@ -251,6 +263,7 @@ const volatile u32 want_faults = 0;
 /* Whether faults are timed in slices of the time only. */
 const volatile u32 samples_faults = 0;
 const volatile u32 want_residuals = 0;
+const volatile u32 want_requests = 0;
 const volatile u32 want_kworkers = 0;
 const volatile u32 want_timeline = 0;
 const volatile u32 want_stacks = 0;
@@ -476,6 +489,11 @@ INLINE void add(u64 *to, u64 amount)
 		__sync_fetch_and_add(to, amount);
 	else
 		*to += amount;
+}
+
+INLINE u64 *one_of(u64 *counts, u32 index, u32 limit)
+{
+	return &counts[index < limit ? index : limit - 1];
 }
 
 /* The highest set bit of a value that is not 0. */

@@ -2,6 +2,7 @@
 /* The one program that runs at each switch; collectors bring its parts. One object with parts that are compiled out is
  * cheaper than a program for each collector: the task's state is looked up once. */
 #include "state.h"
+#include "entries.h"
 #include "../../collectors/timeline/timeline.bpf.h"
 #include "../../collectors/critical_sections/sections.bpf.h"
 #include "../../collectors/critical_sections/residuals.bpf.h"
@@ -56,13 +57,17 @@ INLINE void leaves(u64 *ctx, struct task_struct *prev, struct task_struct *next,
 	if (want_stacks && !has_sched_exit && is_counted && out_state != OUT_EXITED)
 		stack_leaves(ctx, prev, state, before, now, c);
 	if (is_counted && (out_state == OUT_USER || out_state == OUT_KERNEL || out_state == OUT_THROTTLED)) {
-		state->cause = cause_of(state, asked_of(bpf_get_smp_processor_id(), prev), prev, next, now, c);
+		struct asked *asked = asked_of(bpf_get_smp_processor_id(), prev);
+
+		state->cause = cause_of(state, asked, prev, next, now, c);
+		if (want_requests && asked && out_state != OUT_THROTTLED)
+			count_request(ctx, state, asked, now, c);
 		add(one_of(c->cause[role], state->cause, CAUSES), 1);
 		bpf_probe_read_kernel(state->by, COMM, next->comm);
 		state->by_tgid = is_watched ? 0 : next->tgid;
 	}
 	if (want_sections)
-		section_leaves(state, prev, c);
+		section_leaves(ctx, state, prev, c);
 	if (want_residuals && state->held == HOLDER)
 		residual_asks(state, prev, now);
 }
