@@ -103,7 +103,13 @@ pub const ALL: &[Rate] = &[
         Count,
         "holders that left on the way back from a page fault",
     ),
-    rate("holder_left_after_no_fault", HOLDERS_LEFT_AFTER, Sections(NO_FAULT), Count, "holders that left on another way back"),
+    rate(
+        "holder_left_after_no_fault",
+        HOLDERS_LEFT_AFTER,
+        Sections(NO_FAULT),
+        Count,
+        "holders that left on another way back",
+    ),
     rate("holder_off_cpu_us", ("critical-sections", "holder_off_cpu_s"), Sections(&[]), EXACT, "holders off the CPU"),
     rate(
         "lock_wait_on_cpu_us",

@@ -125,7 +125,8 @@ fn requests_come_due_where_the_kernel_is_left() {
     let of_cause = |cause: &str| value(&seen[0], "preempted_by_cause", &format!("busy: {cause}"));
     let seen_due = |what: &str| -> f64 {
         let requests = seen[1].items.iter().filter(|i| i.name == "resched_requests");
-        let of_busy = requests.filter(|i| i.label.as_deref().is_some_and(|l| l.starts_with("busy: ") && l.contains(what)));
+        let of_busy =
+            requests.filter(|i| i.label.as_deref().is_some_and(|l| l.starts_with("busy: ") && l.contains(what)));
         of_busy.filter_map(|i| i.value.value()).sum()
     };
     let asked = of_cause("wake-up") + of_cause("slice end") + of_cause("promoted lazy request");
@@ -133,7 +134,8 @@ fn requests_come_due_where_the_kernel_is_left() {
     assert!(asked >= 1.0 && (asked..=asked + of_cause("higher class")).contains(&all), "{asked} {all}");
     assert!(seen_due("user boundary after timer interrupt < slice end") >= 1.0);
     assert!(seen_due("user boundary after timer interrupt < timer interrupt here") >= 1.0);
-    assert_eq!(seen_due("something else"), 0.0);
+    // Such as the break points of others that watch.
+    assert!(seen_due("something else") <= 0.1 * all);
 }
 
 /// Finding M5 of the attacks: a neighbour that renames itself takes no room of what is asked for, and that room for one window only.

@@ -181,7 +181,8 @@ fn each_section_faults_as_often_as_asked() {
     let without = run(&parameters(2, &[("sharing", "processes".into())]), &SHORT).expect("runs");
     assert!(metric(&without, "minor_faults_per_operation") < 0.01);
     let changes: [(&str, Value); 2] = [("faults", 1.into()), ("first_touch", "before".into())];
-    let problem = run(&parameters(2, &changes), &SHORT).map(|_| ()).expect_err("threads take the next page inside the lock");
+    let problem =
+        run(&parameters(2, &changes), &SHORT).map(|_| ()).expect_err("threads take the next page inside the lock");
     assert_eq!(problem.kind, ProblemKind::Usage);
 }
 

@@ -51,6 +51,7 @@ const SIZE_UNITS: &[(&str, u64)] = &[
 ];
 
 const DURATION_HINT: &str = "for example \"500ms\", \"2s\", \"1m30s\"; units: h, m, s, ms, us, ns";
+const LONGEST_HINT: &str = "the longest duration is about 292 years";
 const SIZE_HINT: &str = "for example \"64MB\", \"1GiB\" (both of 1024), \"50% memory\"";
 
 /// A duration such as `500ms`, `1.5s` or `5m30s` in nanoseconds; `None` when the text is none.
@@ -90,11 +91,11 @@ pub fn duration(text: &str) -> Result<u64, Wrong> {
             return Err(Wrong::new("its units must go from long to short").hint(DURATION_HINT));
         }
         last_unit = *unit_ns;
-        let part = number.times(*unit_ns).map_err(|e| e.wrong("a duration", "a nanosecond"))?;
+        let part = number.times(*unit_ns).map_err(|e| e.wrong(("a duration", LONGEST_HINT), "a nanosecond"))?;
         total_ns = total_ns
             .checked_add(part)
             .filter(|ns| *ns <= i64::MAX as u64)
-            .ok_or_else(|| Wrong::new("too long").hint("the longest duration is about 292 years"))?;
+            .ok_or_else(|| Wrong::new("too long").hint(LONGEST_HINT))?;
         rest = after[unit_end..].trim_start();
     }
     Ok(total_ns)
@@ -114,7 +115,7 @@ pub fn size(text: &str) -> Result<u64, Wrong> {
         let known = SIZE_UNITS.iter().find(|(name, _)| *name == unit);
         known.ok_or_else(|| Wrong::new("not a unit of size that is known here").hint(SIZE_HINT))?.1
     };
-    let bytes = number.times(unit_bytes).map_err(|e| e.wrong("a size", "a byte"))?;
+    let bytes = number.times(unit_bytes).map_err(|e| e.wrong(("a size", SIZE_HINT), "a byte"))?;
     if bytes > i64::MAX as u64 {
         return Err(Wrong::new("too large").hint(SIZE_HINT));
     }
@@ -206,9 +207,9 @@ enum Inexact {
 }
 
 impl Inexact {
-    fn wrong(self, what: &str, smallest: &str) -> Wrong {
+    fn wrong(self, (what, longest): (&str, &str), smallest: &str) -> Wrong {
         match self {
-            Inexact::TooLarge => Wrong::new(format!("too large for {what}")),
+            Inexact::TooLarge => Wrong::new(format!("too large for {what}")).hint(longest),
             Inexact::TooFine => Wrong::new(format!("not a whole number of the smallest step, {smallest}")),
         }
     }

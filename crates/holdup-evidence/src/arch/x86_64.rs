@@ -1,9 +1,7 @@
 //! x86-64.
 
 use super::Programs;
-use crate::kernel::layout::{
-    ENTRY_CALL, ENTRY_FAULT, ENTRY_INTERRUPT, ENTRY_RESCHEDULE, ENTRY_SYSCALL, ENTRY_TIMER,
-};
+use crate::kernel::layout::{ENTRY_CALL, ENTRY_FAULT, ENTRY_INTERRUPT, ENTRY_RESCHEDULE, ENTRY_SYSCALL, ENTRY_TIMER};
 use crate::kernel::{At, Program};
 use holdup_model::sections::Machine;
 

@@ -282,6 +282,13 @@ fn create(purpose: &Purpose<'_>, btf: &Btf, switch_has_state: bool, asked_at: As
     if follows_holders {
         load_event(&mut object, "residual_ends")?;
     }
+    let has_sched_exit = present.contains(&HAS_SCHED_EXIT);
+    let notes = hidden(parts, &addresses, &present);
+    Ok(Loaded { object, shards: Shards { shards, cpus }, has_sched_exit, programs, notes })
+}
+
+/// Notes on what is missing where the kernel's addresses are hidden.
+fn hidden(parts: &Parts, addresses: &Addresses, present: &[&str]) -> Vec<String> {
     let mut notes = Vec::new();
     if present.contains(&HAS_RESCHED) && addresses.tick == 0 {
         let why = "the end of a slice is derived from the slice alone, because the tick's function is not known";
@@ -291,8 +298,7 @@ fn create(purpose: &Purpose<'_>, btf: &Btf, switch_has_state: bool, asked_at: As
         let why = "what the kernel was entered for is not known, because the addresses of its functions are hidden";
         notes.push(why.to_owned());
     }
-    let has_sched_exit = present.contains(&HAS_SCHED_EXIT);
-    Ok(Loaded { object, shards: Shards { shards, cpus }, has_sched_exit, programs, notes })
+    notes
 }
 
 /// The constant of a kernel with sched_exit_tp (since 6.16).
@@ -376,7 +382,8 @@ impl Addresses {
     fn entry_functions(&self) -> [EntryFunction; ENTRY_FUNCTIONS] {
         let entries = arch::PROGRAMS.map_or(&[][..], |machine| machine.entries);
         std::array::from_fn(|index| {
-            let ((begin, end), entry) = (self.entries[index], entries.get(index).map_or(ENTRY_UNKNOWN, |known| known.1));
+            let ((begin, end), entry) =
+                (self.entries[index], entries.get(index).map_or(ENTRY_UNKNOWN, |known| known.1));
             EntryFunction { begin, end, entry: entry as u64 }
         })
     }
