@@ -195,11 +195,14 @@ fn constant(source: &str, name: &str) -> Option<f64> {
 /// The value of an expression of numbers; a duration in seconds, of a range its end.
 fn value(text: &str) -> Option<f64> {
     let text = text.rsplit("..=").next()?.trim();
-    let operators: [(&str, fn(f64, f64) -> f64); 3] =
-        [(" << ", |a, b| a * b.exp2()), (" * ", |a, b| a * b), (" / ", |a, b| a / b)];
-    for (operator, of) in operators {
+    for operator in [" << ", " * ", " / "] {
         if let Some((a, b)) = text.split_once(operator) {
-            return Some(of(value(a)?, value(b)?));
+            let (a, b) = (value(a)?, value(b)?);
+            return Some(match operator {
+                " << " => a * b.exp2(),
+                " * " => a * b,
+                _ => a / b,
+            });
         }
     }
     for (call, unit_s) in [("Duration::from_secs(", 1.0), ("Duration::from_millis(", 1e-3)] {

@@ -461,10 +461,11 @@ mod tests {
     fn addresses_are_those_of_the_functions_and_hidden_ones_are_0() {
         let shown = "ffffffff81000100 t update_curr\nffffffff81000180 T schedule\nffffffff81000140 t pick\ngarbage\n\
                      ffffffff81002000 t tick_nohz_handler\nffffffff81003000 t dummy\t[module]\n";
-        assert_eq!(
-            Addresses::of(shown),
-            Addresses { tick: 0xffff_ffff_8100_2000, charge: (0xffff_ffff_8100_0100, 0x40) }
-        );
+        let charge = (0xffff_ffff_8100_0100, 0x40);
+        assert_eq!(Addresses::of(shown), Addresses { tick: 0xffff_ffff_8100_2000, charge, ..Addresses::default() });
+        let entry = arch::PROGRAMS.map_or("nothing", |machine| machine.entries[1].0);
+        let found = Addresses::of(&format!("{shown}ffffffff81000120 T {entry}\n"));
+        assert_eq!(found.entries[1], (0xffff_ffff_8100_0120, 0xffff_ffff_8100_0140));
         let hidden =
             "0000000000000000 t update_curr\n0000000000000000 T schedule\n0000000000000000 t tick_nohz_handler\n";
         assert_eq!(Addresses::of(hidden), Addresses::default());
