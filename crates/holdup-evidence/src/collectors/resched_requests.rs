@@ -18,7 +18,7 @@ static META: Meta = Meta {
            request of another CPU comes with an interrupt (`reschedule interrupt`) but under the lazy model, which sends none: there it \
            waits for the next entry of the kernel. `slice end` is the code that charges time, in the tick for the most part.\n\n\
            What the kernel was entered for is read from its stack: a page fault, a system call, the interrupt of the timer, of \
-           a request to reschedule, of a call by another CPU, or another one. On arm64 interrupts are not told apart.\n\n\
+           a request to reschedule, of a call by another CPU, or another one. On arm64 all interrupts are one kind.\n\n\
            Needs root (or CAP_BPF and CAP_PERFMON) and a kernel with BTF, 6.13 or later, whose functions have addresses in \
            /proc/kallsyms. Each request takes some microseconds longer while it counts.",
     references: &[
