@@ -182,7 +182,7 @@ fn each_section_faults_as_often_as_asked() {
     assert!(metric(&without, "minor_faults_per_operation") < 0.01);
     let changes: [(&str, Value); 2] = [("faults", 1.into()), ("first_touch", "before".into())];
     let problem =
-        run(&parameters(2, &changes), &SHORT).map(|_| ()).expect_err("threads take the next page inside the lock");
+        prepare(&parameters(2, &changes)).map(|_| ()).expect_err("threads take the next page inside the lock");
     assert_eq!(problem.kind, ProblemKind::Usage);
 }
 
