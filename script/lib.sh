@@ -311,6 +311,7 @@ has_count() {
 # fetch_debian WHAT SUITE PACKAGE FOLDER OTHERWISE. Nothing is installed: packages come through apt with their own lists and
 # state, and their programs run by their own loader "$loader" and libraries of "$triple".
 fetch_debian() {
+    # shellcheck disable=SC2034 # both are for the scripts that read this file
     case $(uname -m) in
         x86_64) triple=x86_64-linux-gnu loader=usr/lib64/ld-linux-x86-64.so.2 ;;
         aarch64) triple=aarch64-linux-gnu loader=usr/lib/ld-linux-aarch64.so.1 ;;
