@@ -68,15 +68,6 @@ const SAMPLED: Amount = Seconds(1.0 / 251.0);
 const SWITCHED_OUT: (&str, &str) = ("switches", "switched_out");
 const BY_CAUSE: (&str, &str) = ("switches", "preempted_by_cause");
 const HOLDERS_OUT: (&str, &str) = ("critical-sections", "holder_switched_out");
-const HOLDERS_LEFT_AFTER: (&str, &str) = ("critical-sections", "holder_left_after");
-const NO_FAULT: &[&str] = &[
-    "system call",
-    "timer interrupt",
-    "reschedule interrupt",
-    "call by another CPU",
-    "another interrupt",
-    "something else",
-];
 
 /// All of them, in the order shown.
 pub const ALL: &[Rate] = &[
@@ -98,17 +89,10 @@ pub const ALL: &[Rate] = &[
     rate("holder_switched_out_in_kernel", HOLDERS_OUT, Sections(IN_KERNEL), Count, "of them, inside the kernel"),
     rate(
         "holder_left_after_fault",
-        HOLDERS_LEFT_AFTER,
+        ("critical-sections", "holder_left_after"),
         Sections(&["page fault"]),
         Count,
         "holders that left on the way back from a page fault",
-    ),
-    rate(
-        "holder_left_after_no_fault",
-        HOLDERS_LEFT_AFTER,
-        Sections(NO_FAULT),
-        Count,
-        "holders that left on another way back",
     ),
     rate("holder_off_cpu_us", ("critical-sections", "holder_off_cpu_s"), Sections(&[]), EXACT, "holders off the CPU"),
     rate(

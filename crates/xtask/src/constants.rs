@@ -214,7 +214,7 @@ fn value(text: &str) -> Option<f64> {
 }
 
 /// A number as pages write it: thousands have commas.
-fn shown(value: f64) -> String {
+pub(crate) fn shown(value: f64) -> String {
     let text = format!("{value:.3}");
     let text = text.trim_end_matches('0').trim_end_matches('.');
     let (whole, rest) = text.find('.').map_or((text, ""), |at| text.split_at(at));

@@ -1,5 +1,6 @@
 //! The page of a report.
 
+use crate::constants::shown;
 use holdup_model::published::{ClaimEvidence, PublishedReport, ReportClaim};
 use std::fmt::Write as _;
 
@@ -74,7 +75,7 @@ pub(super) fn page(report: &PublishedReport) -> String {
 }
 
 fn published(claim: &ReportClaim) -> String {
-    let number = |value: &f64| if *value >= 1000.0 { thousands(*value) } else { value.to_string() };
+    let number = |value: &f64| if *value >= 1000.0 { shown(value.round()) } else { value.to_string() };
     let each = claim.numbers.iter().map(|n| {
         let values: Vec<String> = n.values.iter().map(number).collect();
         format!("{}: {} {}", n.of, values.join(", "), n.unit).trim_end().to_owned()
@@ -83,19 +84,6 @@ fn published(claim: &ReportClaim) -> String {
         true => "no number".to_owned(),
         false => each.collect::<Vec<_>>().join("; "),
     }
-}
-
-/// A number from 1,000 on, without a fraction.
-fn thousands(value: f64) -> String {
-    let digits = format!("{value:.0}");
-    let mut out = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
 }
 
 /// Every command of the evidence, each one time.
